@@ -1,0 +1,41 @@
+# Every target builds the environment by itself when it is missing or older than what it is made from.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO_DIR ?= demo
+
+.PHONY: demo test test-all lint types check bench clean help
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "make: $(PYTHON) was not found; install Python 3.11 or name another with PYTHON=..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)  ## make labelled recordings, train, evaluate, diagnose, write an HTML report
+	$(BIN)/dfstrans demo --out $(DEMO_DIR)
+
+test: $(READY)  ## the fast tests
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(READY)  ## the fast tests and the slow proofs
+	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+lint: $(READY)  ## style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## types
+	$(BIN)/mypy
+
+check: lint types test  ## lint, types and tests: what CI runs
+
+bench: $(READY)  ## speed and memory, as ratios measured in one run
+	$(BIN)/python -m benchmarks.network
+
+clean:  ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,152 @@
+"""What a saved model is: a folder of JSON and safetensors, checked when it is read, and no code in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from safetensors.torch import load_file, save_file
+
+from dfstrans.config import NetworkSettings, Settings, TrainingSettings
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.errors import DfstransError
+from dfstrans.files import written_atomically
+from dfstrans.model_card import model_card
+from dfstrans.training.log import LogRows, read_log, write_log
+from dfstrans.training.threshold import Calibration, Threshold
+
+FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
+SCHEMA_VERSION = 1
+RECORD, WEIGHTS, SCALER, CARD, LOG = (
+    "model.json",
+    "weights.safetensors",
+    "scaler.json",
+    "MODEL_CARD.md",
+    "training_log.csv",
+)
+LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
+
+
+class DataRecord(Settings):
+    """What a model was trained on."""
+
+    train_episodes: int
+    train_anomalous: int
+    validation_episodes: int
+    validation_anomalous: int
+    train_fingerprint: str
+    validation_fingerprint: str
+    shortest: int
+    longest: int
+    interval: float | None = None
+    split: dict[str, Any] | None = None  # how the parts were cut from a larger set, when we cut them
+    source_fingerprint: str | None = None  # of that larger set
+
+
+class ModelRecord(Settings):
+    """Everything about a model but its numbers: the content of model.json."""
+
+    format: Literal["dfstrans-model"] = FORMAT
+    schema_version: int = SCHEMA_VERSION
+    estimator: str = "dfstrans"
+    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    network: NetworkSettings
+    training: TrainingSettings
+    parameters: int
+    sensors: tuple[str, ...]
+    units: tuple[str, ...]
+    threshold: Threshold
+    calibration: Calibration
+    data: DataRecord
+    best_epoch: int
+    metrics: dict[str, dict[str, int | float | None]]
+    versions: dict[str, str] = Field(default_factory=lambda: library_versions())
+    checksums: dict[str, str] = Field(default_factory=dict)
+
+
+def library_versions() -> dict[str, str]:
+    """The versions that made a model."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def save_model(
+    folder: Path, record: ModelRecord, weights: dict[str, torch.Tensor], scaler: SensorScaler, log: LogRows
+) -> None:
+    """Write the folder in one step: whoever looks finds the earlier model or this one."""
+    if folder.exists() and not folder.is_dir():
+        raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD).exists():
+        raise DfstransError(f"expected {folder} to be empty or a saved model, got other files; choose another place")
+    with written_atomically(folder) as temporary:
+        temporary.mkdir()
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, temporary / WEIGHTS)
+        _write_json(temporary / SCALER, scaler.to_dict())
+        write_log(log, temporary / LOG)
+        checksums = {name: _sha256(temporary / name) for name in (WEIGHTS, SCALER)}
+        record = record.model_copy(update={"checksums": checksums})
+        _write_json(temporary / RECORD, record.model_dump(mode="json"))
+        (temporary / CARD).write_text(model_card(record.model_dump(mode="json")), encoding="utf-8")
+
+
+def load_model(
+    folder: Path,
+) -> tuple[ModelRecord, dict[str, torch.Tensor], SensorScaler, LogRows]:
+    """Read a model folder; anything missing, damaged or foreign gives one clear error."""
+    record = read_record(folder)
+    for name, expected in record.checksums.items():
+        path = folder / name
+        if not path.is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _sha256(path) != expected:
+            raise _damaged(folder, f"{name} is not the file that was saved (its checksum differs)")
+    try:
+        weights = load_file(folder / WEIGHTS)
+        scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
+        log = read_log(folder / LOG) if (folder / LOG).exists() else []
+    except Exception as error:
+        raise _damaged(folder, str(error)) from error
+    return record, weights, scaler, log
+
+
+def read_record(folder: Path) -> ModelRecord:
+    """The content of model.json, checked."""
+    path = Path(folder) / RECORD
+    if not path.is_file():
+        raise DfstransError(f"expected a saved model (a folder with {RECORD}) at {folder}, found none; check the path")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise _damaged(folder, f"{RECORD} cannot be read ({error})") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DfstransError(f"expected a dfstrans model at {folder}, got a {RECORD} of another kind; check the path")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise DfstransError(
+            f"expected a model of schema version {SCHEMA_VERSION}, got {content.get('schema_version')} in {folder}; "
+            "install the version of dfstrans that wrote it (see versions in model.json), or train again"
+        )
+    try:
+        return ModelRecord(**content)
+    except DfstransError as error:
+        raise _damaged(folder, f"{RECORD}: {error}") from error
+
+
+def _damaged(folder: Path, what: str) -> DfstransError:
+    return DfstransError(
+        f"expected a whole saved model at {folder}, got a damaged one: {what}; restore it from a copy or train again"
+    )
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,312 @@
+"""The command line: parse, call, print. Results go to stdout, progress and remarks to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dfstrans import __version__
+from dfstrans.cli_options import options_from
+from dfstrans.config import NetworkSettings, TrainingSettings
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.errors import DfstransError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
+app.add_typer(data_app, name="data")
+
+Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
+shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network")
+training = options_from(TrainingSettings, into="training", panel="Training")
+
+
+def main() -> None:
+    """Run the command line. Exit code 0: done; 1: done, with a negative result, or interrupted; 2: bad input."""
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    warnings.showwarning = _show_warning
+    try:
+        app(arguments)
+    except DfstransError as error:
+        if debug:
+            raise
+        _fail(str(error), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted", 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        if debug:
+            raise
+        _fail(f"something went wrong inside dfstrans ({type(error).__name__}: {error}); run again with --debug", 1)
+
+
+@app.callback(epilog="Every command takes --debug, for the full traceback of an error.")
+def dfstrans(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=lambda on: _version(on))
+    ] = False,
+) -> None:
+    """What went wrong, when and where: detect and diagnose anomalies in recordings of many sensors."""
+
+
+@data_app.command("check", epilog="Example: dfstrans data check recordings.csv")
+@reading
+def data_check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
+    """Tell what was read and what is suspicious about it; exit code 1 when something keeps one from training."""
+    from dfstrans.data import load_episodes
+    from dfstrans.data.check import check_episodes
+
+    episodes = load_episodes(data, **read)
+    with _progress("checking", len(episodes)) as advance:
+        found = check_episodes(episodes, advance)
+    if as_json:
+        _print_json(found.to_dict())
+    else:
+        print(episodes)
+        print(f"  missing   {found.missing:.2%} of the values")
+        for finding in found.findings:
+            print(f"{finding.level}: {finding.message}")
+        if not found.findings:
+            print("nothing suspicious was found")
+    raise typer.Exit(0 if found.ok else 1)
+
+
+@data_app.command("convert", epilog="Example: dfstrans data convert recordings.csv recordings.h5")
+@reading
+def data_convert(
+    data: Data,
+    out: Annotated[Path, typer.Argument(help="Where to write: .h5, .parquet or .npz.", show_default=False)],
+    read: dict[str, Any],
+    as_json: AsJson = False,
+) -> None:
+    """Read recordings of any known format and write them as HDF5, Parquet or npz."""
+    from dfstrans.data import load_episodes, save_episodes
+
+    episodes = load_episodes(data, **read)
+    save_episodes(episodes, out)
+    _print_result({"written": str(out), "episodes": len(episodes), "anomalous": episodes.n_anomalous}, as_json)
+
+
+@app.command(epilog="Example: dfstrans train recordings.csv --out model --segment-length 50")
+@reading
+@shaping
+@training
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the model to write.", show_default=False)],
+    read: dict[str, Any],
+    network: dict[str, Any],
+    training: dict[str, Any],
+    split: Annotated[
+        Literal["random", "grouped"], typer.Option(help="How the 70/15/15 parts are cut; grouped: no group in two.")
+    ] = "random",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
+    from dfstrans.data import load_episodes
+    from dfstrans.pipeline import partial_folder, train_model
+
+    episodes = load_episodes(data, **read)
+    _remark(repr(episodes))
+    try:
+        detector = train_model(
+            episodes, out, split=split, resume=resume, progress=True, **_segment_default(network), **training
+        )
+    except KeyboardInterrupt:
+        _fail(f"interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume", 1)
+    result = {
+        "model": str(out),
+        "parameters": sum(p.numel() for p in detector.network_.parameters()),
+        "best_epoch": detector.best_epoch_,
+        "epochs": len(detector.log_),
+        "threshold": detector.threshold_.model_dump(),
+        "calibration": detector.calibration_.model_dump(),
+        "metrics": detector.metrics_,
+    }
+    if as_json:
+        _print_json(result)
+        return
+    _print_figures(detector.metrics_)
+    print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
+    print(f"model     {out}")
+
+
+@app.command(epilog="Example: dfstrans evaluate model recordings.csv --part test")
+@reading
+def evaluate(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    part: Annotated[
+        Literal["all", "train", "validation", "test"],
+        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+    ] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """Compare a model's decisions with the labels of recordings."""
+    from dfstrans.data import load_episodes
+    from dfstrans.diagnoser import Diagnoser
+    from dfstrans.pipeline import evaluate_model
+
+    figures = evaluate_model(Diagnoser.load(model), load_episodes(data, **read), part).to_dict()
+    if as_json:
+        _print_json({"part": part, **figures})
+    else:
+        _print_figures({part: figures})
+
+
+@app.command(epilog="Example: dfstrans predict model new_recordings.csv --out predictions.csv")
+@reading
+def predict(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV file instead of printing.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the anomaly probability of each episode, and the decision."""
+    from dfstrans.data import load_episodes
+    from dfstrans.diagnoser import Diagnoser
+    from dfstrans.files import written_atomically
+    from dfstrans.pipeline import predict_table
+
+    detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
+    table = predict_table(detector, episodes)
+    if out is not None:
+        with written_atomically(out) as temporary:
+            table.to_csv(temporary, index=False)
+        _remark(f"predictions of {len(table)} episodes written to {out}")
+    if as_json:
+        rows = table.to_dict(orient="records")
+        _print_json({"threshold": detector.threshold_.value, "predictions": rows})
+    elif out is None:
+        print(table.to_csv(index=False), end="")
+
+
+@app.command(epilog="Example: dfstrans summary --sensors 20 --segment-length 100 --segments 80")
+@shaping
+def summary(
+    network: dict[str, Any],
+    model: Annotated[Path | None, typer.Argument(help="A saved model's folder.", show_default=False)] = None,
+    sensors: Annotated[int | None, typer.Option(help="Number of sensors.", show_default=False)] = None,
+    segments: Annotated[int | None, typer.Option(help="Number of segments.", show_default=False)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a network, or a saved model, consists of."""
+    from dfstrans.summary import model_summary, network_summary
+
+    if model is not None:
+        if sensors or segments or network:
+            raise DfstransError("expected a saved model or the shape of a network, got both; give one of them")
+        content = model_summary(model)
+    else:
+        if sensors is None or segments is None or "segment_length" not in network:
+            raise DfstransError(
+                "expected a saved model's folder, or --sensors, --segment-length and --segments, got neither; "
+                "for example: dfstrans summary --sensors 20 --segment-length 100 --segments 80"
+            )
+        content = network_summary(NetworkSettings(n_sensors=sensors, **network), segments)
+    if as_json:
+        _print_json(content)
+        return
+    for name, count in content["parts"].items():
+        print(f"{name:<20}{count:>12,}")
+    print(f"{'parameters':<20}{content['parameters']:>12,}")
+    print(f"{'d_model':<20}{content['d_model']:>12,}")
+    if "metrics" in content:
+        _print_figures(content["metrics"])
+
+
+@app.command(epilog="Example: dfstrans demo --out demo")
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo writes.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the recordings and of the training.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Make labelled recordings with planted anomalies, train, evaluate, diagnose, and write an HTML report."""
+    from dfstrans.demo import run_demo
+
+    result = run_demo(out, seed=seed, remark=_remark)
+    if as_json:
+        _print_json(result)
+        return
+    _print_figures(result["metrics"])
+    print(f"report    {Path(result['report']).resolve()}")
+
+
+def _segment_default(network: dict[str, Any]) -> dict[str, Any]:
+    return {"segment_length": None, **network}
+
+
+def _version(on: bool) -> None:
+    if on:
+        print(__version__)
+        raise typer.Exit
+
+
+def _fail(message: str, code: int) -> Any:
+    print(f"dfstrans: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _remark(message: str) -> None:
+    print(message, file=sys.stderr)
+
+
+def _show_warning(message: Any, *_: Any, **__: Any) -> None:
+    _remark(f"warning: {message}")
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content, indent=2, allow_nan=False))
+
+
+def _print_result(content: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        _print_json(content)
+    else:
+        for name, value in content.items():
+            print(f"{name:<10}{value}")
+
+
+def _print_figures(metrics: dict[str, dict[str, Any]]) -> None:
+    """One column per part, one row per figure."""
+    from dfstrans.model_card import FIGURES
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for part in metrics:
+        table.add_column(part, justify="right")
+    for key, name in FIGURES.items():
+        cells = [figures.get(key) for figures in metrics.values()]
+        table.add_row(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells))
+    Console(width=100).print(table)
+
+
+def _progress(what: str, total: int) -> Any:
+    """A bar on stderr; gives the function that moves it on."""
+    from contextlib import contextmanager
+
+    from rich.progress import Progress
+
+    @contextmanager
+    def bar() -> Any:
+        console = Console(stderr=True)
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda n: progress.advance(task, n)
+
+    return bar()

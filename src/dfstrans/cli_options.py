@@ -1,0 +1,54 @@
+"""Command-line options made from settings, so that each is defined, explained and checked in one place."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+
+
+def options_from(
+    model: type[BaseModel], into: str, exclude: tuple[str, ...] = (), panel: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command one option per field of `model`; those that were set reach the command as a dict named `into`."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        names = [name for name in model.model_fields if name not in exclude]
+
+        @functools.wraps(command)
+        def wrapper(**given: Any) -> Any:
+            values = {name: given.pop(name) for name in names}
+            chosen = {name: value for name, value in values.items() if value not in (None, [])}
+            return command(**given, **{into: chosen})
+
+        own = inspect.signature(command, eval_str=True)
+        kept = [parameter for name, parameter in own.parameters.items() if name != into]
+        added = [_option(name, model, panel) for name in names]
+        wrapper.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *added)}
+        return wrapper
+
+    return decorate
+
+
+def _option(name: str, model: type[BaseModel], panel: str | None) -> inspect.Parameter:
+    field = model.model_fields[name]
+    annotation: Any = field.annotation
+    text = field.description or ""
+    flag = "--" + name.replace("_", "-")
+    if annotation == tuple[str, ...]:
+        annotation, flag = list[str] | None, flag.removesuffix("s")
+        text = f"{text} May be repeated.".strip()
+    elif annotation is bool:
+        annotation = bool | None
+    elif not field.is_required() and field.default is not None:
+        text = f"{text} [default: {field.default}]".strip()
+        annotation = annotation | None
+    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, declared]
+    )

@@ -1,0 +1,322 @@
+"""What a set of episodes holds, and what is suspicious about it, before anyone trains on it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers.opening import shortlist
+
+_BATCH_BYTES = 16_000_000  # of values in memory at a time
+FEW_ANOMALIES = 10  # fewer leave one or two for validation
+LOPSIDED = 0.01  # of the episodes in the rarer class
+MUCH_MISSING = 0.2  # of a sensor's values
+LENGTH_RATIO = 4.0  # longest to shortest
+STUCK_SHARE = 0.5  # of an episode in one run of equal values
+LIVELY_STEPS = (
+    0.5  # of a sensor's steps that change its value, in most episodes: such a sensor should never stand still
+)
+ALIKE_RATIO = 0.3  # neighbouring "sensors" this much more alike than neighbouring points
+EXAMPLES = 3  # episodes named for each stuck sensor
+ALIKE_SENSORS = 10  # with fewer, likeness is chance
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something worth knowing, with what to do about it; an error keeps one from training."""
+
+    level: Literal["error", "warning", "info"]
+    message: str
+
+
+@dataclass(frozen=True)
+class SensorRange:
+    """What a sensor measured; None when it never did."""
+
+    min: float | None
+    max: float | None
+    mean: float | None
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """What was read. Sensors are named worst first in `missing_by_sensor`; fractions are between 0 and 1."""
+
+    episodes: int
+    anomalous: int
+    normal: int
+    unlabelled: int
+    sensors: tuple[str, ...]
+    shortest: int
+    median_length: float
+    longest: int
+    interval: float | None
+    groups: int | None
+    missing: float
+    missing_by_sensor: dict[str, float]
+    ranges: dict[str, SensorRange]
+    constant_sensors: tuple[str, ...]
+    empty_sensors: tuple[str, ...]
+    stuck_sensors: dict[str, int]
+    duplicated_sensors: tuple[tuple[str, ...], ...]
+    infinite_values: dict[str, int]
+    duplicated_episodes: tuple[tuple[str, ...], ...]
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing keeps one from training."""
+        return all(finding.level != "error" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain lists, numbers and texts, for JSON."""
+        return {**asdict(self), "ok": self.ok}
+
+
+def check_episodes(episodes: Episodes, progress: Callable[[int], None] | None = None) -> DataCheck:
+    """Look through all values once, a batch at a time; `progress` is told the number of episodes after each batch."""
+    tally = _Tally(episodes.n_sensors)
+    size = max(1, _BATCH_BYTES // (4 * episodes.n_sensors * episodes.n_timepoints))
+    for batch in episodes.batches(size):
+        tally.add(batch)
+        if progress is not None:
+            progress(len(batch))
+    return _summary(episodes, tally)
+
+
+class _Tally:
+    """Running counts over batches; its size does not grow with the number of points."""
+
+    def __init__(self, n_sensors: int) -> None:
+        self.points = 0
+        self.finite = np.zeros(n_sensors, dtype=np.int64)
+        self.infinite = np.zeros(n_sensors, dtype=np.int64)
+        self.sum = np.zeros(n_sensors)
+        self.min = np.full(n_sensors, np.inf)
+        self.max = np.full(n_sensors, -np.inf)
+        self.present = np.zeros(n_sensors, dtype=np.int64)  # episodes with a value
+        self.lively = np.zeros(n_sensors, dtype=np.int64)  # episodes in which most steps change the value
+        self.stuck = np.zeros(n_sensors, dtype=np.int64)  # episodes with a long run of one value
+        self.stuck_examples: list[list[str]] = [[] for _ in range(n_sensors)]
+        self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
+        self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
+        self.time_steps = _Mean()
+        self.sensor_steps = _Mean()
+
+    def add(self, batch: Episodes) -> None:
+        """Count one batch, which is in memory."""
+        values = np.asarray(batch.values)
+        inside = np.arange(batch.n_timepoints) < batch.lengths[:, np.newaxis]
+        values = np.where(inside[:, np.newaxis], values, np.float32(np.nan))
+        finite = np.isfinite(values)
+        self.points += int(batch.lengths.sum())
+        self.finite += finite.sum(axis=(0, 2))
+        self.infinite += np.isinf(values).sum(axis=(0, 2))
+        self.sum += np.where(finite, values, 0).sum(axis=(0, 2), dtype=np.float64)
+        self.min = np.minimum(self.min, np.where(finite, values, np.inf).min(axis=(0, 2)))
+        self.max = np.maximum(self.max, np.where(finite, values, -np.inf).max(axis=(0, 2)))
+        self.present += finite.any(axis=2).sum(axis=0)
+        self._add_steps(batch, values, finite)
+        self._add_digests(batch, values)
+
+    def _add_steps(self, batch: Episodes, values: npt.NDArray[np.float32], finite: npt.NDArray[np.bool_]) -> None:
+        pairs = finite[..., 1:] & finite[..., :-1]
+        equal = pairs & (values[..., 1:] == values[..., :-1])
+        steps, still = pairs.sum(axis=2), equal.sum(axis=2)
+        self.lively += ((steps > 0) & (steps - still >= LIVELY_STEPS * steps)).sum(axis=0)
+        stuck = (longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
+        self.stuck += stuck.sum(axis=0)
+        for sensor, examples in enumerate(self.stuck_examples):
+            if len(examples) < EXAMPLES:
+                examples += batch.ids[stuck[:, sensor]][: EXAMPLES - len(examples)].tolist()
+        known = np.where(finite, values, np.float32(np.nan))
+        self.time_steps.add(np.abs(np.diff(known, axis=2)))
+        self.sensor_steps.add(np.abs(np.diff(known, axis=1)))
+
+    def _add_digests(self, batch: Episodes, values: npt.NDArray[np.float32]) -> None:
+        for sensor, digest in enumerate(self.sensor_digests):
+            digest.update(np.ascontiguousarray(values[:, sensor]).tobytes())
+        for row, length in enumerate(batch.lengths.tolist()):
+            content = np.ascontiguousarray(values[row, :, :length]).tobytes()
+            self.episode_digests[hashlib.blake2b(content, digest_size=16).digest()].append(str(batch.ids[row]))
+
+
+class _Mean:
+    def __init__(self) -> None:
+        self.sum, self.count = 0.0, 0
+
+    def add(self, steps: npt.NDArray[np.float32]) -> None:
+        self.sum += float(np.nansum(steps, dtype=np.float64))
+        self.count += int(steps.size - np.isnan(steps).sum())
+
+    @property
+    def value(self) -> float:
+        return self.sum / self.count if self.count else float("nan")
+
+
+def longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """The length of the longest run of True along the last axis.
+
+    >>> longest_runs(np.array([[True, True, False, True], [False, False, False, False]]))
+    array([2, 0])
+    """
+    if flags.shape[-1] == 0:
+        return np.zeros(flags.shape[:-1], dtype=np.int64)
+    place = np.arange(flags.shape[-1], dtype=np.int32)
+    last_false = np.maximum.accumulate(np.where(flags, np.int32(-1), place), axis=-1)
+    return np.asarray((place - last_false).max(axis=-1), dtype=np.int64)
+
+
+def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
+    names = episodes.sensors
+    n = len(episodes)
+    missing = 1 - (tally.finite + tally.infinite) / max(tally.points, 1)
+    empty = tally.finite == 0
+    constant = ~empty & (tally.min == tally.max)
+    lively = (tally.lively > tally.present / 2) & ~constant
+    alike: dict[bytes, list[str]] = defaultdict(list)
+    for sensor in np.flatnonzero(~empty & ~constant):
+        alike[tally.sensor_digests[sensor].digest()].append(names[sensor])
+    lengths = episodes.lengths if n else np.zeros(1, dtype=np.int64)
+    check = DataCheck(
+        episodes=n,
+        anomalous=episodes.n_anomalous,
+        normal=0 if episodes.labels is None else n - episodes.n_anomalous,
+        unlabelled=n if episodes.labels is None else 0,
+        sensors=names,
+        shortest=int(lengths.min()),
+        median_length=float(np.median(lengths)),
+        longest=int(lengths.max()),
+        interval=episodes.interval,
+        groups=None if episodes.groups is None else len(set(episodes.groups.tolist())),
+        missing=float(missing.mean()),
+        missing_by_sensor={names[i]: float(missing[i]) for i in np.argsort(-missing, kind="stable")},
+        ranges={name: _range(tally, sensor) for sensor, name in enumerate(names)},
+        constant_sensors=tuple(names[i] for i in np.flatnonzero(constant)),
+        empty_sensors=tuple(names[i] for i in np.flatnonzero(empty)),
+        stuck_sensors={names[i]: int(tally.stuck[i]) for i in np.flatnonzero(lively & (tally.stuck > 0))},
+        duplicated_sensors=tuple(tuple(group) for group in alike.values() if len(group) > 1),
+        infinite_values={names[i]: int(tally.infinite[i]) for i in np.flatnonzero(tally.infinite)},
+        duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
+    )
+    absent = {names[i]: n - int(tally.present[i]) for i in np.flatnonzero(~empty & (tally.present < n))}
+    examples = dict(zip(names, tally.stuck_examples, strict=True))
+    findings = [
+        *_class_findings(check),
+        *_sensor_findings(check, absent, examples),
+        *_shape_findings(check, episodes.n_timepoints, tally),
+    ]
+    return replace(check, findings=tuple(findings))
+
+
+def _range(tally: _Tally, sensor: int) -> SensorRange:
+    if tally.finite[sensor] == 0:
+        return SensorRange(None, None, None)
+    mean = tally.sum[sensor] / tally.finite[sensor]
+    return SensorRange(float(tally.min[sensor]), float(tally.max[sensor]), float(mean))
+
+
+def _class_findings(check: DataCheck) -> list[Finding]:
+    if check.unlabelled:
+        return [Finding("info", "no labels: good for prediction; to train, add a label column or a label table")]
+    if check.anomalous == 0 or check.normal == 0:
+        only = "normal" if check.anomalous == 0 else "anomalous"
+        return [Finding("warning", f"all episodes are {only}: training needs both classes; add the other")]
+    rarer = min(check.anomalous, check.normal)
+    name = "anomalous" if rarer == check.anomalous else "normal"
+    if rarer < FEW_ANOMALIES or rarer < LOPSIDED * check.episodes:
+        return [
+            Finding(
+                "warning",
+                f"only {rarer} of {check.episodes} episodes are {name}: scores will be uncertain; "
+                "add more of them, and do not trust a single split",
+            )
+        ]
+    return []
+
+
+def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str, list[str]]) -> list[Finding]:
+    found: list[Finding] = []
+
+    def add(level: Literal["error", "warning", "info"], message: str) -> None:
+        found.append(Finding(level, message))
+
+    if check.infinite_values:
+        add(
+            "error",
+            f"infinite values in {shortlist(check.infinite_values)}: correct them, or read text and arrays "
+            "with infinite values as missing (infinite_as_missing=True, on the command line --infinite-as-missing)",
+        )
+    if check.empty_sensors:
+        add("error", f"no value at all in {shortlist(check.empty_sensors)}: leave them out (drop_sensors)")
+    if check.constant_sensors:
+        add(
+            "info",
+            f"one value throughout in {shortlist(check.constant_sensors)}: they tell nothing and may be left out",
+        )
+    if check.duplicated_sensors:
+        groups = [" = ".join(group) for group in check.duplicated_sensors]
+        add(
+            "warning",
+            f"identical sensors: {shortlist(groups)}; keep one of each (drop_sensors), or blame will be shared",
+        )
+    much = [name for name, share in check.missing_by_sensor.items() if MUCH_MISSING < share < 1]
+    if much:
+        shares = [f"{name} ({check.missing_by_sensor[name]:.0%})" for name in much]
+        add(
+            "warning",
+            f"many missing values in {shortlist(shares)}: find out why, or leave the sensors out (drop_sensors)",
+        )
+    if absent:
+        shown = [f"{name} ({count} episodes)" for name, count in absent.items()]
+        add("warning", f"without a single value in some episodes: {shortlist(shown)}; was the sensor off or renamed?")
+    for name, count in list(check.stuck_sensors.items())[:5]:
+        add(
+            "warning",
+            f"{name} stands still for more than half of {count} of {check.episodes} episodes "
+            f"({', '.join(examples[name])}{', …' if count > EXAMPLES else ''}) and moves in the others: stuck? "
+            "correct the recordings or leave the episodes out",
+        )
+    if len(check.stuck_sensors) > 5:
+        add(
+            "warning",
+            f"{len(check.stuck_sensors)} sensors stand still in some episodes: {shortlist(check.stuck_sensors)}",
+        )
+    return found
+
+
+def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> list[Finding]:
+    found = []
+    likeness = tally.sensor_steps.value / tally.time_steps.value if tally.time_steps.value > 0 else np.inf
+    many = len(check.sensors) > 2 * n_timepoints
+    smooth = len(check.sensors) >= ALIKE_SENSORS and likeness < ALIKE_RATIO
+    if many or smooth:
+        why = (
+            f"{len(check.sensors)} sensors and only {n_timepoints} points"
+            if many
+            else f"neighbouring sensors are {1 / max(likeness, 1e-9):.0f} times more alike than neighbouring points"
+        )
+        found.append(
+            Finding("warning", f"{why}: are the axes transposed? expected (episode, sensor, timepoint); swap them")
+        )
+    if check.longest > LENGTH_RATIO * check.shortest:
+        found.append(
+            Finding(
+                "info",
+                f"lengths from {check.shortest} to {check.longest} points: the classes should not differ by length, "
+                "and the shortest must hold a segment",
+            )
+        )
+    for ids in check.duplicated_episodes[:5]:
+        found.append(Finding("warning", f"episodes with the same content: {shortlist(ids)}; keep one of them"))
+    if len(check.duplicated_episodes) > 5:
+        more = len(check.duplicated_episodes) - 5
+        found.append(Finding("warning", f"{more} more sets of episodes with the same content; keep one of each"))
+    return found

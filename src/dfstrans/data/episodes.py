@@ -1,0 +1,386 @@
+"""`Episodes`: labelled recordings of many sensors, in memory or in a file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.splits import three_way_split
+from dfstrans.data.stored import StoredValues
+from dfstrans.errors import DfstransError
+
+Values = npt.NDArray[np.float32] | StoredValues
+
+
+class Fault(NamedTuple):
+    """What is known to be wrong in an episode: what kind, from which point to which (half-open), in which sensors.
+
+    An empty kind or an empty tuple of sensors means that it is not known.
+    """
+
+    start: int
+    stop: int
+    sensors: tuple[str, ...] = ()
+    kind: str = ""
+
+
+class Episode(NamedTuple):
+    """One recording: values (n_sensors, length), without padding."""
+
+    id: str
+    values: npt.NDArray[np.float32]
+    label: int | None
+    group: str | None
+    faults: tuple[Fault, ...] | None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Episodes:
+    """Recordings of the same sensors, each a short stretch of a machine's life with one label.
+
+    Lengths may differ: beyond `lengths[i]` an episode is padding, which nothing ever reads. NaN within the length is a
+    missing value. `values` is an array, or reads itself from a file (`StoredValues`) when it is larger than memory.
+
+    Shape:
+        values (n_episodes, n_sensors, n_timepoints) float32; lengths, labels, ids, groups (n_episodes,)
+    """
+
+    values: Values
+    lengths: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.str_]
+    sensors: tuple[str, ...]
+    units: tuple[str, ...]
+    labels: npt.NDArray[np.int8] | None = None
+    interval: float | None = None
+    groups: npt.NDArray[np.str_] | None = None
+    faults: tuple[tuple[Fault, ...], ...] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        values: npt.ArrayLike | Sequence[npt.ArrayLike] | StoredValues,
+        labels: npt.ArrayLike | None = None,
+        *,
+        lengths: npt.ArrayLike | None = None,
+        ids: Sequence[str] | npt.NDArray[Any] | None = None,
+        sensors: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
+        interval: float | None = None,
+        groups: Sequence[str] | npt.NDArray[Any] | None = None,
+        faults: Sequence[Sequence[Fault]] | None = None,
+    ) -> Self:
+        """Check and gather what is known of some recordings.
+
+        `values` is a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint) of any lengths.
+
+        >>> Episodes.from_arrays(np.zeros((3, 2, 50)), labels=[0, 0, 1])
+        Episodes: 3 (1 anomalous, 2 normal) × 2 sensors × 50 points
+          sensors   sensor_1, sensor_2
+          values    in memory, 0.0 MB
+        """
+        stored, found_lengths = _as_values(values)
+        n, n_sensors, n_timepoints = stored.shape
+        length_array = found_lengths if lengths is None else np.asarray(lengths, dtype=np.int64)
+        if length_array.shape != (n,) or (n and (length_array.min() < 1 or length_array.max() > n_timepoints)):
+            raise DfstransError(
+                f"expected {n} lengths between 1 and {n_timepoints}, got {_some(length_array.tolist())}; "
+                "an empty episode has to be left out"
+            )
+        id_array = np.asarray(
+            [f"episode_{i}" for i in range(n)] if ids is None else [str(i) for i in ids], dtype=np.str_
+        )
+        _check_count("episode ids", id_array, n)
+        repeated = [name for name, count in Counter(id_array.tolist()).items() if count > 1]
+        if repeated:
+            raise DfstransError(
+                f"expected each episode id once, got repeated ids: {_some(repeated)}; rename or merge them"
+            )
+        sensor_names = default_sensor_names(n_sensors) if sensors is None else tuple(map(str, sensors))
+        _check_count("sensor names", sensor_names, n_sensors)
+        if len(set(sensor_names)) < n_sensors:
+            raise DfstransError(f"expected each sensor name once, got {_some(sensor_names)}")
+        unit_names = ("",) * n_sensors if units is None else tuple(map(str, units))
+        _check_count("units", unit_names, n_sensors)
+        group_array = None if groups is None else np.asarray([str(g) for g in groups], dtype=np.str_)
+        if group_array is not None:
+            _check_count("groups", group_array, n)
+        fault_lists = None if faults is None else tuple(tuple(f) for f in faults)
+        if fault_lists is not None:
+            _check_count("lists of faults", fault_lists, n)
+        if interval is not None and not (np.isfinite(interval) and interval > 0):
+            raise DfstransError(f"expected a sampling interval above 0, got {interval}")
+        return cls(
+            values=stored,
+            lengths=length_array,
+            ids=id_array,
+            sensors=sensor_names,
+            units=unit_names,
+            labels=None if labels is None else as_labels(labels, n),
+            interval=None if interval is None else float(interval),
+            groups=group_array,
+            faults=fault_lists,
+        )
+
+    # ---- what is here -------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_episodes, n_sensors, n_timepoints), as scikit-learn expects of an X."""
+        return len(self), self.n_sensors, self.n_timepoints
+
+    @property
+    def n_sensors(self) -> int:
+        """Number of sensors."""
+        return len(self.sensors)
+
+    @property
+    def n_timepoints(self) -> int:
+        """Points of the longest episode, padding included."""
+        return int(self.values.shape[2])
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the values stay in a file and are read on demand."""
+        return isinstance(self.values, StoredValues)
+
+    @property
+    def n_anomalous(self) -> int:
+        """Number of episodes with label 1."""
+        return 0 if self.labels is None else int(self.labels.sum())
+
+    def require_labels(self) -> npt.NDArray[np.int8]:
+        """The labels, or an error that says how to give them."""
+        if self.labels is None:
+            raise DfstransError(
+                "expected labelled episodes (0 normal, 1 anomalous), got episodes without labels; "
+                "add a label column or a label table"
+            )
+        return self.labels
+
+    def __repr__(self) -> str:
+        n, n_sensors, _ = self.shape
+        balance = (
+            "unlabelled" if self.labels is None else f"{self.n_anomalous} anomalous, {n - self.n_anomalous} normal"
+        )
+        shortest, longest = (int(self.lengths.min()), int(self.lengths.max())) if n else (0, 0)
+        points = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
+        lines = [f"Episodes: {n} ({balance}) × {n_sensors} sensors × {points} points"]
+        named = [f"{s} [{u}]" if u else s for s, u in zip(self.sensors, self.units, strict=True)]
+        lines.append("sensors   " + ", ".join(named[:6]) + (f", … {n_sensors - 6} more" if n_sensors > 6 else ""))
+        if self.interval is not None:
+            lines.append(f"interval  {self.interval:g}")
+        if self.groups is not None:
+            lines.append(f"groups    {len(set(self.groups.tolist()))}")
+        if self.faults is not None:
+            lines.append(f"faults    {sum(map(len, self.faults))} with known place")
+        megabytes = float(np.prod(self.shape)) * 4 / 1e6
+        lines.append(f"values    {'in a file' if self.is_stored else 'in memory'}, {megabytes:.1f} MB")
+        return "\n  ".join(lines)
+
+    # ---- parts and wholes ---------------------------------------------------------------------------------------
+
+    def __getitem__(self, rows: Any) -> Episodes:
+        """Some episodes, by number, slice, index array or mask; `[rows, ...]` too, which scikit-learn uses."""
+        if isinstance(rows, tuple):
+            if len(rows) != 2 or rows[1] is not Ellipsis:
+                raise DfstransError(f"expected one index over episodes, got {rows!r}; use select_sensors for sensors")
+            rows = rows[0]
+        return self.select(rows)
+
+    def select(self, rows: Any) -> Episodes:
+        """Some episodes, by number, slice, index array or mask. Values in a file stay there."""
+        index = np.atleast_1d(np.arange(len(self))[rows])
+        values = self.values.select(index) if isinstance(self.values, StoredValues) else self.values[index]
+        return replace(
+            self,
+            values=values,
+            lengths=self.lengths[index],
+            ids=self.ids[index],
+            labels=None if self.labels is None else self.labels[index],
+            groups=None if self.groups is None else self.groups[index],
+            faults=None if self.faults is None else tuple(self.faults[i] for i in index),
+        )
+
+    def select_sensors(self, names: Sequence[str]) -> Episodes:
+        """The named sensors, in that order."""
+        unknown = [name for name in names if name not in self.sensors]
+        if unknown or not names:
+            raise DfstransError(f"expected names among {_some(self.sensors, 60)}, got {_some(unknown)}")
+        index = np.array([self.sensors.index(name) for name in names])
+        values = self.values.select_sensors(index) if isinstance(self.values, StoredValues) else self.values[:, index]
+        return replace(self, values=values, sensors=tuple(names), units=tuple(self.units[i] for i in index))
+
+    def with_labels(self, labels: npt.ArrayLike) -> Episodes:
+        """The same recordings with these labels."""
+        return replace(self, labels=as_labels(labels, len(self)))
+
+    def in_memory(self) -> Episodes:
+        """The same episodes with their values read."""
+        return replace(self, values=np.asarray(self.values)) if self.is_stored else self
+
+    def split(
+        self, seed: int = 0, fractions: tuple[float, float, float] = (0.70, 0.15, 0.15), *, by_group: bool = False
+    ) -> tuple[Episodes, Episodes, Episodes]:
+        """Training, validation and test part: stratified by label, or with no group in two parts."""
+        groups = self._require_groups() if by_group else None
+        train, validation, test = three_way_split(self.require_labels(), groups, seed=seed, fractions=fractions)
+        return self[train], self[validation], self[test]
+
+    def _require_groups(self) -> npt.NDArray[np.str_]:
+        if self.groups is None:
+            raise DfstransError("expected episodes with a group (machine, channel), got none; add a group column")
+        return self.groups
+
+    def __iter__(self) -> Iterator[Episode]:
+        for i, length in enumerate(self.lengths):
+            yield Episode(
+                id=str(self.ids[i]),
+                values=self.values[i][:, :length],
+                label=None if self.labels is None else int(self.labels[i]),
+                group=None if self.groups is None else str(self.groups[i]),
+                faults=None if self.faults is None else self.faults[i],
+            )
+
+    def batches(self, size: int = 64) -> Iterator[Episodes]:
+        """The episodes in order, at most `size` at a time, each batch in memory."""
+        for start in range(0, len(self), size):
+            yield self[start : start + size].in_memory()
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Episodes]) -> Episodes:
+        """All episodes of all parts, which must have the same sensors. Values in files stay there."""
+        if not parts:
+            raise DfstransError("expected at least one part to concatenate, got none")
+        first = parts[0]
+        parts = [part if part.sensors == first.sensors else part.select_sensors(first.sensors) for part in parts]
+        if any(part.is_stored for part in parts):
+            values: Values = StoredValues.join([part.values for part in parts])
+        else:
+            values = pad([episode for part in parts for episode in np.asarray(part.values)])[0]
+        intervals = {part.interval for part in parts}
+        return cls.from_arrays(
+            values,
+            _join([part.labels for part in parts]),
+            lengths=np.concatenate([part.lengths for part in parts]),
+            ids=np.concatenate([part.ids for part in parts]),
+            sensors=first.sensors,
+            units=first.units,
+            interval=intervals.pop() if len(intervals) == 1 else None,
+            groups=_join([part.groups for part in parts]),
+            faults=None
+            if any(part.faults is None for part in parts)
+            else [faults for part in parts for faults in part.faults or ()],
+        )
+
+    # ---- identity and truth -------------------------------------------------------------------------------------
+
+    def fingerprint(self) -> str:
+        """A digest of everything that training sees: values within the lengths, labels, sensor names."""
+        digest = hashlib.sha256(repr((self.sensors, self.lengths.tolist(), self.ids.tolist())).encode())
+        digest.update(b"" if self.labels is None else self.labels.tobytes())
+        for episode in self:
+            digest.update(np.ascontiguousarray(episode.values).tobytes())
+        return digest.hexdigest()
+
+    def fault_cells(self, row: int, segment_length: int) -> npt.NDArray[np.bool_]:
+        """Which (segment, sensor) cells of an episode are known to be affected; unknown sensors affect none.
+
+        Shape:
+            (n_segments, n_sensors)
+        """
+        n_segments = -(-int(self.lengths[row]) // segment_length)
+        cells = np.zeros((n_segments, self.n_sensors), dtype=np.bool_)
+        for fault in () if self.faults is None else self.faults[row]:
+            columns = [self.sensors.index(name) for name in fault.sensors if name in self.sensors]
+            cells[fault.start // segment_length : -(-fault.stop // segment_length), columns] = True
+        return cells
+
+
+def default_sensor_names(n_sensors: int) -> tuple[str, ...]:
+    """The names of sensors that have none: sensor_1, sensor_2, …"""
+    return tuple(f"sensor_{i + 1}" for i in range(n_sensors))
+
+
+def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
+    """Labels as 0/1, whatever type they came in; anything else is refused."""
+    array = np.asarray(labels)
+    _check_count("labels", array, n_episodes)
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = np.full(array.shape, np.nan)
+    bad = ~np.isin(numbers, (0, 1))
+    if bad.any():
+        raise DfstransError(
+            f"expected labels 0 (normal) or 1 (anomalous), got {_some(sorted({str(x) for x in array[bad].tolist()}))}; "
+            "say which value means anomalous (anomalous_value=…, on the command line --anomalous-value)"
+        )
+    return numbers.astype(np.int8)
+
+
+def pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """2-D arrays (sensor, timepoint) of any lengths as one 3-D array, NaN behind each end, and the lengths."""
+    arrays = [_as_numbers(one) for one in series]
+    shapes = {array.shape[0] if array.ndim == 2 else -1 for array in arrays}
+    if len(shapes) != 1 or -1 in shapes:
+        raise DfstransError(
+            "expected 2-D arrays (sensor, timepoint) with the same number of sensors, got shapes "
+            f"{_some(sorted({array.shape for array in arrays}))}; is an array transposed?"
+        )
+    lengths = np.array([array.shape[1] for array in arrays], dtype=np.int64)
+    values = np.full((len(arrays), shapes.pop(), max(int(lengths.max()), 0)), np.nan, dtype=np.float32)
+    for row, array in enumerate(arrays):
+        values[row, :, : array.shape[1]] = array
+    return values, lengths
+
+
+def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
+    """An array or stored values, and the lengths if nothing else is known."""
+    if isinstance(values, StoredValues):
+        return values, np.full(values.shape[0], values.shape[2], dtype=np.int64)
+    if isinstance(values, list | tuple) and len(values) and all(np.ndim(one) == 2 for one in values):
+        return pad(values)
+    array = _as_numbers(values)
+    if array.ndim != 3:
+        raise DfstransError(
+            f"expected values of shape (n_episodes, n_sensors, n_timepoints), got {array.ndim} axes {array.shape}; "
+            "a single episode is values[np.newaxis], a single sensor values[:, np.newaxis]"
+        )
+    if 0 in array.shape[1:]:
+        raise DfstransError(f"expected at least one sensor and one timepoint, got shape {array.shape}")
+    return array, np.full(array.shape[0], array.shape[2], dtype=np.int64)
+
+
+def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
+    try:
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, which the readers and the data check report
+            return np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DfstransError(
+            "expected numbers in a 3-D array or a list of 2-D arrays (sensor, timepoint), got something that is not "
+            f"({type(values).__name__}); convert text to numbers and missing values to NaN first"
+        ) from None
+
+
+def _check_count(what: str, given: Any, expected: int) -> None:
+    if len(given) != expected or (not isinstance(given, tuple) and np.ndim(given) > 1):
+        raise DfstransError(f"expected {expected} {what}, got {len(given)}")
+
+
+def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if len(present) == len(parts) else None
+
+
+def _some(items: Sequence[Any], most: int = 5) -> str:
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown + (f", … ({len(items)} in all)" if len(items) > most else "")

@@ -1,0 +1,80 @@
+"""Readers: from a path to `Episodes`, whatever the format."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import (
+    folder,
+    hdf5,
+    long_table,
+    numpy_files,
+    paper_hdf5,
+    server_machines,
+    telemanom,
+    uea,
+)
+from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.errors import DfstransError
+
+__all__ = ["ReadOptions", "load_episodes"]
+
+
+class Format(Protocol):
+    """What a module of this package offers: its name, the options that it heeds, and how to recognise and read it."""
+
+    NAME: str
+    OPTIONS: frozenset[str]
+
+    def recognises(self, path: Path) -> bool:
+        """Whether the path is of this format."""
+
+    def read(self, path: Path, options: ReadOptions) -> Episodes:
+        """The episodes at the path."""
+
+
+# the first that recognises a path reads it
+FORMATS: tuple[Format, ...] = (
+    telemanom,
+    server_machines,
+    folder,
+    paper_hdf5,
+    hdf5,
+    numpy_files,
+    uea,
+    long_table,
+)
+
+
+def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
+    """The episodes in a file or folder of any known format; `overrides` are fields of `ReadOptions`."""
+    place = Path(path)
+    given = {} if options is None else options.model_dump(exclude_unset=True)
+    chosen = ReadOptions(**(given | overrides))
+    with opening(place, "episodes"):
+        place.stat()
+        found = next((form for form in FORMATS if form.recognises(place)), None)
+    if found is None:
+        what = "an empty folder" if place.is_dir() and not any(place.iterdir()) else "something else"
+        known = "".join(f"\n  - {form.NAME}" for form in FORMATS)
+        raise DfstransError(f"expected episodes at {place}, got {what}; convert them to one of:{known}")
+    _require_heeded(found, chosen, place)
+    return found.read(place, chosen)
+
+
+def _require_heeded(found: Format, options: ReadOptions, path: Path) -> None:
+    """Refuse options that the format would ignore: they show that the user expects something else."""
+    defaults = ReadOptions()
+    changed = [name for name in ReadOptions.model_fields if getattr(options, name) != getattr(defaults, name)]
+    idle = [name for name in changed if name not in found.OPTIONS]
+    if idle:
+        raise DfstransError(
+            f"expected only options that apply to {path}, which is {found.NAME}, got also {shortlist(idle)}; "
+            f"leave them out (it heeds {shortlist(sorted(found.OPTIONS), 20)})"
+        )
+    if options.stride is not None and options.length is None and found in (long_table, folder):
+        raise DfstransError(f"expected a length with stride {options.stride}, got none; give both or neither")

@@ -1,0 +1,150 @@
+"""Columns as numpy arrays: numbers, names, seconds and labels, or an error that names the cell."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dfstrans.data.readers.dialect import MISSING
+from dfstrans.data.readers.opening import shortlist
+from dfstrans.errors import DfstransError
+
+UNLABELLED = -1
+_WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}
+_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
+
+
+def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
+    """A column of numbers, NaN where a cell is missing."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        column = _text_as_numbers(column, name, source)
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)
+    ):
+        raise DfstransError(
+            f"expected numbers in column {name!r} of {source}, got {kind}; convert it or leave it out "
+            "(drop_sensors, on the command line --drop-sensors)"
+        )
+    if not pa.types.is_float32(column.type):
+        if pa.types.is_boolean(column.type):
+            column = column.cast(pa.int8())
+        column = column.cast(pa.float32(), safe=False)
+    return np.asarray(column.to_numpy(), dtype=np.float32)
+
+
+def texts(column: Any) -> Any:
+    """A column of names or labels as one pyarrow array of trimmed text; whole numbers without a decimal point."""
+    if pa.types.is_floating(column.type):
+        rounded = column.cast(pa.int64(), safe=False)
+        if pc.all(
+            pc.or_kleene(pc.equal(rounded.cast(column.type), column), pc.is_null(column, nan_is_null=True))
+        ).as_py():
+            column = pc.if_else(pc.is_null(column, nan_is_null=True), None, rounded)
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+
+
+def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:
+    """A column of times, as numbers or counted in seconds from its first date."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        column = _text_as_time(column, name, source)
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise DfstransError(
+            f"expected a time in each row of {source}, got none in row {row + 1} of the data (column {name!r}); "
+            "fill it in or leave the row out"
+        )
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        nanoseconds = column.cast(pa.timestamp("ns", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
+        counted = nanoseconds.to_numpy()
+        return np.asarray((counted - counted[0]) / 1e9, dtype=np.float64)
+    if pa.types.is_time(column.type) or pa.types.is_duration(column.type):
+        unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
+        whole = column.cast(pa.int32()) if column.type.bit_width == 32 else column
+        return np.asarray(whole.cast(pa.int64()).to_numpy() / unit, dtype=np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+
+
+def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
+    """A column of labels: 0 normal, 1 anomalous, −1 where there is none."""
+    coded = texts(column).dictionary_encode()
+    words = coded.dictionary.to_pylist()
+    known = [word for word in words if word is not None and word not in MISSING]
+    if anomalous_value is None:
+        codes = {word: _as_label(word) for word in known}
+        strange = [word for word, code in codes.items() if code is None]
+        if strange:
+            raise DfstransError(
+                f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {shortlist(strange)}; say which value "
+                "means anomalous (anomalous_value=…, on the command line --anomalous-value)"
+            )
+    else:
+        codes = {word: int(_same(word, anomalous_value)) for word in known}
+        if len(known) > 1 and not any(codes.values()):
+            raise DfstransError(
+                f"expected the anomalous label {anomalous_value!r} in {source}, got {shortlist(known)}; "
+                "correct anomalous_value"
+            )
+    table = np.array([codes.get(word, UNLABELLED) for word in words] + [UNLABELLED], dtype=np.int8)
+    found: npt.NDArray[np.int8] = table[coded.indices.fill_null(len(words)).to_numpy()]
+    return found
+
+
+def _as_label(word: str) -> int | None:
+    try:
+        number = float(word)
+    except ValueError:
+        return _WORDS.get(word.lower())
+    return int(number) if number in (0, 1) else None
+
+
+def _same(word: str, wanted: str) -> bool:
+    try:
+        return float(word) == float(wanted)
+    except ValueError:
+        return word == wanted.strip()
+
+
+def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+    text = pc.if_else(pc.is_in(text, pa.array([word.lower() for word in MISSING])), None, text)
+    text = pc.replace_substring_regex(text, "^true$", "1")
+    text = pc.replace_substring_regex(text, "^false$", "0")
+    if not pc.any(pc.match_substring_regex(text, r"\.")).as_py():
+        text = pc.replace_substring_regex(text, r"^([-+]?\d*),(\d+(e[-+]?\d+)?)$", r"\1.\2")
+    wrong = pc.invert(pc.match_substring_regex(text, _NUMBER))
+    rows = np.flatnonzero(np.asarray(wrong.fill_null(False)))
+    if len(rows):
+        raise DfstransError(
+            f"expected numbers in column {name!r} of {source}, got {column[int(rows[0])].as_py()!r} in row "
+            f"{rows[0] + 1} of the data{f' and text in {len(rows) - 1} more rows' if len(rows) > 1 else ''}; "
+            "correct it, or leave the column out (drop_sensors, on the command line --drop-sensors)"
+        )
+    return text.cast(pa.float64())
+
+
+def _text_as_time(column: Any, name: str, source: Path) -> Any:
+    text = pc.utf8_trim_whitespace(column)
+    text = pc.if_else(pc.is_in(text, pa.array(MISSING)), None, text)
+    for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        try:
+            return text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    with suppress(pa.ArrowInvalid):
+        return pc.strptime(text, format="%d.%m.%Y %H:%M:%S", unit="ns")
+    raise DfstransError(
+        f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, "
+        f"got {shortlist(text.drop_null().unique()[:3].to_pylist())}; rewrite them, or name another time_column"
+    )

@@ -1,0 +1,75 @@
+"""Continuous recordings cut into episodes of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.errors import DfstransError
+
+
+def cut(
+    recordings: Episodes,
+    length: int,
+    stride: int | None = None,
+    points: Sequence[npt.NDArray[np.bool_]] | None = None,
+) -> Episodes:
+    """Pieces of `length` points, one every `stride` points (default: the length); the tails are dropped.
+
+    A piece is anomalous when one of its points is: by `points` (one array per recording), else by the faults, else by
+    the label of its recording. Its id is `recording@start`; its group is that of the recording, or the recording.
+
+    >>> cut(Episodes.from_arrays(np.zeros((1, 2, 25)), [1], ids=["m1"]), length=10).ids
+    array(['m1@0', 'm1@10'], dtype='<U5')
+    """
+    step = length if stride is None else stride
+    counts = np.maximum(0, (recordings.lengths - length) // step + 1)
+    total = int(counts.sum())
+    if total == 0:
+        raise DfstransError(
+            f"expected recordings of at least {length} points, got at most {int(recordings.lengths.max())}; "
+            "choose a smaller length"
+        )
+    values = np.empty((total, recordings.n_sensors, length), dtype=np.float32)
+    labels = np.zeros(total, dtype=np.int8)
+    ids: list[str] = []
+    groups: list[str] = []
+    faults: list[list[Fault]] = []
+    for row, recording in enumerate(recordings):
+        anomalous = _points(recordings, row) if points is None else points[row]
+        for start in range(0, int(counts[row]) * step, step):
+            values[len(ids)] = recording.values[:, start : start + length]
+            labels[len(ids)] = anomalous is not None and anomalous[start : start + length].any()
+            faults.append(_clipped(recording.faults or (), start, length))
+            ids.append(f"{recording.id}@{start}")
+            groups.append(recording.id if recording.group is None else recording.group)
+    return Episodes.from_arrays(
+        values,
+        None if points is None and recordings.labels is None else labels,
+        ids=ids,
+        sensors=recordings.sensors,
+        units=recordings.units,
+        interval=recordings.interval,
+        groups=groups,
+        faults=None if recordings.faults is None else faults,
+    )
+
+
+def _points(recordings: Episodes, row: int) -> npt.NDArray[np.bool_] | None:
+    """Which points of a recording are anomalous, as far as its faults or its label tell."""
+    if recordings.labels is None:
+        return None
+    if recordings.faults is None:
+        return np.full(int(recordings.lengths[row]), bool(recordings.labels[row]))
+    anomalous = np.zeros(int(recordings.lengths[row]), dtype=np.bool_)
+    for fault in recordings.faults[row]:
+        anomalous[fault.start : fault.stop] = True
+    return anomalous
+
+
+def _clipped(faults: Sequence[Fault], start: int, length: int) -> list[Fault]:
+    inside = [fault for fault in faults if fault.start < start + length and fault.stop > start]
+    return [fault._replace(start=max(fault.start - start, 0), stop=min(fault.stop - start, length)) for fault in inside]

@@ -1,0 +1,118 @@
+"""How a text table is written: its delimiter, decimal sign, encoding and header."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.errors import DfstransError
+
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-")
+_DELIMITERS = ("\t", ";", "|", ",")
+_SAMPLE_BYTES = 1 << 16
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+_DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The habits of one text table; `names` has one entry per cell of a row, `skip` lines stand before the data."""
+
+    delimiter: str
+    decimal: str
+    encoding: str
+    names: tuple[str, ...]
+    skip: int
+    first_row: tuple[str, ...]
+
+
+def sniff(path: Path) -> Dialect:
+    """The dialect of a text table, from its first lines."""
+    with opening(path, "a text table"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        sample = file.read(_SAMPLE_BYTES)
+        whole = len(sample) < _SAMPLE_BYTES
+    if b"\0" in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DfstransError(f"expected a text table in {path}, got binary content; give the file its proper suffix")
+    encoding = _encoding(sample)
+    lines = re.split(r"\r\n|\n|\r", sample.decode(encoding, errors="replace").lstrip("\ufeff"))
+    if not whole and len(lines) > 1:
+        lines.pop()  # cut by the end of the sample
+    skip = _lines_before_header(lines)
+    header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:50]
+    delimiter = max(_DELIMITERS, key=lambda sign: len(next(csv.reader([header], delimiter=sign))))
+    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+    cells = list(csv.reader(rows, delimiter=delimiter))
+    _require_names(path, names, cells)
+    return Dialect(
+        delimiter=delimiter,
+        decimal=_decimal(cells) if delimiter != "," else ".",
+        encoding=encoding,
+        names=tuple(_as_many_as_cells(names, cells)),
+        skip=skip + 1,
+        first_row=tuple(cells[0]) if cells else (),
+    )
+
+
+def _encoding(sample: bytes) -> str:
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        sample[: len(sample) - 4 if len(sample) == _SAMPLE_BYTES else None].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return "utf-8" if error.start >= len(sample) - 8 and len(sample) == _SAMPLE_BYTES else "latin-1"
+    return "utf-8"
+
+
+def _lines_before_header(lines: list[str]) -> int:
+    """Blank lines and comments; the last comment is the header when numbers follow it, as numpy writes it."""
+    content = [number for number, line in enumerate(lines) if line.strip(" \t,;|")]
+    if not content:
+        raise DfstransError("expected a text table with a header, got nothing but blank lines; write the file again")
+    first = next((number for number in content if not lines[number].startswith("#")), content[-1])
+    comments = [number for number in content if number < first]
+    if comments and _is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
+        return comments[-1]
+    return first
+
+
+def _require_names(path: Path, names: list[str], cells: list[list[str]]) -> None:
+    numbered = [str(i) for i in range(len(names))], [str(i + 1) for i in range(len(names))]
+    if any(names) and all(_is_number(name) for name in names if name) and names not in numbered:
+        raise DfstransError(
+            f"expected a header line with column names in {path}, got numbers: {shortlist(names)}; "
+            "put a line with the names first"
+        )
+    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    if repeated:
+        raise DfstransError(
+            f"expected each column name once in {path}, got repeated names: {shortlist(repeated)}; rename the columns"
+        )
+    if not cells:
+        raise DfstransError(f"expected rows below the header of {path}, got none; write the file again or leave it out")
+
+
+def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:
+    """A delimiter at the end of every row, or of the header only, is a habit and not a column."""
+    if len(cells[0]) == len(names) + 1 and all(not row[-1].strip() for row in cells):
+        return [*names, ""]
+    if names[-1] == "" and len(cells[0]) == len(names) - 1:
+        return names[:-1]
+    return names
+
+
+def _decimal(cells: list[list[str]]) -> str:
+    commas = any(_DECIMAL_COMMA.fullmatch(cell) for row in cells for cell in row)
+    points = any(_DECIMAL_POINT.fullmatch(cell) for row in cells for cell in row)
+    return "," if commas and not points else "."
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

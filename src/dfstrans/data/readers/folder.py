@@ -1,0 +1,152 @@
+"""A folder with one file per episode, and perhaps a label table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dfstrans.data.episodes import Episodes, default_sensor_names
+from dfstrans.data.readers.columns import find_roles
+from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.label_table import LabelTable, find_label_table, read_label_table, with_label_table
+from dfstrans.data.readers.long_table import OPTIONS, read_rows
+from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.rows import Rows, gather
+from dfstrans.data.readers.tables import is_table, open_table, table_stem
+from dfstrans.errors import DfstransError
+
+__all__ = ["NAME", "OPTIONS", "read", "recognises"]
+
+NAME = "a folder with one table or .npy per episode, and perhaps labels.csv"
+
+
+def recognises(path: Path) -> bool:
+    """Whether the path is a folder with a table or a .npy file in it."""
+    return path.is_dir() and any(_is_episode(file) for file in path.iterdir())
+
+
+def read(path: Path, options: ReadOptions) -> Episodes:
+    """One episode per file; an id is the name of its file without the suffix."""
+    label_path = options.labels or find_label_table(path, ("labels", "label"))
+    files = sorted(file for file in path.iterdir() if _is_episode(file) and not _same_file(file, label_path))
+    if not files:
+        raise DfstransError(f"expected one file per episode in {path}, got only {label_path}; add the recordings")
+    table = None if label_path is None else _without_suffixes(read_label_table(label_path, options))
+    if table is not None:
+        _require_same_episodes(path, [table_stem(file) for file in files], table)
+    episodes = gather(_stacked([_read_file(file, options) for file in files], files), options)
+    if table is not None:
+        episodes = with_label_table(episodes, table)
+    return episodes if options.length is None else cut(episodes, options.length, options.stride)
+
+
+def _is_episode(path: Path) -> bool:
+    about = path.name.startswith(".") or path.stem.lower() in ("readme", "license", "licence", "notes")
+    return path.is_file() and not about and (is_table(path) or path.suffix == ".npy")
+
+
+def _same_file(path: Path, other: Path | None) -> bool:
+    return other is not None and path.resolve() == other.resolve()
+
+
+def _without_suffixes(table: LabelTable) -> LabelTable:
+    """The label table with `run 1.csv` as `run 1`."""
+
+    def stem(name: str) -> str:
+        return table_stem(Path(name)) if is_table(Path(name)) or name.endswith(".npy") else name
+
+    return replace(
+        table,
+        label={stem(name): label for name, label in table.label.items()},
+        group=None if table.group is None else {stem(name): group for name, group in table.group.items()},
+    )
+
+
+def _require_same_episodes(path: Path, stems: list[str], table: LabelTable) -> None:
+    alone = sorted(set(table.label) - set(stems))
+    unlabelled = sorted(set(stems) - set(table.label))
+    if alone or unlabelled:
+        problems = [f"no file for {shortlist(alone)}"] if alone else []
+        problems += [f"no label for {shortlist(unlabelled)}"] if unlabelled else []
+        raise DfstransError(
+            f"expected one file in {path} for each row of {table.path}, got {' and '.join(problems)}; "
+            "add what is missing or leave out what is too much"
+        )
+
+
+def _read_file(path: Path, options: ReadOptions) -> Rows:
+    if path.suffix == ".npy":
+        return _read_array(path)
+    table = open_table(path)
+    roles = find_roles(table.names, options, path)
+    rows = read_rows(table, roles, options)
+    if len(rows.ids) > 1:
+        raise DfstransError(
+            f"expected one episode in {path}, got {len(rows.ids)} ids in its column {roles.id!r}; read the file itself "
+            "if it is a long table, or leave the column out (drop_sensors)"
+        )
+    return rows
+
+
+def _read_array(path: Path) -> Rows:
+    """A 2-D array with a row per point, as in the tables."""
+    with opening(path, "a 2-D array (timepoint, sensor)"):
+        array = np.load(path, allow_pickle=False)
+        if array.ndim != 2 or 0 in array.shape:
+            raise DfstransError(
+                f"expected a 2-D array (timepoint, sensor) in {path}, got shape {array.shape}; "
+                "store one episode per file, a row per point"
+            )
+        columns = list(np.ascontiguousarray(array.T, dtype=np.float32))
+    names = default_sensor_names(len(columns))
+    return Rows(names, ("",) * len(names), columns, [path.stem], np.zeros(len(array), dtype=np.int64))
+
+
+def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
+    """The rows of all files, their sensors matched by name."""
+    first = parts[0]
+    for part, file in zip(parts, files, strict=True):
+        missing = [name for name in first.sensors if name not in part.sensors]
+        extra = [name for name in part.sensors if name not in first.sensors]
+        if missing or extra:
+            raise DfstransError(
+                f"expected the sensors of {files[0].name} in {file}, got "
+                + " and ".join(
+                    ([f"none called {shortlist(missing)}"] if missing else [])
+                    + ([f"also {shortlist(extra)}"] if extra else [])
+                )
+                + "; rename or add the columns, or leave them out (drop_sensors)"
+            )
+        for what, here, there in (
+            ("time", part.time, first.time),
+            ("label", part.labels, first.labels),
+            ("group", part.group, first.group),
+        ):
+            if (here is None) != (there is None):
+                raise DfstransError(
+                    f"expected a {what} column in all files or in none, got one in only one of {files[0].name} and "
+                    f"{file.name}; add or remove it"
+                )
+    names = sorted({name for part in parts for name in part.group_names})
+    number = {name: place for place, name in enumerate(names)}
+    group = [
+        np.array([number[name] for name in part.group_names], dtype=np.int64)[part.group]
+        for part in parts
+        if part.group is not None
+    ]
+    return Rows(
+        sensors=first.sensors,
+        units=first.units,
+        columns=[np.concatenate([part.columns[part.sensors.index(name)] for part in parts]) for name in first.sensors],
+        ids=[table_stem(file) for file in files],
+        episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
+        time=None if first.time is None else np.concatenate([part.time for part in parts if part.time is not None]),
+        labels=None
+        if first.labels is None
+        else np.concatenate([part.labels for part in parts if part.labels is not None]),
+        group_names=names,
+        group=np.concatenate(group) if group else None,
+    )

@@ -1,0 +1,85 @@
+"""Labels, and perhaps groups, in a table of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers.columns import find_roles
+from dfstrans.data.readers.convert import UNLABELLED, labels, texts
+from dfstrans.data.readers.opening import shortlist
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.tables import is_table, open_table
+from dfstrans.errors import DfstransError
+
+_ID_NAMES = ("file", "filename", "file_name", "name")
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """What a label table says of each episode id."""
+
+    path: Path
+    label: dict[str, int]
+    group: dict[str, str] | None
+
+
+def read_label_table(path: Path, options: ReadOptions) -> LabelTable:
+    """A table with the columns id, label and perhaps group, under any of their usual names."""
+    table = open_table(path)
+    named = {name: getattr(options, name) for name in ("id_column", "label_column", "group_column")}
+    own = options.model_copy(
+        update={name: value if value in table.names else None for name, value in named.items()}
+        | {"drop_sensors": (), "time_column": None}
+    )
+    roles = find_roles(table.names, own, path)
+    by_name = {name.lower(): name for name in table.names}
+    id_column = roles.id or next((by_name[name] for name in _ID_NAMES if name in by_name), None)
+    rest = [name for name in table.names if name not in (id_column, roles.group)]
+    label_column = roles.label or (rest[0] if len(rest) == 1 else None)
+    if id_column is None or label_column is None:
+        raise DfstransError(
+            f"expected the columns id and label in the label table {path}, got {shortlist(table.names)}; rename them, "
+            "or name them (id_column=…, label_column=…)"
+        )
+    wanted = [name for name in (id_column, label_column, roles.group) if name]
+    columns = table.read(dict.fromkeys(wanted, "text"))
+    ids = texts(columns[id_column]).to_pylist()
+    coded = labels(columns[label_column], options.anomalous_value, path)
+    bad = [str(name) for name, code in zip(ids, coded, strict=True) if code == UNLABELLED or name is None]
+    if bad:
+        raise DfstransError(
+            f"expected an id and a label in each row of {path}, got none for {shortlist(bad)}; add them"
+        )
+    if len(set(ids)) < len(ids):
+        repeated = sorted({name for name in ids if ids.count(name) > 1})
+        raise DfstransError(f"expected each id once in {path}, got repeated ids: {shortlist(repeated)}; keep one each")
+    groups = [str(name or "") for name in texts(columns[roles.group]).to_pylist()] if roles.group else None
+    return LabelTable(
+        path,
+        dict(zip(ids, coded.tolist(), strict=True)),
+        None if groups is None else dict(zip(ids, groups, strict=True)),
+    )
+
+
+def find_label_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
+    """The first table in a folder with one of these names."""
+    tables = {file.name.split(".")[0].lower(): file for file in sorted(folder.iterdir()) if is_table(file)}
+    return next((tables[stem.lower()] for stem in stems if stem.lower() in tables), None)
+
+
+def with_label_table(episodes: Episodes, table: LabelTable) -> Episodes:
+    """The episodes with the labels, and the groups if they had none, of a label table."""
+    unlabelled = [name for name in episodes.ids.tolist() if name not in table.label]
+    if unlabelled:
+        raise DfstransError(
+            f"expected a label for each episode in {table.path}, got none for {shortlist(unlabelled)}; "
+            "add their rows, or give another label table (labels=…)"
+        )
+    labelled = episodes.with_labels([table.label[name] for name in episodes.ids.tolist()])
+    if table.group is None or episodes.groups is not None:
+        return labelled
+    return replace(labelled, groups=np.array([table.group[name] for name in episodes.ids.tolist()], dtype=np.str_))

@@ -1,0 +1,92 @@
+"""Arrays of numpy: `.npz` of `save_episodes` or of anyone, and a plain 3-D `.npy`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import own_layout
+from dfstrans.data.readers.convert import UNLABELLED, labels
+from dfstrans.data.readers.dropping import without_dropped
+from dfstrans.data.readers.opening import opening, require_content, shortlist
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.errors import DfstransError
+
+NAME = "a 3-D array (episode, sensor, timepoint) in .npz (values or X, and labels or y) or .npy"
+OPTIONS = frozenset({"anomalous_value", "infinite_as_missing", "drop_sensors"})
+_VALUES = ("values", "X", "x", "data")
+_LABELS = ("labels", "y", "Y", "label")
+
+
+def recognises(path: Path) -> bool:
+    """Whether the path is a .npz or .npy file."""
+    return path.is_file() and path.suffix.lower() in (".npz", ".npy")
+
+
+def read(path: Path, options: ReadOptions) -> Episodes:
+    """The episodes of an array file."""
+    require_content(path, "arrays of numpy")
+    with opening(path, "arrays of numpy"):
+        with path.open("rb") as file:
+            loaded: Any = np.load(file, allow_pickle=False)
+            single = isinstance(loaded, np.ndarray)
+            arrays = {"values": loaded} if single else {name: loaded[name] for name in loaded.files}
+        if str(arrays.get("format", "")) == own_layout.FORMAT:
+            own_layout.require_version(arrays["version"], path)
+        values = _first(arrays, _VALUES)
+        if values is None:
+            raise DfstransError(
+                f"expected an array called values or X in {path}, got {shortlist(arrays) or 'none'}; rename it"
+            )
+        raw_labels = _first(arrays, _LABELS)
+        faults = arrays.get("faults")
+        interval = arrays.get("interval")
+        episodes = Episodes.from_arrays(
+            values,
+            None if raw_labels is None else _as_labels(raw_labels, options, path),
+            lengths=arrays.get("lengths"),
+            ids=arrays.get("ids"),
+            sensors=_names(arrays.get("sensors")),
+            units=_names(arrays.get("units")),
+            interval=None if interval is None or np.isnan(interval) else float(interval),
+            groups=arrays.get("groups"),
+            faults=None if faults is None else [own_layout.faults_from_json(str(text)) for text in faults],
+        )
+    return without_dropped(_without_infinite(episodes, options), options)
+
+
+def _first(arrays: dict[str, Any], names: tuple[str, ...]) -> Any:
+    return next((arrays[name] for name in names if name in arrays), None)
+
+
+def _names(array: Any) -> tuple[str, ...] | None:
+    return None if array is None else tuple(map(str, array.tolist()))
+
+
+def _as_labels(raw: Any, options: ReadOptions, path: Path) -> Any:
+    coded = labels(pa.array(np.ravel(raw).tolist()).cast(pa.string()), options.anomalous_value, path)
+    if (coded == UNLABELLED).any():
+        missing = np.flatnonzero(coded == UNLABELLED)
+        raise DfstransError(f"expected a label for each episode in {path}, got none for rows {shortlist(missing)}")
+    return coded
+
+
+def _without_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
+    values = np.asarray(episodes.values)
+    infinite = np.isinf(values)
+    if not infinite.any():
+        return episodes
+    if options.infinite_as_missing:
+        values[infinite] = np.nan
+        return episodes
+    rows, sensors, _ = np.nonzero(infinite)
+    raise DfstransError(
+        f"expected finite values, got {len(rows)} infinite ones in sensors "
+        f"{shortlist(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
+        f"{shortlist(episodes.ids[np.unique(rows)])}; correct them, or read them as missing "
+        "(infinite_as_missing=True, on the command line --infinite-as-missing)"
+    )

@@ -1,0 +1,64 @@
+"""The paper authors' HDF5: one 2-D data set, each row the sensors one after the other and the label last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import own_layout
+from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.errors import DfstransError
+
+NAME = "the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)"
+OPTIONS = frozenset({"n_sensors", "n_timepoints", "anomalous_value"})
+
+
+def recognises(path: Path) -> bool:
+    """Whether the path is an HDF5 file with a data set called `dataset`."""
+    if not path.is_file() or path.suffix.lower() not in (".h5", ".hdf5", ".hdf"):
+        return False
+    try:
+        with h5py.File(path, "r") as file:
+            return isinstance(file.get("dataset"), h5py.Dataset) and file.attrs.get("format") != own_layout.FORMAT
+    except OSError:
+        return False  # the general HDF5 reader says what is wrong with it
+
+
+def read(path: Path, options: ReadOptions) -> Episodes:
+    """One episode per row; the values stay in the file."""
+    with opening(path, "the paper authors' HDF5"), h5py.File(path, "r") as file:
+        dataset = file["dataset"]
+        if dataset.ndim != 2 or 0 in dataset.shape:
+            raise DfstransError(
+                f"expected a 2-D data set (episode, sensors one after the other and the label) in {path}, "
+                f"got shape {dataset.shape}; convert it (save_episodes)"
+            )
+        n, width = dataset.shape
+        n_sensors, n_timepoints = _sizes(width - 1, options, path)
+        labels = np.asarray(dataset[:, width - 1])
+        if options.anomalous_value is not None:
+            labels = labels == float(options.anomalous_value)
+        return Episodes.from_arrays(
+            StoredValues.whole(StoredArray(path.resolve(), "dataset", (n, n_sensors, n_timepoints))), labels
+        )
+
+
+def _sizes(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
+    """Sensors and points of a row, from the options; one follows from the other."""
+    n_sensors = options.n_sensors or width // (options.n_timepoints or width)
+    n_timepoints = options.n_timepoints or width // n_sensors
+    given = options.n_sensors is not None or options.n_timepoints is not None
+    if not given or n_sensors * n_timepoints != width:
+        ways = [f"{k} × {width // k}" for k in range(1, min(width, 1000) + 1) if width % k == 0]
+        got = f"{options.n_sensors} × {options.n_timepoints}" if given else "neither"
+        raise DfstransError(
+            f"expected n_sensors × n_timepoints = {width} values and a label in each row of {path}, got {got}; give "
+            f"n_sensors=… or n_timepoints=… (on the command line --n-sensors, --n-timepoints); possible: "
+            f"{shortlist(ways, 30)}"
+        )
+    return n_sensors, n_timepoints

@@ -1,0 +1,91 @@
+"""From the times of the points of episodes to places on a regular grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.errors import DfstransError
+
+JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
+_MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings
+
+Index = npt.NDArray[np.int64]
+
+
+def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:
+    """How many intervals each point is behind the first of its episode, and the interval: the median step.
+
+    `episode` numbers the episode of each point and never falls. Where points are missing, places are left free.
+
+    >>> places_on_grid(np.array([0.0, 0.1, 0.4]), np.zeros(3, dtype=np.int64), ["a"])
+    (array([0, 1, 4]), 0.1)
+    """
+    steps = np.diff(time)
+    inside = np.diff(episode) == 0
+    if not inside.any():
+        return np.zeros(len(time), dtype=np.int64), None
+    _require_rising(time, steps, inside, episode, ids)
+    interval = _middle(steps[inside])
+    with np.errstate(over="ignore"):
+        intervals = np.where(inside, steps / interval, 1.0)
+    whole = np.maximum(np.rint(intervals), 1.0)
+    off = np.flatnonzero(np.abs(intervals - whole) > JITTER)
+    if len(off):
+        worst = int(off[0])
+        raise DfstransError(
+            f"expected regular time (median step {interval:g}), got a step of {steps[worst]:g} in episode "
+            f"{ids[episode[worst]]!r} after time {time[worst]:g}, and {len(off)} irregular steps in all; resample the "
+            "data, or take the rows as they come (irregular_time='ignore', on the command line --irregular-time ignore)"
+        )
+    if whole.sum() > _MOST_INSERTED * len(time) + 1000:
+        worst = int(np.argmax(whole))
+        raise DfstransError(
+            f"expected recordings without long gaps, got one of {whole[worst]:.0f} points in episode "
+            f"{ids[episode[worst]]!r} after time {time[worst]:g}; split the episode there, or take the rows as they "
+            "come (irregular_time='ignore', on the command line --irregular-time ignore)"
+        )
+    run = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
+    starts = np.concatenate([[0], np.flatnonzero(~inside) + 1])
+    return run - np.repeat(run[starts], np.diff([*starts, len(time)])), interval
+
+
+def median_step(time: npt.NDArray[np.float64], episode: Index) -> float | None:
+    """The median step within episodes, if time goes forward at all."""
+    steps = np.diff(time)[np.diff(episode) == 0]
+    middle = _middle(steps) if len(steps) else 0.0
+    return middle if middle > 0 and np.isfinite(middle) else None
+
+
+def _middle(steps: npt.NDArray[np.float64]) -> float:
+    """The median, the lower one of two: a mean of a step and a gap would be neither. Free of rounding noise."""
+    place = (len(steps) - 1) // 2
+    return float(f"{np.partition(steps, place)[place]:.9g}")
+
+
+def _require_rising(
+    time: npt.NDArray[np.float64],
+    steps: npt.NDArray[np.float64],
+    inside: npt.NDArray[np.bool_],
+    episode: Index,
+    ids: Sequence[str],
+) -> None:
+    if not np.isfinite(time).all():
+        row = int(np.flatnonzero(~np.isfinite(time))[0])
+        raise DfstransError(f"expected finite times, got {time[row]} in episode {ids[episode[row]]!r}; correct it")
+    back = np.flatnonzero(inside & (steps <= 0))
+    if not len(back):
+        return
+    row = int(back[0])
+    where = f"in episode {ids[episode[row]]!r}: {time[row + 1]:.12g} after {time[row]:.12g}"
+    if (steps[back] < 0).any():
+        raise DfstransError(
+            f"expected time to rise within each episode, got it unsorted {where}; sort the rows "
+            "(sort_time=True, on the command line --sort-time)"
+        )
+    raise DfstransError(
+        f"expected each time once within an episode, got a repeated one {where}; leave out the repeated rows, or take "
+        "them as they come (irregular_time='ignore', on the command line --irregular-time ignore)"
+    )

@@ -1,0 +1,100 @@
+"""Min-max scaling per sensor, learned from training episodes only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.errors import DfstransError
+
+
+@dataclass(frozen=True, eq=False)
+class SensorScaler:
+    """Maps each sensor's training range to 0 … 1; what lies outside it later is kept, not clipped.
+
+    A sensor that is constant in training maps to 0 (and to its distance from that constant, should it move later).
+
+    Shape:
+        minimum, maximum, mean (n_sensors,), in the sensors' own units
+    """
+
+    sensors: tuple[str, ...]
+    minimum: npt.NDArray[np.float64]
+    maximum: npt.NDArray[np.float64]
+    mean: npt.NDArray[np.float64]
+
+    @classmethod
+    def fit(cls, episodes: Episodes) -> Self:
+        """Learn the ranges in one pass that holds one batch at a time."""
+        n_sensors = episodes.n_sensors
+        minimum, maximum = np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
+        total, count = np.zeros(n_sensors), np.zeros(n_sensors)
+        for episode in episodes:
+            check_finite(episode.values, episode.id, episodes.sensors)
+            present = ~np.isnan(episode.values)
+            minimum = np.minimum(minimum, np.where(present, episode.values, np.inf).min(axis=1))
+            maximum = np.maximum(maximum, np.where(present, episode.values, -np.inf).max(axis=1))
+            total += np.where(present, episode.values, 0).sum(axis=1, dtype=np.float64)
+            count += present.sum(axis=1)
+        empty = [name for name, n in zip(episodes.sensors, count, strict=True) if n == 0]
+        if empty:
+            raise DfstransError(
+                f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
+                "leave these sensors out (drop_sensors=…, on the command line --drop-sensor)"
+            )
+        return cls(episodes.sensors, minimum, maximum, total / count)
+
+    @property
+    def range(self) -> npt.NDArray[np.float64]:
+        """maximum − minimum, and 1 for a constant sensor."""
+        span = self.maximum - self.minimum
+        return np.where(span > 0, span, 1.0)
+
+    @property
+    def scaled_mean(self) -> npt.NDArray[np.float32]:
+        """The training mean on the scale of 0 … 1: what stands in for a sensor that is missing altogether."""
+        return ((self.mean - self.minimum) / self.range).astype(np.float32)
+
+    def transform(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Scale values of shape (…, n_sensors, n_timepoints); NaN stays NaN."""
+        offset = self.minimum.astype(np.float32)[:, None]
+        factor = (1 / self.range).astype(np.float32)[:, None]
+        return (values - offset) * factor
+
+    def count_out_of_range(self, episodes: Episodes) -> npt.NDArray[np.int64]:
+        """How many values of each sensor lie outside the training range: (n_sensors,)."""
+        counts = np.zeros(len(self.sensors), dtype=np.int64)
+        for episode in episodes:
+            low, high = episode.values < self.minimum[:, None], episode.values > self.maximum[:, None]
+            counts += (low | high).sum(axis=1)
+        return counts
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists, for JSON; exact, because Python prints floats so that they read back the same."""
+        return {
+            "sensors": list(self.sensors),
+            "minimum": self.minimum.tolist(),
+            "maximum": self.maximum.tolist(),
+            "mean": self.mean.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        arrays = (np.asarray(content[name], dtype=np.float64) for name in ("minimum", "maximum", "mean"))
+        return cls(tuple(content["sensors"]), *arrays)
+
+
+def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tuple[str, ...]) -> None:
+    """Refuse infinite values of one episode (n_sensors, length), naming the sensor."""
+    infinite: npt.NDArray[np.bool_] = np.isinf(values).any(axis=-1)  # type: ignore[assignment]
+    if infinite.any():
+        names = [name for name, bad in zip(sensors, infinite, strict=True) if bad]
+        raise DfstransError(
+            f"expected finite numbers, got infinite values in episode {episode_id!r}, sensors: {', '.join(names)}; "
+            "mend them, or read them as missing (infinite_as_missing=True, on the command line --infinite-as-missing)"
+        )

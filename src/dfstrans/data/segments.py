@@ -1,0 +1,101 @@
+"""From recordings to what the network takes: scaled segments without gaps, and which of them are real."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler, check_finite
+from dfstrans.errors import DfstransError
+
+LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
+DEFAULT_SEGMENTS = 10  # the paper's public data sets
+
+
+Count = TypeVar("Count", int, npt.NDArray[np.int64])
+
+
+class Segments(NamedTuple):
+    """Scaled episodes cut into segments.
+
+    Shape:
+        values (episode, segment, sensor, point) float32 without NaN; valid (episode, segment), False for padding
+    """
+
+    values: npt.NDArray[np.float32]
+    valid: npt.NDArray[np.bool_]
+
+
+def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Segments:
+    """Scale a batch of episodes and cut each into consecutive segments.
+
+    A missing value repeats the last one that was seen (the first one, at the beginning); a sensor that is missing
+    altogether stands at its training mean. A last segment that is not full repeats the last value to its end.
+    """
+    values = np.array(episodes.values[np.arange(len(episodes))], dtype=np.float32)
+    longest = int(episodes.lengths.max())
+    n_segments = count_segments(longest, segment_length)
+    padded = np.full((*values.shape[:2], n_segments * segment_length), np.nan, dtype=np.float32)
+    padded[..., :longest] = values[..., :longest]
+    padded[np.broadcast_to(_beyond(episodes.lengths, padded.shape[2])[:, None], padded.shape)] = np.nan
+    for row in np.flatnonzero(np.isinf(padded).any(axis=(1, 2))):
+        check_finite(padded[row], str(episodes.ids[row]), episodes.sensors)
+    filled = hold_last(scaler.transform(padded), scaler.scaled_mean)
+    n, s, _ = filled.shape
+    cut = filled.reshape(n, s, n_segments, segment_length).transpose(0, 2, 1, 3)
+    valid = np.arange(n_segments) < count_segments(episodes.lengths, segment_length)[:, None]
+    return Segments(np.ascontiguousarray(cut), valid)
+
+
+def hold_last(values: npt.NDArray[np.float32], fallback: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Fill each NaN with the last value before it, else the first after it, else the sensor's fallback.
+
+    Shape:
+        values (…, n_sensors, n_timepoints), fallback (n_sensors,)
+    """
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    source = np.where(missing, 0, np.arange(values.shape[-1]))
+    np.maximum.accumulate(source, axis=-1, out=source)
+    held = np.take_along_axis(values, source, axis=-1)
+    first = np.take_along_axis(values, (~missing).argmax(axis=-1)[..., None], axis=-1)
+    held = np.where(np.isnan(held), first, held)
+    return np.where(np.isnan(held), fallback[:, None], held)
+
+
+def count_segments(length: Count, segment_length: int) -> Count:
+    """Segments that hold at least one point."""
+    return -(-length // segment_length)
+
+
+def default_segment_length(episodes: Episodes, blocks: int, filters: int) -> int:
+    """A tenth of the median episode, but at most 100 points: the paper's choice for all four of its data sets.
+
+    Longer when the longest episode would otherwise have more segments than the faithful encoding can tell apart.
+    """
+    tenth = int(np.median(episodes.lengths)) // DEFAULT_SEGMENTS
+    length = min(max(tenth, 1 << blocks), LONGEST_DEFAULT_SEGMENT)
+    while count_segments(int(episodes.lengths.max()), length) > filters * (length >> blocks):
+        length += 1
+    return length
+
+
+def check_segment_length(episodes: Episodes, segment_length: int) -> None:
+    """Refuse segments longer than the shortest episode."""
+    shortest = int(episodes.lengths.min())
+    if segment_length > shortest:
+        name = episodes.ids[int(episodes.lengths.argmin())]
+        raise DfstransError(
+            "expected a segment_length "
+            f"of at most {shortest}, the length of episode {str(name)!r}, got {segment_length}: "
+            "use shorter segments or leave short episodes out"
+        )
+
+
+def _beyond(lengths: npt.NDArray[np.int64], n_timepoints: int) -> npt.NDArray[np.bool_]:
+    """True for the points behind each episode's end: (n_episodes, n_timepoints)."""
+    return np.arange(n_timepoints) >= lengths[:, None]

@@ -1,0 +1,109 @@
+"""Splits into training, validation and test parts: stratified or grouped, the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.errors import DfstransError
+
+Index = npt.NDArray[np.intp]
+Split = tuple[Index, Index, Index]
+
+
+def three_way_split(
+    labels: npt.NDArray[Any],
+    groups: npt.NDArray[Any] | None = None,
+    *,
+    seed: int = 0,
+    fractions: tuple[float, float, float] = (0.70, 0.15, 0.15),  # the paper's
+) -> Split:
+    """Row numbers of a training, validation and test part.
+
+    Without groups each class is shuffled and cut by the fractions, so that the parts have the same balance. With
+    groups whole groups are dealt out, so that none is in two parts, with the balance as close as the groups allow.
+    """
+    if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        raise DfstransError(f"expected three fractions that add up to 1, got {fractions}")
+    labels = np.asarray(labels)
+    if groups is None:
+        part = _deal_rows(labels, fractions, np.random.default_rng(seed))
+    else:
+        part = _deal_groups(labels, np.asarray(groups), fractions, np.random.default_rng(seed))
+    train, validation, test = (np.flatnonzero(part == number) for number in range(3))
+    return train, validation, test
+
+
+def folds(
+    labels: npt.NDArray[Any],
+    groups: npt.NDArray[Any] | None = None,
+    *,
+    k: int = 5,
+    seed: int = 0,
+    fractions: tuple[float, float, float] = (0.70, 0.15, 0.15),
+) -> Iterator[Split]:
+    """k genuinely different 70/15/15 splits, each from a seed of its own."""
+    fewest = int(np.bincount(np.asarray(labels, dtype=np.int64), minlength=2).min())
+    if fewest < k:
+        raise DfstransError(
+            f"expected at least {k} episodes of each class for {k} folds, got {fewest} of the rarer one; "
+            "use fewer folds"
+        )
+    for fold_seed in np.random.SeedSequence(seed).generate_state(k):
+        yield three_way_split(labels, groups, seed=int(fold_seed), fractions=fractions)
+
+
+def validation_split(
+    labels: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, fraction: float, seed: int = 0
+) -> tuple[Index, Index]:
+    """Row numbers of a training and a validation part, for a fit that was given no validation part."""
+    train, validation, _ = three_way_split(labels, groups, seed=seed, fractions=(1 - fraction, fraction, 0.0))
+    return train, validation
+
+
+def _deal_rows(
+    labels: npt.NDArray[Any], fractions: tuple[float, float, float], rng: np.random.Generator
+) -> npt.NDArray[np.int8]:
+    part = np.zeros(len(labels), dtype=np.int8)
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        first, second = np.rint(np.cumsum(fractions)[:2] * len(rows)).astype(int)
+        # the rarest class still trains: with a handful of episodes the later parts go without
+        first = min(len(rows), max(first, 1))
+        part[rows[first : max(first, second)]] = 1
+        part[rows[max(first, second) :]] = 2
+    return part
+
+
+def _deal_groups(
+    labels: npt.NDArray[Any],
+    groups: npt.NDArray[Any],
+    fractions: tuple[float, float, float],
+    rng: np.random.Generator,
+) -> npt.NDArray[np.int8]:
+    """Groups in random order, each to the part that lacks most of what the group brings."""
+    names, member = np.unique(groups, return_inverse=True)
+    wanted_parts = int(np.count_nonzero(fractions))
+    if len(names) < wanted_parts:
+        raise DfstransError(
+            f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({', '.join(names)}); "
+            "use a split that is not grouped"
+        )
+    classes, coded = np.unique(labels, return_inverse=True)
+    counts = np.zeros((len(names), len(classes)))
+    np.add.at(counts, (member, coded), 1)
+    share = counts / counts.sum(axis=0)  # of each class, how much of it each group holds
+    missing = np.outer(fractions, np.ones(len(classes)))  # (part, class): what each part still lacks
+    part_of = np.zeros(len(names), dtype=np.int8)
+    open_parts = [number for number in range(3) if fractions[number] > 0]
+    empty = set(open_parts)
+    for left, name in zip(range(len(names), 0, -1), rng.permutation(len(names)), strict=True):
+        candidates = sorted(empty) if left <= len(empty) else open_parts  # leave no part without a group
+        choice = max(candidates, key=lambda number: float((missing[number] * share[name]).sum()))
+        part_of[name] = choice
+        missing[choice] -= share[name]
+        empty.discard(choice)
+    return part_of[member]

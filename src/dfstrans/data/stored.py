@@ -1,0 +1,142 @@
+"""Episode values that stay in files and are read when they are needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.errors import DfstransError
+
+Array = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """One data set in an HDF5 file with an episode per row, opened on first use in each process.
+
+    The data set has the axes `(n_episodes, n_sensors, n_timepoints)`, or two axes with the sensors of an episode one
+    after the other; what follows them in a row (the label, in the paper authors' files) is not read. `sensors`, when
+    given, are the columns that are read, in that order.
+    """
+
+    path: Path
+    dataset: str
+    full_shape: tuple[int, int, int]
+    sensors: Rows | None = field(default=None, compare=False)
+    _open: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_episodes, n_sensors, n_timepoints), as read."""
+        n, n_sensors, n_timepoints = self.full_shape
+        return n, n_sensors if self.sensors is None else len(self.sensors), n_timepoints
+
+    def select_sensors(self, sensors: Rows) -> StoredArray:
+        """The same data set, fewer or reordered sensors; reads nothing."""
+        return replace(self, sensors=sensors if self.sensors is None else self.sensors[sensors])
+
+    def read(self, row: int) -> Array:
+        """One episode: (n_sensors, n_timepoints)."""
+        process = os.getpid()  # a handle must not cross a fork
+        _, n_sensors, n_timepoints = self.full_shape
+        try:
+            if process not in self._open:
+                self._open[process] = h5py.File(self.path, "r")[self.dataset]
+            with np.errstate(over="ignore"):  # beyond float32 is infinite, which the data check reports
+                flat = np.asarray(self._open[process][row], dtype=np.float32).ravel()
+            one: Array = flat[: n_sensors * n_timepoints].reshape(n_sensors, n_timepoints)
+        except (OSError, KeyError, ValueError) as error:
+            raise DfstransError(
+                f"expected to read episode {row} of {self.path}, but the file ends early or is damaged ({error}); "
+                "write it again or restore it from a copy"
+            ) from error
+        return one if self.sensors is None else one[self.sensors]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": {}}
+
+
+class StoredValues:
+    """The part of an array's behaviour that streaming needs, over rows that live in one or more sources.
+
+    Indexing with a row number or an index array reads those episodes; nothing else is held in memory.
+
+    Shape:
+        (n_episodes, n_sensors, n_timepoints), NaN where a source is shorter than the longest
+    """
+
+    def __init__(self, sources: Sequence[Array | StoredArray], source_of: Rows, row_of: Rows) -> None:
+        self.sources = tuple(sources)
+        self.source_of = source_of
+        self.row_of = row_of
+
+    @classmethod
+    def whole(cls, source: Array | StoredArray) -> StoredValues:
+        """All rows of one source."""
+        n = source.shape[0]
+        return cls([source], np.zeros(n, dtype=np.intp), np.arange(n))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_episodes, n_sensors, n_timepoints)."""
+        return len(self.row_of), self.sources[0].shape[1], max(source.shape[2] for source in self.sources)
+
+    @property
+    def dtype(self) -> np.dtype[np.float32]:
+        """Always float32."""
+        return np.dtype(np.float32)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def __getitem__(self, rows: int | slice | Rows) -> Array:
+        """Read one episode (n_sensors, n_timepoints) or several (n, n_sensors, n_timepoints)."""
+        if isinstance(rows, int | np.integer):
+            return self._read_one(int(rows))
+        wanted = np.arange(len(self))[rows]
+        out = np.full((len(wanted), *self.shape[1:]), np.nan, dtype=np.float32)
+        for place, row in enumerate(wanted):
+            one = self._read_one(int(row))
+            out[place, :, : one.shape[1]] = one
+        return out
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return self[np.arange(len(self))].astype(dtype or np.float32, copy=False)
+
+    def select(self, rows: Rows) -> StoredValues:
+        """The same sources, fewer or reordered episodes; reads nothing."""
+        return StoredValues(self.sources, self.source_of[rows], self.row_of[rows])
+
+    def select_sensors(self, sensors: Rows) -> StoredValues:
+        """The same episodes, fewer or reordered sensors; reads nothing."""
+        chosen = [
+            source.select_sensors(sensors) if isinstance(source, StoredArray) else source[:, sensors]
+            for source in self.sources
+        ]
+        return StoredValues(chosen, self.source_of, self.row_of)
+
+    @classmethod
+    def join(cls, parts: Sequence[Array | StoredValues]) -> StoredValues:
+        """Episodes of several parts one after the other; reads nothing."""
+        sources: list[Array | StoredArray] = []
+        source_of: list[Rows] = []
+        row_of: list[Rows] = []
+        for part in parts:
+            stored = part if isinstance(part, StoredValues) else cls.whole(part)
+            source_of.append(stored.source_of + len(sources))
+            row_of.append(stored.row_of)
+            sources.extend(stored.sources)
+        return cls(sources, np.concatenate(source_of), np.concatenate(row_of))
+
+    def _read_one(self, row: int) -> Array:
+        source = self.sources[self.source_of[row]]
+        place = int(self.row_of[row])
+        return source.read(place) if isinstance(source, StoredArray) else source[place]

@@ -1,0 +1,163 @@
+"""Writing episodes: HDF5 and Parquet batch by batch, npz at once; a reader finds all of a file or none of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers.own_layout import FORMAT, PARQUET_KEY, VERSION, faults_to_json
+from dfstrans.errors import DfstransError
+from dfstrans.files import written_atomically
+
+_BATCH_BYTES = 32_000_000  # of values in memory at a time
+_HDF5_OVERHEAD = 2_000_000  # bytes for names, labels and the index of chunks, on the safe side
+
+
+def save_episodes(episodes: Episodes, path: str | os.PathLike[str]) -> Path:
+    """Write episodes to a .h5, .hdf5, .parquet or .npz file, from which `load_episodes` gives exactly them."""
+    target = Path(path)
+    writer = _WRITERS.get(target.suffix.lower())
+    if writer is None:
+        raise DfstransError(f"expected a path that ends in {', '.join(_WRITERS)}, got {target}; choose one of them")
+    if len(episodes) == 0:
+        raise DfstransError(f"expected at least one episode to write to {target}, got none")
+    with written_atomically(target) as temporary:
+        writer(episodes, temporary)
+    return target
+
+
+def _batches(episodes: Episodes) -> Iterator[Episodes]:
+    """The episodes in batches of bounded memory, NaN behind each end."""
+    size = max(1, _BATCH_BYTES // (4 * (episodes.n_sensors + 8) * episodes.n_timepoints))  # 8: id, time, label, group
+    for batch in episodes.batches(size):
+        padding = np.arange(batch.n_timepoints) >= batch.lengths[:, np.newaxis]
+        if padding.any():
+            values = np.where(padding[:, np.newaxis], np.float32(np.nan), np.asarray(batch.values))
+            yield Episodes.from_arrays(values, lengths=batch.lengths, ids=batch.ids, labels=batch.labels)
+        else:
+            yield batch
+
+
+def _write_hdf5(episodes: Episodes, path: Path) -> None:
+    n, n_sensors, n_timepoints = episodes.shape
+    _require_room(path, 4 * n * n_sensors * n_timepoints)
+    with h5py.File(path, "w", libver="v110") as file:  # with checksums, and without a limit on the number of sensors
+        file.attrs.update({"format": FORMAT, "version": VERSION})
+        file.attrs["sensors"] = _fixed_text(episodes.sensors)
+        file.attrs["units"] = _fixed_text(episodes.units)
+        if episodes.interval is not None:
+            file.attrs["interval"] = episodes.interval
+        file.create_dataset("lengths", data=episodes.lengths)
+        file.create_dataset("ids", data=_fixed_text(episodes.ids.tolist()))
+        if episodes.labels is not None:
+            file.create_dataset("labels", data=episodes.labels)
+        if episodes.groups is not None:
+            file.create_dataset("groups", data=_fixed_text(episodes.groups.tolist()))
+        if episodes.faults is not None:
+            texts = _fixed_text([faults_to_json(faults) for faults in episodes.faults])
+            file.create_dataset("faults", data=texts, chunks=True, compression="gzip")  # most are much shorter
+        values = file.create_dataset(
+            "values", (n, n_sensors, n_timepoints), dtype=np.float32, chunks=(1, n_sensors, n_timepoints)
+        )
+        start = 0
+        for batch in _batches(episodes):
+            values[start : start + len(batch)] = batch.values
+            start += len(batch)
+
+
+def _fixed_text(texts: Sequence[str]) -> Any:
+    """Texts of one width: others are on a heap without checksum, over which HDF5 crashes when it is damaged."""
+    encoded = [text.encode() for text in texts]
+    return np.array(encoded, dtype=h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
+
+
+def _require_room(path: Path, size: int) -> None:
+    """Fail now, with an OSError, if the disk cannot hold the file: HDF5 itself crashes when it runs out of room."""
+    with path.open("wb") as file:
+        if hasattr(os, "posix_fallocate"):  # not on macOS
+            os.posix_fallocate(file.fileno(), 0, size + _HDF5_OVERHEAD)
+    path.unlink()
+
+
+def _write_npz(episodes: Episodes, path: Path) -> None:
+    arrays: dict[str, Any] = {
+        "format": np.array(FORMAT),
+        "version": np.array(VERSION),
+        "values": np.concatenate([np.asarray(batch.values) for batch in _batches(episodes)]),
+        "lengths": episodes.lengths,
+        "ids": episodes.ids,
+        "sensors": np.array(episodes.sensors),
+        "units": np.array(episodes.units),
+        "labels": episodes.labels,
+        "interval": None if episodes.interval is None else np.array(episodes.interval),
+        "groups": episodes.groups,
+        "faults": None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults]),
+    }
+    with path.open("wb") as file:
+        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+
+
+def _write_parquet(episodes: Episodes, path: Path) -> None:
+    """A long table, a row group per batch; what has no column (units, interval, faults) is in the schema's metadata."""
+    role = {
+        "id": _free_name("episode_id", episodes.sensors),
+        "time": _free_name("time", episodes.sensors),
+        "label": None if episodes.labels is None else _free_name("label", episodes.sensors),
+        "group": None if episodes.groups is None else _free_name("group", episodes.sensors),
+    }
+    known = {
+        "version": VERSION,
+        "columns": role,
+        "sensors": episodes.sensors,
+        "units": episodes.units,
+        "interval": episodes.interval,
+        "faults": None
+        if episodes.faults is None
+        else {name: faults_to_json(found) for name, found in zip(episodes.ids.tolist(), episodes.faults, strict=True)},
+    }
+    fields = [(role["id"], pa.string()), (role["time"], pa.float64())]
+    fields += [(name, pa.float32()) for name in episodes.sensors]
+    fields += [(role["label"], pa.int8())] if role["label"] else []
+    fields += [(role["group"], pa.string())] if role["group"] else []
+    schema = pa.schema(fields, metadata={PARQUET_KEY: json.dumps(known).encode()})
+    dictionary = [name for name in (role["id"], role["label"], role["group"]) if name]
+    start = 0
+    with pq.ParquetWriter(path, schema, use_dictionary=dictionary) as file:
+        for batch in _batches(episodes):
+            file.write_table(_long(episodes[start : start + len(batch)], np.asarray(batch.values), schema))
+            start += len(batch)
+
+
+def _long(episodes: Episodes, values: Any, schema: Any) -> Any:
+    """A row per point, in the order of the schema: id, time, sensors, label, group."""
+    inside = np.arange(episodes.n_timepoints) < episodes.lengths[:, np.newaxis]
+    point = np.broadcast_to(np.arange(episodes.n_timepoints), inside.shape)[inside]
+    row = np.repeat(np.arange(len(episodes)), episodes.lengths)
+    arrays = [pa.array(episodes.ids.tolist()).take(row), pa.array(point * (episodes.interval or 1.0))]
+    arrays += [pa.array(values[:, sensor][inside], from_pandas=False) for sensor in range(episodes.n_sensors)]
+    arrays += [] if episodes.labels is None else [pa.array(episodes.labels[row])]
+    arrays += [] if episodes.groups is None else [pa.array(episodes.groups.tolist()).take(row)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _free_name(name: str, taken: tuple[str, ...]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+_WRITERS: dict[str, Callable[[Episodes, Path], None]] = {
+    ".h5": _write_hdf5,
+    ".hdf5": _write_hdf5,
+    ".parquet": _write_parquet,
+    ".npz": _write_npz,
+}

@@ -1,0 +1,319 @@
+"""`Diagnoser`: fit, predict, save and load, as scikit-learn users know it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from dfstrans.artifact import DataRecord, ModelRecord, load_model, save_model
+from dfstrans.config import (
+    Embedding,
+    Encoding,
+    Imbalance,
+    NetworkSettings,
+    Precision,
+    Schedule,
+    ThresholdRule,
+    TrainingSettings,
+)
+from dfstrans.data.episodes import Episodes, default_sensor_names
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.segments import check_segment_length, count_segments, default_segment_length
+from dfstrans.data.splits import validation_split
+from dfstrans.errors import DfstransError
+from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.network import DFSTrans, ForwardPass
+from dfstrans.training.evaluation import Evaluation, evaluate_probabilities
+from dfstrans.training.threshold import calibrate, choose_threshold
+
+PREDICTION_BATCH = 32
+
+
+class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out.
+
+    The arguments are the fields of `NetworkSettings` and `TrainingSettings`, where they are explained. Without a
+    `segment_length` one is chosen from the lengths of the training episodes.
+
+    >>> from dfstrans.data.planted import planted_episodes
+    >>> episodes = planted_episodes(n_normal=12, n_anomalous=6, n_sensors=3, n_timepoints=48, seed=0)
+    >>> detector = Diagnoser(segment_length=16, filters=4, heads=2, feedforward=16, epochs=1).fit(episodes)
+    >>> detector.predict_proba(episodes).shape
+    (18, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        segment_length: int | None = None,
+        blocks: int = 3,
+        filters: int = 20,
+        kernel: int = 5,
+        heads: int = 10,
+        feedforward: int = 2048,
+        head_width: int = 512,
+        layers: int = 1,
+        dropout: float = 0.1,
+        encoding: Encoding = "faithful",
+        embedding: Embedding = "cnn",
+        epochs: int = 40,
+        batch_size: int = 16,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 0.05,
+        patience: int = 15,
+        gradient_clip: float = 1.0,
+        schedule: Schedule = "one-cycle",
+        imbalance: Imbalance = "weighted",
+        sensor_dropout: float = 0.1,
+        noise: float = 0.02,
+        validation_fraction: float = 0.15,
+        threshold_rule: ThresholdRule = "f1",
+        threshold_value: float | None = None,
+        precision: Precision = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.segment_length = segment_length
+        self.blocks = blocks
+        self.filters = filters
+        self.kernel = kernel
+        self.heads = heads
+        self.feedforward = feedforward
+        self.head_width = head_width
+        self.layers = layers
+        self.dropout = dropout
+        self.encoding = encoding
+        self.embedding = embedding
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.patience = patience
+        self.gradient_clip = gradient_clip
+        self.schedule = schedule
+        self.imbalance = imbalance
+        self.sensor_dropout = sensor_dropout
+        self.noise = noise
+        self.validation_fraction = validation_fraction
+        self.threshold_rule = threshold_rule
+        self.threshold_value = threshold_value
+        self.precision = precision
+        self.seed = seed
+
+    # ---- fit ----------------------------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: npt.ArrayLike | None = None,
+        *,
+        validation: Episodes | None = None,
+        run_folder: Path | None = None,
+        resume: bool = False,
+        progress: bool = False,
+    ) -> Self:
+        """Train on labelled episodes; without a `validation` part a stratified share of them is set aside for it.
+
+        `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint); `y` the
+        labels, unless the episodes carry them. `run_folder` keeps a checkpoint after each epoch, from which `resume`
+        goes on to the same weights that an uninterrupted run gives.
+        """
+        from dfstrans.training.fit import train_network  # the engine takes seconds to import
+
+        training = self._settings(TrainingSettings)
+        episodes = as_episodes(X, y)
+        labels = episodes.require_labels()
+        _require_both_classes(labels)
+        if validation is None:
+            rows = validation_split(labels, fraction=training.validation_fraction, seed=training.seed)
+            train, validation = episodes[rows[0]], episodes[rows[1]]
+        else:
+            train, validation = episodes, match_sensors(validation, episodes.sensors)
+        if len(validation) == 0:
+            raise DfstransError(
+                f"expected at least one episode for validation, got {len(episodes)} episodes and validation_fraction="
+                f"{training.validation_fraction}; record more episodes or use a larger fraction"
+            )
+        network = self._settings(
+            NetworkSettings,
+            n_sensors=episodes.n_sensors,
+            segment_length=self.segment_length or default_segment_length(episodes, self.blocks, self.filters),
+        )
+        check_segment_length(episodes, network.segment_length)
+        longest = max(int(part.lengths.max()) for part in (train, validation))
+        positional_encoding(network.encoding, count_segments(longest, network.segment_length), network.d_model)
+        scaler = SensorScaler.fit(train)
+        trained = train_network(
+            network, training, train, validation, scaler, run_folder=run_folder, resume=resume, progress=progress
+        )
+        self.network_, self.scaler_ = trained.network, scaler
+        self.network_settings_, self.training_settings_ = network, training
+        self.sensors_, self.units_ = episodes.sensors, episodes.units
+        self.classes_ = np.array([0, 1])
+        self.best_epoch_, self.log_ = trained.best_epoch, trained.log
+        self._settle(train, validation, trained.positive_weight)
+        return self
+
+    def _settle(self, train: Episodes, validation: Episodes, weight: float) -> None:
+        """Calibrate, choose the threshold and record the figures, all on the validation part."""
+        labels = validation.require_labels()
+        logits = self.decision_function(validation)
+        self.calibration_ = calibrate(labels, logits, weight)
+        probabilities = self.calibration_.probabilities(logits)
+        self.threshold_ = choose_threshold(labels, probabilities, self.training_settings_)
+        evaluation = evaluate_probabilities(labels, probabilities, self.threshold_.value)
+        self.metrics_ = {"validation": evaluation.to_dict()}
+        self.data_ = DataRecord(
+            train_episodes=len(train),
+            train_anomalous=train.n_anomalous,
+            validation_episodes=len(validation),
+            validation_anomalous=validation.n_anomalous,
+            train_fingerprint=train.fingerprint(),
+            validation_fingerprint=validation.fingerprint(),
+            shortest=int(train.lengths.min()),
+            longest=int(train.lengths.max()),
+            interval=train.interval,
+        )
+
+    def _settings(self, kind: Any, **values: Any) -> Any:
+        """The estimator's arguments that belong to one group of settings."""
+        given = self.get_params(deep=False)
+        return kind(**{**{name: given[name] for name in kind.model_fields if name in given}, **values})
+
+    # ---- predict ------------------------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """The logit of each episode, before calibration: (n_episodes,)."""
+        logits = [forward.logit.numpy() for forward in self.forward(X)]
+        return np.concatenate(logits).astype(np.float64) if logits else np.empty(0)
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
+        anomalous = self.calibration_.probabilities(self.decision_function(X))
+        return np.stack([1 - anomalous, anomalous], axis=1)
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+        """1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
+        return (self.predict_proba(X)[:, 1] >= self.threshold_.value).astype(np.int64)
+
+    def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
+        """How well labelled episodes are told apart."""
+        episodes = self.check_input(X, y)
+        return evaluate_probabilities(
+            episodes.require_labels(), self.predict_proba(episodes)[:, 1], self.threshold_.value
+        )
+
+    def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
+        """The network's output, batch by batch; only one batch is ever in memory."""
+        from dfstrans.training.batches import batch_loader
+
+        episodes = self.check_input(X)
+        loader = batch_loader(episodes, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
+        for batch in loader:
+            with torch.inference_mode():
+                yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
+
+    def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
+        """Episodes with the sensors of training, in their order; an error where that cannot be."""
+        if not hasattr(self, "network_"):
+            raise NotFittedError("expected a fitted Diagnoser, got one that is not; call fit or Diagnoser.load first")
+        episodes = match_sensors(as_episodes(X, y, check_axes=False), self.sensors_)
+        if len(episodes):
+            check_segment_length(episodes, self.network_settings_.segment_length)
+        return episodes
+
+    # ---- save and load ------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model as a folder; an earlier model there is replaced in one step, or kept if writing fails."""
+        if not hasattr(self, "network_"):
+            raise NotFittedError("expected a fitted Diagnoser, got one that is not; call fit first")
+        record = ModelRecord(
+            network=self.network_settings_,
+            training=self.training_settings_,
+            parameters=sum(p.numel() for p in self.network_.parameters()),
+            sensors=self.sensors_,
+            units=self.units_,
+            threshold=self.threshold_,
+            calibration=self.calibration_,
+            data=self.data_,
+            best_epoch=self.best_epoch_,
+            metrics=self.metrics_,
+        )
+        save_model(Path(folder), record, self.network_.state_dict(), self.scaler_, self.log_)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model that `save` wrote."""
+        record, weights, scaler, log = load_model(Path(folder))
+        names = cls().get_params(deep=False)
+        settings = {**record.network.model_dump(), **record.training.model_dump()}
+        self = cls(**{name: settings[name] for name in names})
+        network = DFSTrans(record.network)
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError as error:
+            raise DfstransError(
+                f"expected weights that fit the settings of {folder}, got others; restore the model from a copy or "
+                f"train again ({str(error).splitlines()[0]})"
+            ) from error
+        self.network_, self.scaler_ = network.eval(), scaler
+        self.network_settings_, self.training_settings_ = record.network, record.training
+        self.sensors_, self.units_ = record.sensors, record.units
+        self.classes_ = np.array([0, 1])
+        self.best_epoch_, self.log_, self.metrics_, self.data_ = record.best_epoch, log, record.metrics, record.data
+        self.calibration_, self.threshold_ = record.calibration, record.threshold
+        return self
+
+
+def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = True) -> Episodes:  # noqa: N803
+    """Episodes from whatever an estimator is given; an array that looks transposed is refused."""
+    if isinstance(X, Episodes):
+        return X if y is None else X.with_labels(y)
+    episodes = Episodes.from_arrays(X, y)
+    if check_axes and episodes.n_sensors > episodes.n_timepoints:
+        raise DfstransError(
+            f"expected an array (n_episodes, n_sensors, n_timepoints), got {episodes.n_sensors} sensors with only "
+            f"{episodes.n_timepoints} points each, which looks transposed; swap the last two axes, or, if it is right, "
+            "wrap it with Episodes.from_arrays(X, y)"
+        )
+    return episodes
+
+
+def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
+    """The sensors of training in their order: by name where there are names, else by position."""
+    if episodes.sensors == sensors:
+        return episodes
+    expected, received = len(sensors), episodes.n_sensors
+    unnamed = episodes.sensors == default_sensor_names(received)
+    if unnamed or sensors == default_sensor_names(expected):
+        if received != expected:
+            transposed = "; is the array transposed?" if episodes.n_timepoints == expected else ""
+            raise DfstransError(f"expected {expected} sensors, as in fit, got {received}{transposed}")
+        return episodes
+    missing = [name for name in sensors if name not in episodes.sensors]
+    if missing:
+        raise DfstransError(
+            f"expected {expected} sensors, as in fit, got {received}; missing: {', '.join(missing)}; "
+            "add them (empty if need be: a missing sensor stands at its training mean) or train without them"
+        )
+    extra = [name for name in episodes.sensors if name not in sensors]
+    if extra:
+        warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
+    return episodes.select_sensors(sensors)
+
+
+def _require_both_classes(labels: npt.NDArray[np.int8]) -> None:
+    n_anomalous = int(labels.sum())
+    if min(n_anomalous, len(labels) - n_anomalous) < 2:
+        raise DfstransError(
+            f"expected at least two normal and two anomalous episodes, got {len(labels) - n_anomalous} normal and "
+            f"{n_anomalous} anomalous; a detector learns from both, so add labelled episodes of the rarer class"
+        )

@@ -1,0 +1,1 @@
+"""From attention to answers: which sensors, which moments, how they hang together."""

@@ -1,0 +1,64 @@
+"""Writing files so that a reader finds the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dfstrans.errors import DfstransError
+
+
+@contextmanager
+def written_atomically(target: Path) -> Iterator[Path]:
+    """Give a temporary path beside `target` to write to; rename it to `target` when the block ends well.
+
+    The path may become a file or a folder. When the block fails, the temporary path is removed and whatever stood at
+    `target` is as it was. A disk or permission error becomes a `DfstransError` that says so.
+    """
+    target = Path(target)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        _flush(temporary)
+        _move_into_place(temporary, target)
+    except OSError as error:
+        raise DfstransError(
+            f"expected to write {target}, but the system refused: {error.strerror or error}; "
+            "free some space or choose another place (nothing was left half-written)"
+        ) from error
+    finally:
+        _remove(temporary)
+
+
+def _move_into_place(temporary: Path, target: Path) -> None:
+    if not target.is_dir():
+        temporary.replace(target)
+        return
+    retired = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")  # a folder cannot be replaced in one step
+    target.rename(retired)
+    try:
+        temporary.rename(target)
+    except OSError:
+        retired.rename(target)
+        raise
+    _remove(retired)
+
+
+def _flush(path: Path) -> None:
+    """Make sure that the content is on disk before its name is."""
+    for file in [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]:
+        with file.open("rb") as handle:
+            os.fsync(handle.fileno())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()

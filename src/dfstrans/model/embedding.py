@@ -1,0 +1,73 @@
+"""From the points of one segment of one sensor to a vector of d_model numbers."""
+
+from __future__ import annotations
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dfstrans.config import NetworkSettings
+
+
+class SensorCNN(nn.Module):
+    """One small convolutional network per sensor, all sensors at once [app:mh1dcnn].
+
+    Each block is convolution, max-pooling, ReLU, batch norm. Sensors are the groups of one grouped convolution, so
+    that each has its own weights and none sees another.
+
+    Shape:
+        (segment, sensor, point) → (segment, sensor, d_model)
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.n_sensors = settings.n_sensors
+        width = settings.n_sensors * settings.filters
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(
+                settings.n_sensors if block == 0 else width,
+                width,
+                settings.kernel,
+                padding="same",
+                groups=settings.n_sensors,
+            )
+            for block in range(settings.blocks)
+        )
+        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in range(settings.blocks))
+
+    def forward(self, segments: Tensor) -> Tensor:
+        """Embed each segment of each sensor."""
+        x = segments  # (n, s, p), then (n, s·filters, p/2), …
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = norm(functional.relu(_halve(convolution(x)), inplace=True))
+        return rearrange(x, "n (s f) p -> n s (f p)", s=self.n_sensors)
+
+
+class SegmentProjection(nn.Module):
+    """One linear map for the segments of all sensors, alone or followed by tanh [app:mh1dcnn, tab:linear_comp].
+
+    Shape:
+        (segment, sensor, point) → (segment, sensor, d_model)
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.tanh = settings.embedding == "tanh"
+        self.projection = nn.Linear(settings.segment_length, settings.d_model, bias=False)
+
+    def forward(self, segments: Tensor) -> Tensor:
+        """Embed each segment of each sensor."""
+        x: Tensor = self.projection(segments)
+        return torch.tanh(x) if self.tanh else x
+
+
+def build_embedding(settings: NetworkSettings) -> nn.Module:
+    """The embedding that the settings name."""
+    return SensorCNN(settings) if settings.embedding == "cnn" else SegmentProjection(settings)
+
+
+def _halve(x: Tensor) -> Tensor:
+    """Max-pooling of size and stride 2; an odd last point is dropped. A maximum of two views keeps no indices."""
+    pairs = x[..., : x.shape[-1] // 2 * 2].unflatten(-1, (-1, 2))
+    return torch.maximum(*pairs.unbind(-1))

@@ -1,0 +1,76 @@
+"""Positional encodings: where in the episode a segment stands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.config import Encoding
+from dfstrans.errors import DfstransError
+
+
+def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
+    """The encoding of that name; "none" is all zeros, for ablations.
+
+    Shape:
+        (n_segments, d_model)
+    """
+    if name == "none":
+        return np.zeros((n_segments, d_model))
+    return (faithful_encoding if name == "faithful" else vanilla_encoding)(n_segments, d_model)
+
+
+def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
+    """The real discrete Fourier coefficients of each position's one-hot vector [eq:positional_encoding_DFT].
+
+    e^(τ) = √(2/d) · (1/√2, cos ω₁τ, sin ω₁τ, …, cos ω_Kτ, sin ω_Kτ, cos(πτ)/√2),  ω_k = 2πk/d,  K = d/2 − 1
+
+    Its rows are orthonormal, so no two positions are closer than any other two. Beyond d segments it would repeat
+    itself, which is refused.
+
+    Shape:
+        (n_segments, d_model)
+
+    >>> encoding = faithful_encoding(4, 8)
+    >>> np.allclose(encoding @ encoding.T, np.eye(4))
+    True
+    """
+    _check_width(d_model)
+    if n_segments > d_model:
+        raise DfstransError(
+            f"expected at most {d_model} segments (the embedding width d_model), got {n_segments}: beyond that the "
+            "faithful encoding repeats itself and is no longer faithful; use a longer segment_length, more filters, or "
+            'encoding="vanilla"'
+        )
+    position = np.arange(n_segments)[:, None]  # τ from 0: the Gram matrix is the same as from 1
+    frequency = 2 * math.pi / d_model * np.arange(1, d_model // 2)  # ω₁ … ω_K
+    encoding = np.empty((n_segments, d_model))
+    encoding[:, 0] = 1 / math.sqrt(2)
+    encoding[:, 1:-1:2] = np.cos(position * frequency)
+    encoding[:, 2:-1:2] = np.sin(position * frequency)
+    encoding[:, -1] = np.cos(math.pi * position[:, 0]) / math.sqrt(2)
+    return math.sqrt(2 / d_model) * encoding
+
+
+def vanilla_encoding(n_segments: int, d_model: int, rho: float = 10_000.0) -> npt.NDArray[np.float64]:
+    """The sinusoidal encoding of the first transformer [eq:positional_encoding_vaswani512].
+
+    e^(τ) = (sin w₀τ, cos w₀τ, sin w₂τ, cos w₂τ, …, sin w_{d−2}τ, cos w_{d−2}τ),  w_k = ρ^(−k/d)
+
+    Shape:
+        (n_segments, d_model)
+    """
+    _check_width(d_model)
+    position = np.arange(n_segments)[:, None]
+    frequency = rho ** (-np.arange(0, d_model, 2) / d_model)
+    encoding = np.empty((n_segments, d_model))
+    encoding[:, 0::2] = np.sin(position * frequency)
+    encoding[:, 1::2] = np.cos(position * frequency)
+    return encoding
+
+
+def _check_width(d_model: int) -> None:
+    if d_model < 2 or d_model % 2:
+        raise DfstransError(f"expected an even d_model of at least 2, got {d_model}")

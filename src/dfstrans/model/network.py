@@ -1,0 +1,162 @@
+"""DFStrans: the diagnostic Fourier-based spatio-temporal transformer, top to bottom."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from einops import rearrange, reduce
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dfstrans.config import NetworkSettings
+from dfstrans.model.attention import Attended, Attention
+from dfstrans.model.embedding import build_embedding
+from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.feedforward import FeedForward
+
+
+class AttentionPair(NamedTuple):
+    """One tensor along time and one along sensors: attention weights, or masks that keep (1) or drop (0) them.
+
+    Shape:
+        temporal (episode, layer, sensor, head, query, key), items are segments;
+        spatial (episode, layer, segment, head, query, key), items are sensors.
+        A mask may have size 1 wherever it is the same for all.
+    """
+
+    temporal: Tensor
+    spatial: Tensor
+
+
+class ForwardPass(NamedTuple):
+    """What one pass gives: a logit per episode and, on request, the attention weights behind it.
+
+    Padded segments have attention 0, as query and as key.
+    """
+
+    logit: Tensor  # (episode,)
+    attention: AttentionPair | None
+
+
+class SpatioTemporalLayer(nn.Module):
+    """Temporal and spatial attention side by side, added, then a feed-forward network [subsec:dependency_model].
+
+    X ← LayerNorm(X + Dropout(X̂)) + LayerNorm(X + Dropout(X̄)),  X ← LayerNorm(X + Dropout(FF(X)))
+
+    Shape:
+        (b, t, s, d) → (b, t, s, d)
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        d = settings.d_model
+        self.temporal = Attention(d, settings.heads)
+        self.spatial = Attention(d, settings.heads)
+        self.temporal_norm = nn.LayerNorm(d)
+        self.spatial_norm = nn.LayerNorm(d)
+        self.feedforward = FeedForward(d, settings.feedforward)
+        self.norm = nn.LayerNorm(d)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(
+        self, x: Tensor, valid: Tensor | None = None, keep: AttentionPair | None = None
+    ) -> tuple[Tensor, AttentionPair]:
+        """Enrich each (segment, sensor) by the others; also the weights, without the layer axis."""
+        along_time = self.temporal(
+            rearrange(x, "b t s d -> b s t d"), valid=valid, keep=None if keep is None else keep.temporal
+        )
+        along_sensors: Attended = self.spatial(x, keep=None if keep is None else keep.spatial)
+        x_hat = rearrange(along_time.context, "b s t d -> b t s d")
+        x_bar = along_sensors.context
+        x = self.temporal_norm(x + self.dropout(x_hat)) + self.spatial_norm(x + self.dropout(x_bar))
+        return self.norm(x + self.dropout(self.feedforward(x))), AttentionPair(
+            along_time.weights, along_sensors.weights
+        )
+
+
+class DFSTrans(nn.Module):
+    """Segments of many sensors in, the logit of "anomalous" out.
+
+    Inside, the order of axes is always `b t s d`: episode, segment, sensor, d_model.
+    """
+
+    def __init__(self, settings: NetworkSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        d = settings.d_model
+        self.embedding = build_embedding(settings)
+        self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
+        self.head = nn.Linear(settings.n_sensors * d, settings.head_width)
+        self.logit = nn.Linear(settings.head_width, 1)
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(
+        self,
+        segments: Tensor,
+        valid: Tensor | None = None,
+        *,
+        keep: AttentionPair | None = None,
+        return_attention: bool = False,
+    ) -> ForwardPass:
+        """Score episodes.
+
+        Shape:
+            segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, whose content has no
+            influence on anything; keep, see `AttentionPair`, for the attention trust score
+        """
+        n_segments = segments.shape[1]
+        if valid is not None and bool(valid.all()):
+            valid = None
+        x = self._embed(segments, valid)  # (b, t, s, d)
+        x = self.dropout(x + self._encode(n_segments, x))
+        attention = []
+        for number, layer in enumerate(self.layers):
+            layer_keep = None if keep is None else _of_layer(keep, number)
+            x, pair = layer(x, valid, layer_keep)
+            attention.append(pair)
+        x = rearrange(x, "b t s d -> b t (s d)")
+        x = _mean_over_valid(x, valid)  # (b, s·d)
+        x = self.dropout(functional.relu(self.head(x)))
+        logit = self.logit(x).squeeze(-1)  # (b,)
+        return ForwardPass(logit, _stack(attention, valid) if return_attention else None)
+
+    def _embed(self, segments: Tensor, valid: Tensor | None) -> Tensor:
+        """Embed the segments that are there; padded ones become 0 and never meet the batch norm."""
+        b, t = segments.shape[:2]
+        if valid is None:
+            x: Tensor = self.embedding(rearrange(segments, "b t s p -> (b t) s p"))
+            return rearrange(x, "(b t) s d -> b t s d", b=b)
+        embedded: Tensor = self.embedding(segments[valid])  # (n_valid, s, d)
+        x = embedded.new_zeros(b, t, *embedded.shape[1:])
+        x[valid] = embedded
+        return x
+
+    def _encode(self, n_segments: int, like: Tensor) -> Tensor:
+        """The positional encoding, the same for every sensor, as a constant of shape (t, 1, d)."""
+        encoding = positional_encoding(self.settings.encoding, n_segments, self.settings.d_model)
+        return torch.as_tensor(encoding, dtype=like.dtype, device=like.device).unsqueeze(1)
+
+
+def _mean_over_valid(x: Tensor, valid: Tensor | None) -> Tensor:
+    """Global average pooling over the segments that are there: (b, t, c) → (b, c)."""
+    if valid is None:
+        return reduce(x, "b t c -> b c", "mean")
+    weight = valid.to(x.dtype) / valid.sum(dim=1, keepdim=True)
+    return torch.einsum("btc,bt->bc", x, weight)
+
+
+def _of_layer(keep: AttentionPair, number: int) -> AttentionPair:
+    """One layer's part of a keep-mask; a mask with one layer serves them all."""
+    temporal, spatial = (mask[:, min(number, mask.shape[1] - 1)] for mask in keep)
+    return AttentionPair(temporal, spatial)
+
+
+def _stack(layers: list[AttentionPair], valid: Tensor | None) -> AttentionPair:
+    """All layers' weights in one pair, with padded segments set to 0."""
+    temporal = torch.stack([pair.temporal for pair in layers], dim=1)  # (b, layer, s, h, q, k)
+    spatial = torch.stack([pair.spatial for pair in layers], dim=1)  # (b, layer, t, h, q, k)
+    if valid is not None:  # padded keys of the temporal attention are 0 already
+        temporal = temporal * rearrange(valid, "b q -> b 1 1 1 q 1")
+        spatial = spatial * rearrange(valid, "b t -> b 1 t 1 1 1")
+    return AttentionPair(temporal, spatial)

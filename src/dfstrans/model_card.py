@@ -1,0 +1,66 @@
+"""The page that travels with a saved model: what it is, how good it was, what it must not be trusted with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FIGURES = {
+    "episodes": "episodes",
+    "anomalous": "of them anomalous",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "pr_auc": "PR-AUC",
+    "roc_auc": "ROC-AUC",
+    "false_alarms_per_100_normal": "false alarms per 100 normal episodes",
+    "brier": "Brier score",
+}
+
+
+def model_card(record: dict[str, Any]) -> str:
+    """Markdown for people, made from the content of model.json."""
+    data, network, threshold = record["data"], record["network"], record["threshold"]
+    sensors = ", ".join(
+        f"{name} [{unit}]" if unit else name for name, unit in zip(record["sensors"], record["units"], strict=True)
+    )
+    return f"""# Model card
+
+A {record["estimator"]} detector, saved {record["created"]} with dfstrans {record["versions"]["dfstrans"]}.
+
+## What it takes and gives
+Episodes of {len(record["sensors"])} sensors, cut into segments of {network["segment_length"]} points.
+It was trained on episodes of {data["shortest"]} to {data["longest"]} points{_interval(data["interval"])}.
+It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
+
+Sensors: {sensors}
+
+## How good it was
+{_figures_table(record["metrics"])}
+
+- Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
+- Probabilities: {record["calibration"]["note"]}
+- Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {record["training"]["seed"]}.
+- Best epoch {record["best_epoch"]}, chosen on {data["validation_episodes"]} validation episodes
+  ({data["validation_anomalous"]} anomalous).
+- The validation figures were also used to choose the epoch, the temperature and the threshold: they flatter.
+
+## Limits
+- Sensors are matched by name; other machines, sensors or sampling rates than those of training were not tried.
+- A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
+- {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
+"""
+
+
+def _interval(interval: float | None) -> str:
+    return "" if interval is None else f", one every {interval:g}"
+
+
+def _figures_table(metrics: dict[str, dict[str, float | None]]) -> str:
+    if not metrics:
+        return "No figures were recorded."
+    parts = list(metrics)
+    lines = ["| | " + " | ".join(parts) + " |", "|---" * (len(parts) + 1) + "|"]
+    for key, name in FIGURES.items():
+        cells = [metrics[part].get(key) for part in parts]
+        lines.append(f"| {name} | " + " | ".join("–" if cell is None else f"{cell:.4g}" for cell in cells) + " |")
+    return "\n".join(lines)

@@ -1,0 +1,98 @@
+"""What the command line does, as functions: train a model from episodes, evaluate it, predict with it."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.diagnoser import Diagnoser
+from dfstrans.errors import DfstransError
+from dfstrans.training.evaluation import Evaluation
+
+SplitKind = Literal["random", "grouped"]
+Part = Literal["all", "train", "validation", "test"]
+PARTS = ("train", "validation", "test")
+
+
+def train_model(
+    episodes: Episodes,
+    out: Path,
+    *,
+    split: SplitKind = "random",
+    resume: bool = False,
+    progress: bool = False,
+    **settings: Any,
+) -> Diagnoser:
+    """Split 70/15/15, train, evaluate on the test part, and save the model with all figures at `out`.
+
+    `settings` are arguments of `Diagnoser`. Until the model is saved, each finished epoch is kept in the folder
+    `<out>.partial`, from which `resume` goes on.
+    """
+    detector = Diagnoser(**settings)
+    train, validation, test = episodes.split(detector.seed, by_group=split == "grouped")
+    partial = partial_folder(out)
+    if not resume:
+        _set_aside(partial)
+    detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
+    detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
+    detector.data_ = detector.data_.model_copy(
+        update={"split": {"kind": split, "seed": detector.seed}, "source_fingerprint": episodes.fingerprint()}
+    )
+    detector.save(out)
+    shutil.rmtree(partial, ignore_errors=True)
+    return detector
+
+
+def partial_folder(out: Path) -> Path:
+    """Where a run keeps its checkpoint until its model is saved."""
+    return out.with_name(out.name + ".partial")
+
+
+def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") -> Evaluation:
+    """Evaluate on all episodes, or on one part of the set that the model was trained from, cut as it was then."""
+    record = detector.data_
+    same_set = record.source_fingerprint is not None and record.source_fingerprint == episodes.fingerprint()
+    if part == "all":
+        if same_set:
+            warnings.warn(
+                "these episodes include those the model was trained on, so the figures flatter; "
+                "evaluate the part 'test'",
+                stacklevel=2,
+            )
+        return detector.evaluate(episodes)
+    if not same_set or record.split is None:
+        raise DfstransError(
+            f"expected the very episodes that the model was trained from, to cut their {part} part again, got others; "
+            "evaluate all of them (part 'all')"
+        )
+    cut = episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")
+    return detector.evaluate(cut[PARTS.index(part)])
+
+
+def predict_table(detector: Diagnoser, episodes: Episodes) -> pd.DataFrame:
+    """One row per episode: id, anomaly probability, decision, logit."""
+    logits = detector.decision_function(episodes)
+    probabilities = detector.calibration_.probabilities(logits)
+    return pd.DataFrame(
+        {
+            "episode_id": episodes.ids,
+            "probability": probabilities,
+            "anomalous": (probabilities >= detector.threshold_.value).astype(int),
+            "logit": logits,
+        }
+    )
+
+
+def _set_aside(partial: Path) -> None:
+    """Starting anew does not destroy an interrupted run: its folder is kept under another name, once."""
+    if not partial.is_dir():
+        return
+    old = partial.with_name(partial.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    partial.rename(old)
+    warnings.warn(f"an interrupted run was set aside as {old}; resume goes on with one instead", stacklevel=3)

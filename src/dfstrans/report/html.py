@@ -1,0 +1,104 @@
+"""The report: one HTML file that needs nothing from outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dfstrans.data.episodes import Episode, Episodes
+from dfstrans.diagnoser import Diagnoser
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.files import written_atomically
+from dfstrans.report.figures import diagnosis_figure, precision_recall_figure, probability_figure, training_figure
+
+
+def write_report(
+    path: Path, title: str, detector: Diagnoser, test: Episodes, diagnoses: list[Diagnosis], shown: list[int]
+) -> None:
+    """Write the report on a detector's work on labelled test episodes.
+
+    `diagnoses` are of all test episodes, in their order; `shown` are the rows of those to show in detail.
+    """
+    labels = test.require_labels()
+    probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
+    evaluation = detector.evaluate(test)
+    figures = {
+        "probabilities": probability_figure(probabilities, labels, test.ids, evaluation.threshold),
+        "precision_recall": precision_recall_figure(probabilities, labels, (evaluation.recall, evaluation.precision)),
+        "training": training_figure(detector.log_, detector.best_epoch_),
+    }
+    details = []
+    for row in shown:
+        (episode,) = test[row]
+        figure = diagnosis_figure(diagnoses[row], episode, test.interval)
+        details.append({"diagnosis": diagnoses[row], "truth": _truth(episode, test.interval), "figure": _div(figure)})
+    environment = Environment(
+        loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    page = environment.get_template("report.html").render(
+        title=title,
+        test=test,
+        evaluation=evaluation,
+        detector=detector,
+        plotly=_plotly_script(),
+        figures={name: _div(figure) for name, figure in figures.items()},
+        details=details,
+        agreement=agreement(test, diagnoses),
+    )
+    with written_atomically(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def agreement(test: Episodes, diagnoses: list[Diagnosis]) -> dict[str, float] | None:
+    """Of the detected episodes whose fault is known, the share in which sensor, and moment, were named rightly.
+
+    Beside each, what guessing would give.
+    """
+    rows = []
+    for episode, diagnosis in zip(test, diagnoses, strict=True):
+        faults = [fault for fault in episode.faults or () if fault.sensors]
+        if not (diagnosis.is_anomaly and faults):
+            continue
+        blamed = {name for fault in faults for name in fault.sensors}
+        bounds = diagnosis.segment_bounds / (test.interval or 1)
+        affected = np.array([any(f.start < end and start < f.stop for f in faults) for start, end in bounds])
+        rows.append(
+            (
+                diagnosis.top_sensor in blamed,
+                affected[diagnosis.top_segment],
+                len(blamed) / len(diagnosis.sensors),
+                affected.mean(),
+            )
+        )
+    if not rows:
+        return None
+    sensor, moment, sensor_chance, moment_chance = np.mean(rows, axis=0).tolist()
+    return {
+        "episodes": len(rows),
+        "sensor": sensor,
+        "sensor_chance": sensor_chance,
+        "moment": moment,
+        "moment_chance": moment_chance,
+    }
+
+
+def _truth(episode: Episode, interval: float | None) -> str:
+    step = interval or 1
+    return "; ".join(
+        f"{fault.kind or 'fault'} in {', '.join(fault.sensors) or 'unknown sensors'} "
+        f"from {fault.start * step:g} to {fault.stop * step:g}"
+        for fault in episode.faults or ()
+    )
+
+
+def _div(figure: object) -> str:
+    html: str = figure.to_html(full_html=False, include_plotlyjs=False)  # type: ignore[attr-defined]
+    return html
+
+
+def _plotly_script() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())

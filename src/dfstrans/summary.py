@@ -1,0 +1,62 @@
+"""What a network consists of, part by part, without building its numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dfstrans.artifact import read_record
+from dfstrans.config import NetworkSettings
+from dfstrans.data.segments import count_segments
+from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.network import DFSTrans
+
+PARTS = {
+    "embedding": ("embedding",),
+    "temporal attention": ("temporal",),
+    "spatial attention": ("spatial",),
+    "feed-forward": ("feedforward",),
+    "layer norms": ("temporal_norm", "spatial_norm", "norm"),
+    "head": ("head", "logit"),
+}
+
+
+def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any]:
+    """Parameters by part, widths and settings of a network for episodes of that many segments."""
+    positional_encoding(settings.encoding, n_segments, settings.d_model)  # refuses what the encoding cannot carry
+    with torch.device("meta"):
+        network = DFSTrans(settings)
+    counts = dict.fromkeys(PARTS, 0)
+    for name, parameter in network.named_parameters():
+        counts[_part_of(name)] += parameter.numel()
+    return {
+        "parameters": sum(counts.values()),
+        "parts": counts,
+        "d_model": settings.d_model,
+        "segments": n_segments,
+        "timepoints": n_segments * settings.segment_length,
+        "settings": settings.model_dump(),
+    }
+
+
+def model_summary(folder: Path) -> dict[str, Any]:
+    """The same for a saved model, with its threshold and figures."""
+    record = read_record(folder)
+    n_segments = count_segments(record.data.longest, record.network.segment_length)
+    return {
+        **network_summary(record.network, n_segments),
+        "sensors": list(record.sensors),
+        "threshold": record.threshold.model_dump(),
+        "calibration": record.calibration.model_dump(),
+        "metrics": record.metrics,
+        "created": record.created,
+        "versions": record.versions,
+    }
+
+
+def _part_of(parameter: str) -> str:
+    pieces = parameter.split(".")
+    owner = pieces[2] if pieces[0] == "layers" else pieces[0]
+    return next(part for part, owners in PARTS.items() if owner in owners)

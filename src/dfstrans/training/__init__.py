@@ -1,0 +1,1 @@
+"""Training: batches, the Lightning module, the fit, the threshold and the evaluation."""

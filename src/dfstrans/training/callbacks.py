@@ -1,0 +1,135 @@
+"""What happens around the epochs: best weights, early stopping, log, progress."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import Callback, EarlyStopping
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dfstrans.files import written_atomically
+from dfstrans.training.log import LogRows, write_log
+
+LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
+
+
+class BestWeights(Callback):  # type: ignore[misc]
+    """Keeps the weights of the epoch with the highest monitored figure; the checkpoint carries them into a resumed run."""
+
+    def __init__(self, monitor: str) -> None:
+        self.monitor = monitor
+        self.best = -math.inf
+        self.epoch = -1
+        self.weights: dict[str, torch.Tensor] = {}
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Take a copy when this epoch is better than all before it."""
+        value = float(trainer.callback_metrics[self.monitor])
+        if not value > self.best:
+            return
+        self.best, self.epoch = value, trainer.current_epoch
+        self.weights = {name: tensor.detach().clone() for name, tensor in module.network.state_dict().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"best": self.best, "epoch": self.epoch, "weights": self.weights}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From the checkpoint."""
+        self.best, self.epoch, self.weights = state_dict["best"], state_dict["epoch"], state_dict["weights"]
+
+
+class Patience(EarlyStopping):  # type: ignore[misc]
+    """Early stopping that also stops a run that was resumed after it had already run out of patience."""
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Stop at once when the checkpoint was the last one."""
+        if self.wait_count >= self.patience:
+            trainer.should_stop = True
+
+
+class EpochLog(Callback):  # type: ignore[misc]
+    """One row of figures per epoch, in memory and, when there is a folder for it, in a CSV file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.rows: LogRows = []
+        self.started = 0.0
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Start the clock."""
+        self.started = time.perf_counter()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Add the epoch's row."""
+        row = {"epoch": trainer.current_epoch + 1}
+        metrics = {**trainer.callback_metrics, "loss": trainer.callback_metrics["loss_epoch"]}
+        row |= {name: float(metrics[name]) for name in LOGGED}
+        row["learning_rate"] = trainer.optimizers[0].param_groups[0]["lr"]
+        row["seconds"] = time.perf_counter() - self.started
+        self.rows.append(row)
+        if self.path is not None:
+            with written_atomically(self.path) as temporary:
+                write_log(self.rows, temporary)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From the checkpoint."""
+        self.rows = state_dict["rows"]
+
+
+class TrainingProgress(Callback):  # type: ignore[misc]
+    """A bar on stderr with loss, validation F1 and the time left; where there is no terminal, a line per epoch."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.figures = ""
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Show the bar, at the step a resumed run has reached."""
+        total = int(trainer.estimated_stepping_batches)
+        self.task = self.progress.add_task("", total=total, completed=trainer.global_step, figures="")
+        self.progress.start()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        """One step further."""
+        loss = f"epoch {trainer.current_epoch + 1}  loss {float(trainer.callback_metrics['loss_step']):.3f}"
+        self.progress.update(self.task, completed=trainer.global_step, figures=f"{loss}  {self.figures}")
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """The validation figures are new."""
+        metrics = trainer.callback_metrics
+        self.figures = (
+            f"validation loss {float(metrics['validation_loss']):.3f} F1 {float(metrics['validation_f1']):.3f}"
+        )
+        if self.progress.disable:
+            epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+            self.console.print(f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}", highlight=False)
+
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Take the bar down."""
+        self.progress.stop()
+
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+        """Take the bar down."""
+        self.progress.stop()

@@ -1,0 +1,88 @@
+"""Figures of detection quality."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
+
+Labels = npt.NDArray[np.int8]
+Scores = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """How well episodes of known label were told apart.
+
+    A figure is None where the episodes do not define it: no PR-AUC without anomalous episodes, no ROC-AUC and no
+    false-alarm rate without normal ones.
+    """
+
+    episodes: int
+    anomalous: int
+    threshold: float
+    precision: float
+    recall: float
+    f1: float
+    pr_auc: float | None
+    roc_auc: float | None
+    false_alarms_per_100_normal: float | None
+    brier: float
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+
+def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: float) -> Evaluation:
+    """Compare anomaly probabilities with the truth; an episode is called anomalous from the threshold on."""
+    called = probabilities >= threshold
+    truth = labels == 1
+    tp, fp = int((called & truth).sum()), int((called & ~truth).sum())
+    fn, tn = int((~called & truth).sum()), int((~called & ~truth).sum())
+    both = truth.any() and (~truth).any()
+    return Evaluation(
+        episodes=len(labels),
+        anomalous=int(truth.sum()),
+        threshold=float(threshold),
+        precision=tp / (tp + fp) if tp + fp else 0.0,
+        recall=tp / (tp + fn) if tp + fn else 0.0,
+        f1=2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 0.0,
+        pr_auc=average_precision(labels, probabilities) if truth.any() else None,
+        roc_auc=float(roc_auc_score(labels, probabilities)) if both else None,
+        false_alarms_per_100_normal=100 * fp / (fp + tn) if fp + tn else None,
+        brier=float(np.mean((probabilities - labels) ** 2)),
+        true_positives=tp,
+        false_positives=fp,
+        false_negatives=fn,
+        true_negatives=tn,
+    )
+
+
+def average_precision(labels: Labels, scores: Scores) -> float:
+    """Area under the precision-recall curve, as the sum of precision times step in recall."""
+    return float(average_precision_score(labels, scores))
+
+
+def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
+    """The highest F1 that a threshold on the scores can give, and the middle of the gap in which that threshold lies.
+
+    Without anomalous episodes: 0 and the highest score.
+    """
+    if not labels.any():
+        return 0.0, float(scores.max())
+    precision, recall, thresholds = precision_recall_curve(labels, scores)
+    with np.errstate(invalid="ignore"):
+        f1 = np.nan_to_num(2 * precision * recall / (precision + recall))[:-1]
+    best = int(f1.argmax())
+    below = scores[scores < thresholds[best]]
+    middle = (thresholds[best] + below.max()) / 2 if len(below) else thresholds[best]
+    return float(f1[best]), float(middle)

@@ -1,0 +1,191 @@
+"""One training run: the same data, settings and seed give the same weights, interrupted or not."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.utilities.warnings import PossibleUserWarning
+
+from dfstrans.config import NetworkSettings, TrainingSettings
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.errors import DfstransError
+from dfstrans.files import written_atomically
+from dfstrans.model.network import DFSTrans
+from dfstrans.training.batches import batch_loader
+from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
+from dfstrans.training.log import LogRows
+from dfstrans.training.module import DetectorModule, positive_weight
+
+CHECKPOINT = "last.ckpt"
+RUN_RECORD = "run.json"
+LOG = "training_log.csv"
+MONITOR = "validation_score"
+
+
+@dataclass(frozen=True)
+class TrainedNetwork:
+    """A network with the weights of its best epoch, and the figures of all epochs."""
+
+    network: DFSTrans
+    best_epoch: int  # counted from 1
+    log: LogRows
+    positive_weight: float
+
+
+def train_network(
+    network_settings: NetworkSettings,
+    settings: TrainingSettings,
+    train: Episodes,
+    validation: Episodes,
+    scaler: SensorScaler,
+    *,
+    run_folder: Path | None = None,
+    resume: bool = False,
+    progress: bool = False,
+) -> TrainedNetwork:
+    """Train until validation stops improving, and return the best epoch's weights.
+
+    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on.
+    """
+    checkpoint = None
+    if run_folder is not None:
+        checkpoint = _prepare_run_folder(run_folder, _run_record(network_settings, settings, train, validation), resume)
+    best, log = BestWeights(MONITOR), EpochLog(run_folder / LOG if run_folder else None)
+    callbacks: list[pl.Callback] = [best, Patience(MONITOR, mode="max", patience=settings.patience), log]
+    if run_folder is not None:
+        callbacks.append(
+            ModelCheckpoint(
+                run_folder, filename=Path(CHECKPOINT).stem, save_on_train_epoch_end=True, enable_version_counter=False
+            )
+        )
+    if progress:
+        callbacks.append(TrainingProgress())
+    weight = positive_weight(train.require_labels(), settings)
+    with torch.random.fork_rng(devices=[]), _quiet_lightning():
+        torch.manual_seed(settings.seed)
+        network = DFSTrans(network_settings)
+        module = DetectorModule(network, settings, weight, scaler.scaled_mean)
+        trainer = pl.Trainer(
+            accelerator="cpu",
+            devices=1,
+            max_epochs=settings.epochs,
+            precision=_engine_precision(settings.precision),
+            gradient_clip_val=settings.gradient_clip,
+            callbacks=callbacks,
+            logger=_logger(run_folder),
+            enable_checkpointing=run_folder is not None,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            log_every_n_steps=1,
+        )
+        length = network_settings.segment_length
+        with _interruptible(trainer):
+            trainer.fit(
+                module,
+                batch_loader(train, scaler, length, settings.batch_size, shuffle_seed=settings.seed),
+                batch_loader(validation, scaler, length, settings.batch_size),
+                ckpt_path=checkpoint,
+                weights_only=True,
+            )
+    if not best.weights:
+        raise DfstransError(
+            "expected a loss that is a number, but training diverged from its first epoch on; "
+            "use a smaller learning_rate, or precision='32'"
+        )
+    network.load_state_dict(best.weights)
+    return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight)
+
+
+def has_checkpoint(run_folder: Path) -> bool:
+    """Whether an interrupted run can be resumed from this folder."""
+    return (run_folder / CHECKPOINT).is_file()
+
+
+def bf16_is_fast() -> bool:
+    """Whether this processor multiplies bf16 matrices in hardware."""
+    return bool(torch.cpu._is_amx_tile_supported()) or bool(torch.cpu._is_avx512_bf16_supported())
+
+
+def _engine_precision(precision: str) -> str:
+    if precision == "auto":
+        precision = "bf16" if bf16_is_fast() else "32"
+    return "bf16-mixed" if precision == "bf16" else "32-true"
+
+
+def _run_record(
+    network_settings: NetworkSettings, settings: TrainingSettings, train: Episodes, validation: Episodes
+) -> dict[str, Any]:
+    return {
+        "network": network_settings.model_dump(),
+        "training": settings.model_dump(),
+        "train_fingerprint": train.fingerprint(),
+        "validation_fingerprint": validation.fingerprint(),
+    }
+
+
+def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
+    """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any."""
+    if resume and has_checkpoint(folder):
+        earlier = json.loads((folder / RUN_RECORD).read_text())
+        changed = [key for key in record if earlier.get(key) != json.loads(json.dumps(record[key]))]
+        if changed:
+            raise DfstransError(
+                f"expected the settings and data of the interrupted run in {folder}, got other values for: "
+                f"{', '.join(changed)}; give the same ones, or start anew without resume"
+            )
+        return folder / CHECKPOINT
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    with written_atomically(folder / RUN_RECORD) as temporary:
+        temporary.write_text(json.dumps(record, indent=2))
+    return None
+
+
+def _logger(run_folder: Path | None) -> Any:
+    """TensorBoard where it is installed; the CSV log is always written."""
+    if run_folder is None or find_spec("tensorboard") is None:
+        return False
+    return TensorBoardLogger(run_folder, name="tensorboard", version="")
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Silence the engine's remarks on hardware and workers, which say nothing about the user's run."""
+    engine = logging.getLogger("lightning.pytorch")
+    level = engine.level
+    engine.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PossibleUserWarning)
+            warnings.filterwarnings("ignore", message=".*isinstance.treespec, LeafSpec.*")
+            warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")
+            yield
+    finally:
+        engine.setLevel(level)
+
+
+@contextmanager
+def _interruptible(trainer: pl.Trainer) -> Iterator[None]:
+    """Ctrl-C stays Ctrl-C: the engine turns it into an exit and ignores the next one."""
+    try:
+        yield
+    except SystemExit:
+        if trainer.interrupted:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            raise KeyboardInterrupt from None
+        raise

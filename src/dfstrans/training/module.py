@@ -1,0 +1,103 @@
+"""The network as Lightning trains it: loss, augmentation, optimiser, validation."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from dfstrans.config import TrainingSettings
+from dfstrans.model.network import DFSTrans
+from dfstrans.training.batches import Batch
+from dfstrans.training.evaluation import average_precision, best_f1
+
+
+class DetectorModule(pl.LightningModule):  # type: ignore[misc]
+    """Binary cross-entropy on logits, with what keeps a small data set from being learned by heart."""
+
+    missing_value: Tensor
+
+    def __init__(
+        self, network: DFSTrans, settings: TrainingSettings, positive_weight: float, missing_value: np.ndarray[Any, Any]
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.settings = settings
+        self.positive_weight = positive_weight
+        self.register_buffer("missing_value", torch.as_tensor(missing_value), persistent=False)
+        self.validation_outputs: list[tuple[Tensor, Tensor]] = []
+
+    def on_train_epoch_start(self) -> None:
+        """Draw this epoch's randomness from (seed, epoch), so that a resumed run goes on as if never interrupted."""
+        torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.current_epoch)).generate_state(1)[0]))
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        """The loss of one augmented batch."""
+        segments = self._augment(batch.segments)
+        loss = self._loss(self.network(segments, batch.valid).logit, batch.labels)
+        self.log("loss", loss, on_epoch=True, on_step=True, batch_size=len(batch.labels))
+        return loss
+
+    def validation_step(self, batch: Batch, _: int) -> None:
+        """Collect logits; the figures need them all."""
+        self.validation_outputs.append((self.network(batch.segments, batch.valid).logit.float(), batch.labels))
+
+    def on_validation_epoch_end(self) -> None:
+        """Loss, F1 at the best threshold and PR-AUC of the validation part."""
+        logits, labels = (torch.cat(parts) for parts in zip(*self.validation_outputs, strict=True))
+        self.validation_outputs.clear()
+        loss = self._loss(logits, labels)
+        self.log("validation_loss", loss)
+        scores, truth = logits.double().numpy(), labels.numpy().astype(np.int8)
+        pr_auc = average_precision(truth, scores) if truth.any() else math.nan
+        self.log("validation_f1", best_f1(truth, scores)[0])
+        self.log("validation_pr_auc", pr_auc)
+        # what the best epoch is chosen by: PR-AUC, and among equals the loss; the loss alone where one class is missing
+        self.log("validation_score", (pr_auc if 0 < truth.sum() < len(truth) else 0.0) - 1e-3 * loss)
+
+    def configure_optimizers(self) -> dict[str, Any]:
+        """AdamW, decay on matrices only, with a schedule that needs no tuning."""
+        s = self.settings
+        matrices = [p for p in self.network.parameters() if p.dim() >= 2]
+        others = [p for p in self.network.parameters() if p.dim() < 2]
+        optimizer = torch.optim.AdamW(
+            [{"params": matrices, "weight_decay": s.weight_decay}, {"params": others, "weight_decay": 0.0}],
+            lr=s.learning_rate,
+        )
+        if s.schedule == "constant":
+            return {"optimizer": optimizer}
+        steps = int(self.trainer.estimated_stepping_batches)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, s.learning_rate, total_steps=steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        weight = torch.tensor(self.positive_weight)
+        return functional.binary_cross_entropy_with_logits(logits.float(), labels, pos_weight=weight)
+
+    def _augment(self, segments: Tensor) -> Tensor:
+        """Now and then a sensor goes missing, and all carry a little noise: (b, t, s, p) → same."""
+        if self.settings.noise:
+            segments = segments + self.settings.noise * torch.randn_like(segments)
+        if self.settings.sensor_dropout:
+            b, _, s, _ = segments.shape
+            missing = torch.rand(b, 1, s, 1) < self.settings.sensor_dropout
+            segments = torch.where(missing, self.missing_value[:, None], segments)
+        return segments
+
+
+def positive_weight(labels: np.ndarray[Any, Any], settings: TrainingSettings) -> float:
+    """How much an anomalous episode counts in the loss: as much as makes the classes even, at most 20."""
+    if settings.imbalance == "none":
+        return 1.0
+    n_anomalous = int(labels.sum())
+    return float(min(max((len(labels) - n_anomalous) / n_anomalous, 1.0), 20.0))
+
+
+def count_parameters(network: nn.Module) -> int:
+    """Trainable parameters."""
+    return sum(p.numel() for p in network.parameters() if p.requires_grad)

@@ -1,0 +1,113 @@
+"""From logits to calibrated probabilities and a decision, both settled on the validation part."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+
+from dfstrans.config import Settings, ThresholdRule, TrainingSettings
+from dfstrans.training.evaluation import Labels, Scores, best_f1
+
+FEWEST_OF_EACH_CLASS = 3  # fewer validation episodes of a class than this settle nothing
+
+
+class Calibration(Settings):
+    """probability = σ((logit − shift) / temperature).
+
+    The shift undoes the weight that anomalous episodes had in the loss, exactly: shift = ln(weight). The temperature
+    is fitted on the validation part.
+    """
+
+    temperature: float = 1.0
+    shift: float = 0.0
+    note: str = "not calibrated"
+
+    def probabilities(self, logits: npt.NDArray[Any]) -> Scores:
+        """Anomaly probability of each episode, from its logit."""
+        scaled: Scores = expit((np.asarray(logits, dtype=np.float64) - self.shift) / self.temperature)
+        return scaled
+
+
+class Threshold(Settings):
+    """The probability from which on an episode is called anomalous, and how it was chosen."""
+
+    value: float = 0.5
+    rule: ThresholdRule = "fixed"
+    note: str = ""
+
+
+def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibration:
+    """Fit the temperature that makes the validation part most likely; 1 when that part is too small to tell."""
+    shift = math.log(positive_weight)
+    n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
+    if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
+        note = (
+            f"not calibrated: the validation part has {n_anomalous} anomalous and {n_normal} normal episodes, "
+            f"at least {FEWEST_OF_EACH_CLASS} of each are needed"
+        )
+        return Calibration(shift=shift, note=note)
+
+    def negative_log_likelihood(log_temperature: float) -> float:
+        scaled = (logits - shift) / math.exp(log_temperature)
+        return float(np.mean(np.logaddexp(0, scaled) - labels * scaled))
+
+    # bounded: a validation part that is told apart without error would ask for a temperature of 0
+    found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(10)), method="bounded")
+    note = (
+        f"temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous): "
+        f"negative log-likelihood {negative_log_likelihood(0.0):.4f} before, {found.fun:.4f} after"
+    )
+    return Calibration(temperature=math.exp(found.x), shift=shift, note=note)
+
+
+def choose_threshold(labels: Labels, probabilities: Scores, settings: TrainingSettings) -> Threshold:
+    """Choose the decision threshold on the validation part by the rule that the settings name.
+
+    `f1`: the highest F1. `false-alarm-rate`: the lowest threshold at which at most that share of the normal episodes
+    is called anomalous. `fixed`: the given value. A rule for which the validation part has too few episodes falls back
+    to 0.5, and the note says so.
+    """
+    rule = settings.threshold_rule
+    n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
+    if rule == "fixed":
+        assert settings.threshold_value is not None  # checked by the settings
+        return Threshold(value=settings.threshold_value, rule=rule, note="given")
+    if rule == "f1":
+        if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
+            return _fallback(rule, n_anomalous, n_normal)
+        f1, value = best_f1(labels, probabilities)
+        return Threshold(value=value, rule=rule, note=f"F1 {f1:.3f} on {len(labels)} validation episodes")
+    if n_normal < FEWEST_OF_EACH_CLASS:
+        return _fallback(rule, n_anomalous, n_normal)
+    assert settings.threshold_value is not None  # checked by the settings
+    return _false_alarm_threshold(probabilities[labels == 0], settings.threshold_value)
+
+
+def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
+    allowed = math.floor(rate * len(normal) + 1e-9)
+    descending = np.sort(normal)[::-1]
+    if allowed >= len(descending):
+        value = 0.0
+    else:
+        first_refused = float(descending[allowed])  # this one must stay below the threshold
+        above = descending[:allowed][descending[:allowed] > first_refused]
+        value = (first_refused + (float(above.min()) if len(above) else 1.0)) / 2
+        value = max(value, math.nextafter(first_refused, 2.0))
+    share = float(np.mean(normal >= value))
+    note = f"at most {rate:g} false alarms wanted, {share:.4f} on {len(normal)} normal validation episodes"
+    if rate > 0 and allowed == 0:
+        note += f"; fewer than {math.ceil(1 / rate)} of them cannot settle that rate, so none is allowed"
+    return Threshold(value=value, rule="false-alarm-rate", note=note)
+
+
+def _fallback(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> Threshold:
+    note = (
+        f"0.5, because the rule {rule} needs at least {FEWEST_OF_EACH_CLASS} validation episodes of each class it "
+        f"looks at and there are {n_anomalous} anomalous and {n_normal} normal"
+    )
+    return Threshold(value=0.5, rule=rule, note=note)

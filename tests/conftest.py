@@ -1,0 +1,50 @@
+"""The public data sets, for tests that need real data; without them these tests are skipped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_UNPACK = Path(__file__).resolve().parents[2] / "shared" / "data" / "unpack"
+
+
+@pytest.fixture(scope="session")
+def public_data() -> Path:
+    """The folder that DFSTRANS_DATA names, or one unpacked once for all workers and all runs of this user."""
+    if "DFSTRANS_DATA" in os.environ:
+        return Path(os.environ["DFSTRANS_DATA"])
+    if not _UNPACK.is_file():
+        pytest.skip("needs the public data: set DFSTRANS_DATA to the folder with telemanom/ and ServerMachineDataset/")
+    place = Path(tempfile.gettempdir()) / f"dfstrans-public-data-{os.getuid()}"
+    place.mkdir(mode=0o700, exist_ok=True)
+    with (place / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        data, half = place / "data", place / "half"
+        if not data.exists():
+            shutil.rmtree(half, ignore_errors=True)  # what an interrupted run left
+            subprocess.run([sys.executable, str(_UNPACK), str(half)], check=True, capture_output=True)
+            half.rename(data)
+    return data
+
+
+@pytest.fixture(scope="session")
+def telemanom_folder(public_data: Path) -> Path:
+    return _folder(public_data, "telemanom")
+
+
+@pytest.fixture(scope="session")
+def smd_folder(public_data: Path) -> Path:
+    return _folder(public_data, "ServerMachineDataset")
+
+
+def _folder(data: Path, name: str) -> Path:
+    if not (data / name).is_dir():
+        pytest.skip(f"needs {name}/ in the folder of DFSTRANS_DATA")
+    return data / name

@@ -1,0 +1,167 @@
+"""The data check names what is wrong and keeps quiet about what is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dfstrans.data import Episodes, check, load_episodes, save_episodes
+from dfstrans.data.check import DataCheck, check_episodes
+
+Array = npt.NDArray[np.float32]
+
+
+def noise(n: int = 30, n_sensors: int = 3, n_timepoints: int = 40) -> Array:
+    return np.random.default_rng(0).standard_normal((n, n_sensors, n_timepoints)).astype(np.float32)
+
+
+def checked(values: Array, **known: object) -> DataCheck:
+    labels = np.arange(len(values)) % 2
+    return check_episodes(Episodes.from_arrays(values, labels, **known))  # type: ignore[arg-type]
+
+
+def rounded(result: DataCheck) -> dict[str, Any]:
+    """The check as JSON gives it, but for the order in which numbers were added up."""
+    plain: dict[str, Any] = json.loads(json.dumps(result.to_dict()), parse_float=lambda text: round(float(text), 9))
+    return plain
+
+
+def messages(result: DataCheck, level: str) -> str:
+    return "\n".join(finding.message for finding in result.findings if finding.level == level)
+
+
+def test_clean_episodes_give_no_finding() -> None:
+    result = checked(noise())
+    assert result.findings == ()
+    assert result.ok
+
+
+def test_numbers_are_those_worked_out_by_hand() -> None:
+    values = np.array([[[1, 2, np.nan, 99], [5, 5, 5, 99]], [[3, 4, 5, 6], [5, 5, 5, 5]]], dtype=np.float32)
+    episodes = Episodes.from_arrays(values, [0, 1], lengths=[3, 4], sensors=["a", "b"], groups=["m", "m"], interval=2)
+    given = rounded(check_episodes(episodes))
+    expected = {
+        "episodes": 2,
+        "anomalous": 1,
+        "normal": 1,
+        "unlabelled": 0,
+        "shortest": 3,
+        "median_length": 3.5,
+        "longest": 4,
+        "interval": 2.0,
+        "groups": 1,
+        "missing": round(1 / 14, 9),
+        "missing_by_sensor": {"a": round(1 / 7, 9), "b": 0.0},
+        "ranges": {"a": {"min": 1.0, "max": 6.0, "mean": 3.5}, "b": {"min": 5.0, "max": 5.0, "mean": 5.0}},
+        "constant_sensors": ["b"],
+    }
+    assert {name: given[name] for name in expected} == expected
+    assert list(given["missing_by_sensor"]) == ["a", "b"]
+
+
+def test_the_check_is_plain_json_even_without_a_single_value() -> None:
+    result = checked(np.full((2, 1, 5), np.nan, dtype=np.float32))
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["ranges"]["sensor_1"]["min"] is None
+    assert "no value at all in sensor_1" in messages(result, "error")
+    assert not result.ok
+
+
+def test_batches_and_files_do_not_change_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = noise()
+    values[3, 1, 5:] = values[3, 1, 5]
+    values[7] = values[2]
+    episodes = Episodes.from_arrays(values, np.arange(30) % 2)
+    whole = check_episodes(episodes)
+    stored = load_episodes(save_episodes(episodes, tmp_path / "set.h5"))
+    monkeypatch.setattr(check, "_BATCH_BYTES", 2000)
+    seen: list[int] = []
+    assert rounded(check_episodes(stored, seen.append)) == rounded(whole)
+    assert sum(seen) == 30
+    assert len(seen) > 5
+
+
+def test_a_stuck_sensor_is_counted_and_its_episodes_named() -> None:
+    values = noise()
+    values[4, 1] = 0.5
+    values[9, 1, 10:35] = 7
+    result = checked(values)
+    assert result.stuck_sensors == {"sensor_2": 2}
+    assert "sensor_2 stands still for more than half of 2 of 30 episodes (episode_4, episode_9)" in messages(
+        result, "warning"
+    )
+
+
+def test_mostly_zero_and_one_hot_sensors_are_not_called_stuck() -> None:
+    values = noise(n_sensors=4)
+    rng = np.random.default_rng(1)
+    values[:, 1] = rng.random((30, 40)) < 0.03
+    values[:, 2] = (rng.random(30) < 0.5)[:, np.newaxis]
+    values[:, 3] = np.repeat(rng.random((30, 4)), 10, axis=1)  # a slow sensor holds each value for a while
+    assert checked(values).findings == ()
+
+
+def test_identical_sensors_and_episodes_are_found() -> None:
+    values = noise()
+    values[:, 2] = values[:, 0]
+    values[11] = values[5]
+    result = checked(values)
+    assert result.duplicated_sensors == (("sensor_1", "sensor_3"),)
+    assert result.duplicated_episodes == (("episode_5", "episode_11"),)
+    assert "sensor_1 = sensor_3" in messages(result, "warning")
+    assert "same content: episode_5, episode_11" in messages(result, "warning")
+
+
+def test_infinite_values_are_an_error_and_spoil_no_range() -> None:
+    values = noise()
+    values[0, 0, 0] = np.inf
+    result = checked(values)
+    assert result.infinite_values == {"sensor_1": 1}
+    assert "infinite values in sensor_1" in messages(result, "error")
+    assert result.ranges["sensor_1"].max == pytest.approx(float(values[1:, 0].max()), abs=2)
+    assert result.missing == 0
+
+
+def test_missing_values_are_reported_by_sensor_and_episode() -> None:
+    values = noise()
+    values[:, 1, :20] = np.nan
+    values[3, 2] = np.nan
+    result = checked(values)
+    assert "many missing values in sensor_2 (50%)" in messages(result, "warning")
+    assert "sensor_3 (1 episodes)" in messages(result, "warning")
+    assert next(iter(result.missing_by_sensor)) == "sensor_2"
+
+
+@pytest.mark.parametrize(("n_timepoints", "words"), [(4, "20 sensors and only 4 points"), (30, "more alike")])
+def test_transposed_axes_are_suspected(n_timepoints: int, words: str) -> None:
+    scales = np.random.default_rng(0).uniform(-50, 50, (1, 1, n_timepoints))
+    time = np.linspace(0, 3, 20)[np.newaxis, :, np.newaxis]
+    values = scales * (2 + np.sin(time + np.arange(12)[:, np.newaxis, np.newaxis]))  # really (episode, time, sensor)
+    assert words in messages(checked(values.astype(np.float32)), "warning")
+    assert "transposed" in messages(checked(values.astype(np.float32)), "warning")
+
+
+def test_classes_out_of_balance_are_reported() -> None:
+    values = noise(n=300)
+    for labels, words, level in (
+        (np.zeros(300), "all episodes are normal", "warning"),
+        (np.ones(300), "all episodes are anomalous", "warning"),
+        (np.arange(300) < 4, "only 4 of 300 episodes are anomalous", "warning"),
+        (None, "no labels", "info"),
+    ):
+        assert words in messages(check_episodes(Episodes.from_arrays(values, labels)), level)
+
+
+def test_very_different_lengths_are_mentioned() -> None:
+    result = checked(noise(), lengths=[5] + [40] * 29)
+    assert "lengths from 5 to 40 points" in messages(result, "info")
+
+
+def test_the_real_machines_have_no_error(smd_folder: Path) -> None:
+    result = check_episodes(load_episodes(smd_folder))
+    assert (result.episodes, result.anomalous, result.ok) == (949, 289, True)
+    assert result.constant_sensors == ("total_mem",)

@@ -1,0 +1,337 @@
+"""Long tables in text: the habits of files, times, labels and what is refused."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dfstrans.data import Episodes, Fault, load_episodes
+from dfstrans.errors import DfstransError
+
+PLAIN = "episode_id,time,a,b,label\n1,0,1.5,2,0\n1,1,2.5,3,0\n2,0,3.5,4,1\n2,1,4.5,5,1\n"
+
+
+def from_text(folder: Path, text: str | bytes, name: str = "runs.csv", **options: object) -> Episodes:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_episodes(path, **options)
+
+
+def assert_plain(episodes: Episodes) -> None:
+    assert episodes.sensors == ("a", "b")
+    assert episodes.ids.tolist() == ["1", "2"]
+    assert episodes.labels is not None
+    assert episodes.labels.tolist() == [0, 1]
+    assert episodes.interval == 1.0
+    assert_array_equal(episodes.values, [[[1.5, 2.5], [2, 3]], [[3.5, 4.5], [4, 5]]])
+
+
+def test_a_plain_table_is_read_as_it_stands(tmp_path: Path) -> None:
+    assert_plain(from_text(tmp_path, PLAIN))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(PLAIN.replace(",", ";"), id="semicolons"),
+        pytest.param(PLAIN.replace(",", "\t"), id="tabs"),
+        pytest.param(PLAIN.replace(",", "|"), id="bars"),
+        pytest.param(PLAIN.replace(",", ";").replace(".", ","), id="decimal comma"),
+        pytest.param("\ufeff" + PLAIN, id="byte order mark"),
+        pytest.param(PLAIN.replace("\n", "\r\n"), id="CRLF"),
+        pytest.param(PLAIN.encode("utf-16"), id="UTF-16"),
+        pytest.param(PLAIN.replace(",", " , "), id="spaces"),
+        pytest.param(PLAIN.replace("\n", ",\n"), id="trailing delimiter"),
+        pytest.param(PLAIN.replace("1\n", "1,\n").replace("0\n", "0,\n"), id="trailing delimiter below the header"),
+        pytest.param(PLAIN.replace("label\n", "label,\n"), id="trailing delimiter in the header only"),
+        pytest.param(PLAIN.replace("1.5", '"1.5"').replace("episode_id", '"episode_id"'), id="quotes"),
+        pytest.param("# made by hand\n\n" + PLAIN, id="comment"),
+        pytest.param("# made by hand\n# " + PLAIN, id="header as a comment"),
+        pytest.param(PLAIN.replace("episode_id,time", "EPISODE,Timestamp").replace("label", "Anomaly"), id="synonyms"),
+        pytest.param(PLAIN.replace(",0\n", ",0.0\n").replace(",1\n", ",1.0\n"), id="labels as 1.0"),
+        pytest.param(PLAIN.replace(",0\n", ",False\n").replace(",1\n", ",true\n"), id="labels as true"),
+        pytest.param(PLAIN.rstrip("\n"), id="no line end at the end"),
+        pytest.param(PLAIN.replace("\n", "\n\n"), id="blank lines"),
+        pytest.param(
+            "".join(f"{i - 1 if i else ''},{line}\n" for i, line in enumerate(PLAIN.splitlines())),
+            id="pandas' row numbers",
+        ),
+    ],
+)
+def test_habits_of_text_files_do_not_change_the_episodes(tmp_path: Path, text: str | bytes) -> None:
+    assert_plain(from_text(tmp_path, text))
+
+
+@pytest.mark.parametrize("name", ["runs.tsv", "runs.txt", "runs.CSV"])
+def test_other_suffixes_of_text_are_read_too(tmp_path: Path, name: str) -> None:
+    assert_plain(from_text(tmp_path, PLAIN, name))
+
+
+def test_a_compressed_table_is_read_and_one_that_ends_early_refused(tmp_path: Path) -> None:
+    whole = gzip.compress((PLAIN + "".join(f"9,{i},{i * 0.37},{i * i * 0.11},0\n" for i in range(3000))).encode())
+    assert from_text(tmp_path, whole, "runs.csv.gz").lengths.tolist() == [2, 2, 3000]
+    with pytest.raises(DfstransError, match=r"runs\.csv\.gz.*ends early"):
+        from_text(tmp_path, whole[: len(whole) // 2], "runs.csv.gz")
+    with pytest.raises(DfstransError, match=r"runs\.csv\.gz"):
+        from_text(tmp_path, PLAIN, "runs.csv.gz")
+
+
+@pytest.mark.parametrize("word", ["", "NA", "NaN", "nan", "null", "?", "N/A", " ", "  NA "])
+def test_every_word_for_missing_becomes_nan(tmp_path: Path, word: str) -> None:
+    values = np.asarray(from_text(tmp_path, PLAIN.replace("2.5", word)).values)
+    assert np.isnan(values[0, 0, 1])
+    assert np.isfinite(values).sum() == values.size - 1
+
+
+def test_latin_1_names_and_units_in_headers_are_understood(tmp_path: Path) -> None:
+    text = PLAIN.replace("a,b", "Temperatur [°C],Prüfkraft (N)")
+    for encoding in ("latin-1", "utf-8"):
+        episodes = from_text(tmp_path, text.encode(encoding))
+        assert episodes.sensors == ("Temperatur", "Prüfkraft")
+        assert episodes.units == ("°C", "N")
+
+
+def test_latin_1_beyond_the_first_lines_is_read_too(tmp_path: Path) -> None:
+    text = "id,time,a\n" + "".join(f"x,{i},1.0\n" for i in range(20000)) + "süd,0,2.0\n"
+    assert from_text(tmp_path, text.encode("latin-1")).ids.tolist() == ["x", "süd"]
+
+
+def test_episodes_may_be_interleaved_and_keep_the_order_of_first_appearance(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,a\nz,0,1\nb,0,10\nz,1,2\nb,1,20\nz,2,3\n")
+    assert episodes.ids.tolist() == ["z", "b"]
+    assert episodes.lengths.tolist() == [3, 2]
+    assert_array_equal(episodes.values, [[[1, 2, 3]], [[10, 20, np.nan]]])
+
+
+def test_a_gap_in_time_becomes_missing_values(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,a\nx,0,1\nx,0.1,2\nx,0.41,5\nx,0.5,6\nx,0.6,7\ny,3,1\n")
+    assert episodes.interval == pytest.approx(0.1)
+    assert episodes.lengths.tolist() == [7, 1]
+    assert_array_equal(np.asarray(episodes.values)[0, 0], [1, 2, np.nan, np.nan, 5, 6, 7])
+
+
+def test_one_gap_among_two_steps_is_still_a_gap(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,a\nx,0,1\nx,0.1,2\nx,0.4,5\n")
+    assert (episodes.interval, episodes.lengths.tolist()) == (0.1, [5])
+
+
+def test_dates_give_the_interval_in_seconds(tmp_path: Path) -> None:
+    for times in (
+        ["2024-05-01 12:00:00.00", "2024-05-01 12:00:00.25", "2024-05-01 12:00:00.50"],
+        ["2024-05-01T12:00:00.000Z", "2024-05-01T12:00:00.250Z", "2024-05-01T12:00:00.500Z"],
+        ["2024-05-01T12:00:00.000+02:00", "2024-05-01T12:00:00.250+02:00", "2024-05-01T12:00:00.500+02:00"],
+    ):
+        text = "id,time,a\n" + "".join(f"x,{time},1\n" for time in times)
+        assert from_text(tmp_path, text).interval == 0.25
+    german = "id;time;a\nx;01.05.2024 12:00:00;1,5\nx;01.05.2024 12:00:02;2,5\n"
+    assert from_text(tmp_path, german).interval == 2.0
+
+
+def test_dates_that_cannot_be_told_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"dates such as 2024.*got 03/04/2024"):
+        from_text(tmp_path, "id,time,a\nx,03/04/2024,1\nx,03/05/2024,2\n")
+
+
+def test_unsorted_time_is_refused_until_sorting_is_asked_for(tmp_path: Path) -> None:
+    text = "id,time,a\nx,0,1\nx,2,3\nx,1,2\ny,0,4\n"
+    with pytest.raises(DfstransError, match=r"unsorted in episode 'x': 1 after 2.*sort_time"):
+        from_text(tmp_path, text)
+    assert_array_equal(np.asarray(from_text(tmp_path, text, sort_time=True).values)[0, 0], [1, 2, 3])
+
+
+def test_repeated_and_irregular_times_are_refused_unless_ignored(tmp_path: Path) -> None:
+    repeated = "id,time,a\nx,0,1\nx,1,2\nx,1,3\n"
+    irregular = "id,time,a\nx,0,1\nx,1,2\nx,2.5,3\nx,3.5,3\n"
+    long_gap = "id,time,a\nx,0,1\nx,1,2\nx,2,3\nx,90000,3\n"
+    for text, words in ((repeated, "repeated one in episode 'x'"), (irregular, "step of 1.5"), (long_gap, "long gaps")):
+        with pytest.raises(DfstransError, match=words + r".*irregular_time='ignore'"):
+            from_text(tmp_path, text)
+        assert from_text(tmp_path, text, irregular_time="ignore").lengths.tolist() == [text.count("x,")]
+
+
+def test_labels_of_points_make_an_episode_anomalous_and_are_kept_as_faults(tmp_path: Path) -> None:
+    points = [("x", t, t in (1, 2, 5)) for t in range(6)] + [("y", t, False) for t in range(3)]
+    points += [("z", t, True) for t in (0, 1)]
+    text = "id,time,a,label\n" + "".join(f"{name},{t},0.5,{int(flag)}\n" for name, t, flag in points)
+    episodes = from_text(tmp_path, text)
+    assert episodes.labels is not None
+    assert episodes.labels.tolist() == [1, 0, 1]
+    assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), (Fault(0, 2),))
+
+
+def test_a_label_column_without_entries_means_no_labels_but_some_missing_are_refused(tmp_path: Path) -> None:
+    header = "id,time,a,label\n"
+    assert from_text(tmp_path, header + "x,0,1,\ny,0,1,\n").labels is None
+    with pytest.raises(DfstransError, match="got none for y;"):
+        from_text(tmp_path, header + "x,0,1,1\ny,0,1,\n")
+
+
+def test_words_as_labels_need_to_be_told_which_one_is_anomalous(tmp_path: Path) -> None:
+    text = "id,time,a,label\nx,0,1,ok\ny,0,1,worn\nz,0,1,broken\n"
+    with pytest.raises(DfstransError, match=r"got ok, worn, broken; say which"):
+        from_text(tmp_path, text)
+    episodes = from_text(tmp_path, text, anomalous_value="worn")
+    assert episodes.labels is not None
+    assert episodes.labels.tolist() == [0, 1, 0]
+    with pytest.raises(DfstransError, match="expected the anomalous label 'bad'"):
+        from_text(tmp_path, text, anomalous_value="bad")
+    numbers = from_text(tmp_path, "id,time,a,label\nx,0,1,1\ny,0,1,2.0\n", anomalous_value=2)
+    assert numbers.labels is not None
+    assert numbers.labels.tolist() == [0, 1]
+
+
+def test_labels_and_groups_may_come_from_a_table_of_their_own(tmp_path: Path) -> None:
+    text = "id,time,a\nx,0,1\ny,0,2\n"
+    (tmp_path / "runs_labels.csv").write_text("id,label,machine\ny,1,m2\nx,0,m1\nunused,0,m3\n")
+    episodes = from_text(tmp_path, text)
+    assert episodes.labels is not None
+    assert episodes.groups is not None
+    assert episodes.labels.tolist() == [0, 1]
+    assert episodes.groups.tolist() == ["m1", "m2"]
+    other = tmp_path / "elsewhere" / "truth.csv"
+    other.parent.mkdir()
+    other.write_text("name;anomalous\nx;1\ny;0\n")
+    assert from_text(tmp_path, text, labels=other).n_anomalous == 1
+    other.write_text("id,label\nx,1\n")
+    with pytest.raises(DfstransError, match=r"truth\.csv, got none for y"):
+        from_text(tmp_path, text, labels=other)
+    other.write_text("id,label\nx,1\nx,0\ny,0\n")
+    with pytest.raises(DfstransError, match="repeated ids: x"):
+        from_text(tmp_path, text, labels=other)
+    with pytest.raises(DfstransError, match="got nothing there"):
+        from_text(tmp_path, text, labels=tmp_path / "no.csv")
+
+
+def test_groups_are_read_and_must_be_one_per_episode(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,machine,time,a\nx,m2,0,1\nx,m2,1,1\ny,m1,0,1\n")
+    assert episodes.groups is not None
+    assert episodes.groups.tolist() == ["m2", "m1"]
+    with pytest.raises(DfstransError, match="one group per episode, got several in x"):
+        from_text(tmp_path, "id,machine,time,a\nx,m2,0,1\nx,m1,1,1\n")
+
+
+def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
+    text = "drive,clock,a,note,bad\nx,0,1,hello,1\nx,1,2,you,1\ny,0,3,all,0\n"
+    options = {"id_column": "Drive", "time_column": "clock", "label_column": "bad", "drop_sensors": ("note",)}
+    episodes = from_text(tmp_path, text, **options)
+    assert episodes.sensors == ("a",)
+    assert episodes.n_anomalous == 1
+    with pytest.raises(DfstransError, match=r"expected a column 'nope' in .* \(drop_sensors\), got drive, clock"):
+        from_text(tmp_path, text, id_column="drive", drop_sensors=("nope",))
+
+
+def test_text_among_numbers_is_named_with_its_column_and_row(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"column 'a' of .*, got 'broken' in row 3 of the data.*drop_sensors"):
+        from_text(tmp_path, PLAIN.replace("3.5", "broken"))
+
+
+def test_an_axis_called_y_is_not_taken_for_a_label(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,x,y,z\ne,0,1,2,3\ne,1,4,5,6\n")
+    assert episodes.sensors == ("x", "y", "z")
+    assert episodes.labels is None
+
+
+def test_infinite_values_are_refused_unless_read_as_missing(tmp_path: Path) -> None:
+    text = PLAIN.replace("3.5", "-inf")
+    with pytest.raises(DfstransError, match=r"infinite ones in sensor 'a', episodes: 2;.*infinite_as_missing"):
+        from_text(tmp_path, text)
+    assert np.isnan(np.asarray(from_text(tmp_path, text, infinite_as_missing=True).values)[1, 0, 0])
+
+
+def test_a_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> None:
+    text = "time,a,label\n" + "".join(f"{t},{t},{int(t == 4)}\n" for t in range(11))
+    with pytest.raises(DfstransError, match=r"episode of each row.*give a length"):
+        from_text(tmp_path, text)
+    episodes = from_text(tmp_path, text, length=4)
+    assert episodes.ids.tolist() == ["runs@0", "runs@4"]
+    assert episodes.labels is not None
+    assert episodes.labels.tolist() == [0, 1]
+    assert episodes.faults == ((), (Fault(0, 1),))
+    overlapping = from_text(tmp_path, text, length=4, stride=2)
+    assert_array_equal(np.asarray(overlapping.values)[:, 0, 0], [0, 2, 4, 6])
+    assert overlapping.labels is not None
+    assert overlapping.labels.tolist() == [0, 1, 1, 0]
+    with pytest.raises(DfstransError, match="recordings of at least 12 points, got at most 11"):
+        from_text(tmp_path, text, length=12)
+    with pytest.raises(DfstransError, match="expected a length with stride 2"):
+        from_text(tmp_path, text, stride=2)
+
+
+def test_recordings_with_ids_are_cut_each_by_itself(tmp_path: Path) -> None:
+    rows = "".join(f"{name},{t},{t},{label}\n" for name, label in (("m1", 0), ("m2", 1)) for t in range(5))
+    episodes = from_text(tmp_path, "id,time,a,label\n" + rows, length=2)
+    assert episodes.ids.tolist() == ["m1@0", "m1@2", "m2@0", "m2@2"]
+    assert episodes.groups is not None
+    assert episodes.labels is not None
+    assert episodes.groups.tolist() == ["m1", "m1", "m2", "m2"]
+    assert episodes.labels.tolist() == [0, 0, 1, 1]
+
+
+def test_no_time_column_means_no_interval(tmp_path: Path) -> None:
+    assert from_text(tmp_path, "id,a\nx,1\nx,2\n").interval is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty file"),
+        ("\n\n", "blank lines"),
+        ("id,time,a\n", "rows below the header"),
+        ("1,0,1.5\n1,1,2.5\n", "header line"),
+        ("id,time,a,a\nx,0,1,2\n", "repeated names: a"),
+        (PLAIN + "2,2,3", "ends early.*Expected 5 columns, got 3"),
+        ("id,time,a\nx,0,1\n,1,2\n", "none in row 2"),
+        ("id,time,a\nx,0,1\nx,,2\n", "expected a time in each row.*row 2"),
+        ("id,time\nx,0\n", "at least one sensor"),
+        ("id,,a\nx,7,1\nx,9,1\n", "a name for each column.*column 2"),
+        (b"\x00\x01\x02\x03" * 50, "binary content"),
+    ],
+)
+def test_a_damaged_table_gives_one_clear_error(tmp_path: Path, text: str | bytes, words: str) -> None:
+    with pytest.raises(DfstransError, match=words):
+        from_text(tmp_path, text)
+
+
+def test_an_option_of_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="got also spacecraft; leave"):
+        from_text(tmp_path, PLAIN, spacecraft="SMAP")
+    with pytest.raises(DfstransError, match="unknown setting 'lenght'"):
+        from_text(tmp_path, PLAIN, lenght=5)
+
+
+def test_numbers_survive_reading_to_the_last_bit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((300, 3)).astype(np.float32)
+    text = "id,a,b,c\n" + "".join("x," + ",".join(repr(float(v)) for v in row) + "\n" for row in values)
+    assert_array_equal(np.asarray(from_text(tmp_path, text).values)[0], values.T)
+
+
+def test_a_table_of_every_kind_of_column_in_parquet_is_read(tmp_path: Path) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(
+        {
+            "episode": [7, 7, 3, 3],
+            "timestamp": pd.to_datetime(["2024-01-01 00:00:00", "2024-01-01 00:00:05"] * 2),
+            "whole": [1, 2, 3, 4],
+            "flag": [True, False, True, True],
+            "state": pd.Categorical(["1", "2", "1", "2"]),
+            "label": [0.0, 0.0, 1.0, 1.0],
+        },
+        index=[4, 5, 6, 7],
+    )
+    frame.to_parquet(tmp_path / "runs.parquet")
+    episodes = load_episodes(tmp_path / "runs.parquet")
+    assert episodes.ids.tolist() == ["7", "3"]
+    assert episodes.interval == 5.0
+    assert episodes.n_anomalous == 1
+    assert_allclose(np.asarray(episodes.values)[0], [[1, 2], [1, 0], [1, 2]])
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes((tmp_path / "runs.parquet").read_bytes()[:-100])
+    with pytest.raises(DfstransError, match=r"damaged\.parquet, but the file ends early"):
+        load_episodes(damaged)
+    with pytest.raises(DfstransError, match=r"expected numbers in column 'timestamp'.*drop_sensors"):
+        load_episodes(tmp_path / "runs.parquet", time_column="whole")

@@ -1,0 +1,79 @@
+"""Values in files behave as the array they hold, in this process and in others."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.errors import DfstransError
+
+VALUES = np.random.default_rng(0).standard_normal((6, 3, 4)).astype(np.float32)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredValues:
+    with h5py.File(tmp_path / "set.h5", "w") as file:
+        file["values"] = VALUES
+    return StoredValues.whole(StoredArray(tmp_path / "set.h5", "values", VALUES.shape))
+
+
+def test_indexing_reads_what_an_array_would_give(stored: StoredValues) -> None:
+    assert stored.shape == VALUES.shape
+    assert len(stored) == 6
+    assert stored.dtype == np.float32
+    assert_array_equal(stored[2], VALUES[2])
+    assert_array_equal(stored[1:4], VALUES[1:4])
+    assert_array_equal(stored[np.array([5, 0, 0])], VALUES[[5, 0, 0]])
+    assert_array_equal(np.asarray(stored), VALUES)
+    assert_array_equal(np.asarray(stored, dtype=np.float64), VALUES.astype(np.float64))
+
+
+def test_selections_compose_without_reading(stored: StoredValues) -> None:
+    part = stored.select(np.array([4, 2, 0])).select_sensors(np.array([2, 0])).select(np.array([1]))
+    again = part.select_sensors(np.array([1]))
+    assert_array_equal(np.asarray(part), VALUES[[2]][:, [2, 0]])
+    assert_array_equal(np.asarray(again), VALUES[[2]][:, [0]])
+
+
+def test_sources_of_different_kind_and_length_are_joined(stored: StoredValues) -> None:
+    short = np.ones((2, 3, 2), dtype=np.float32)
+    joined = StoredValues.join([short, stored])
+    assert joined.shape == (8, 3, 4)
+    assert_array_equal(np.asarray(joined)[2:], VALUES)
+    assert np.isnan(np.asarray(joined)[:2, :, 2:]).all()
+    assert_array_equal(joined.select_sensors(np.array([1]))[np.array([0, 3])][1], VALUES[1, [1]])
+
+
+def test_a_two_dimensional_data_set_holds_sensors_one_after_the_other(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "flat.h5", "w") as file:
+        file["dataset"] = np.concatenate([VALUES.reshape(6, 12), np.ones((6, 1))], axis=1)
+    flat = StoredValues.whole(StoredArray(tmp_path / "flat.h5", "dataset", VALUES.shape))
+    assert_array_equal(np.asarray(flat), VALUES)
+
+
+def _read_one(stored: StoredValues) -> list[float]:
+    return [float(value) for value in stored[3].ravel()]
+
+
+@pytest.mark.parametrize("method", ["spawn"])
+def test_another_process_opens_the_file_for_itself(stored: StoredValues, method: str) -> None:
+    np.asarray(stored)  # open here first
+    assert_array_equal(np.asarray(pickle.loads(pickle.dumps(stored))), VALUES)
+    with multiprocessing.get_context(method).Pool(1) as pool:
+        assert pool.apply(_read_one, (stored,)) == VALUES[3].ravel().tolist()
+
+
+def test_a_file_that_went_away_or_changed_gives_one_clear_error(stored: StoredValues, tmp_path: Path) -> None:
+    (tmp_path / "set.h5").write_bytes(b"")
+    with pytest.raises(DfstransError, match=r"expected to read episode 0 of .*set\.h5"):
+        stored[0]
+    (tmp_path / "set.h5").unlink()
+    with pytest.raises(DfstransError, match=r"expected to read episode 0 of .*set\.h5"):
+        stored[0]

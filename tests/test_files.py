@@ -1,0 +1,85 @@
+"""Files and folders appear whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dfstrans.errors import DfstransError
+from dfstrans.files import written_atomically
+
+
+def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "file.txt"
+    with written_atomically(target) as temporary:
+        temporary.write_text("new")
+        assert not target.exists()
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
+    target = tmp_path / "file.txt"
+    target.write_text("old")
+    with written_atomically(target) as temporary:
+        temporary.write_text("new")
+        assert target.read_text() == "old"
+    assert target.read_text() == "new"
+
+
+def test_a_folder_replaces_a_folder(tmp_path: Path) -> None:
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    with written_atomically(target) as temporary:
+        temporary.mkdir()
+        (temporary / "new.txt").write_text("new")
+    assert [file.name for file in target.iterdir()] == ["new.txt"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("other")])
+def test_a_failure_leaves_what_stood_there_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    expected = DfstransError if isinstance(error, OSError) else type(error)
+
+    def write() -> None:
+        with written_atomically(target) as temporary:
+            temporary.mkdir()
+            (temporary / "half.txt").write_text("half")
+            raise error
+
+    with pytest.raises(expected):
+        write()
+    assert (target / "old.txt").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_refused_rename_puts_the_old_folder_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "model"
+    target.mkdir()
+    (target / "old.txt").write_text("old")
+    rename = Path.rename
+
+    def refuse_new(path: Path, to: Path) -> Path:
+        if path.suffix == ".tmp":
+            raise OSError(5, "Input/output error")
+        return rename(path, to)
+
+    monkeypatch.setattr(Path, "rename", refuse_new)
+    with pytest.raises(DfstransError, match="Input/output error"), written_atomically(target) as temporary:
+        temporary.mkdir()
+    assert [file.name for file in target.iterdir()] == ["old.txt"]
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_folder_that_cannot_be_made_gives_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("a file where a folder should be")
+    with (
+        pytest.raises(DfstransError, match=r"the system refused: .*; free some space or choose another place"),
+        written_atomically(tmp_path / "blocked" / "file.txt") as temporary,
+    ):
+        temporary.write_text("x")
