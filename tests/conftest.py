@@ -11,6 +11,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # several workers with several threads each would wait for one another
+os.environ["OMP_NUM_THREADS"] = "1"  # the same for programs that tests start
 
 _UNPACK = Path(__file__).resolve().parents[2] / "shared" / "data" / "unpack"
 

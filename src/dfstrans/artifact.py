@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 from pydantic import Field
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 
 from dfstrans.config import NetworkSettings, Settings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
@@ -86,7 +86,7 @@ def save_model(
         raise DfstransError(f"expected {folder} to be empty or a saved model, got other files; choose another place")
     with written_atomically(folder) as temporary:
         temporary.mkdir()
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, temporary / WEIGHTS)
+        (temporary / WEIGHTS).write_bytes(save({name: tensor.contiguous() for name, tensor in weights.items()}))
         _write_json(temporary / SCALER, scaler.to_dict())
         write_log(log, temporary / LOG)
         checksums = {name: _sha256(temporary / name) for name in (WEIGHTS, SCALER)}

@@ -19,7 +19,7 @@ ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 class Settings(BaseModel):
     """A frozen group of settings that refuses names it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     def __init__(self, **values: Any) -> None:
         try:

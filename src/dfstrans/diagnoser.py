@@ -196,7 +196,8 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
-        anomalous = self.calibration_.probabilities(self.decision_function(X))
+        logits = self.decision_function(X)
+        anomalous = self.calibration_.probabilities(logits)
         return np.stack([1 - anomalous, anomalous], axis=1)
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803

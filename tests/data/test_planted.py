@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -12,7 +11,9 @@ from dfstrans.errors import DfstransError
 
 
 def small(seed: int = 3, **changes: float) -> Episodes:
-    return planted_episodes(**{"n_normal": 12, "n_anomalous": 20, "n_sensors": 4, "n_timepoints": 120, **changes}, seed=seed)
+    return planted_episodes(
+        **{"n_normal": 12, "n_anomalous": 20, "n_sensors": 4, "n_timepoints": 120, **changes}, seed=seed
+    )
 
 
 def test_truth_marks_exactly_the_cells_that_were_changed() -> None:

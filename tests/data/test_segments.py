@@ -92,9 +92,7 @@ def test_values_are_scaled_and_a_missing_sensor_stands_at_its_training_mean() ->
     assert segments.tolist() == [[[[0, 0.25, 0.5, 2], [0.25] * 4]]]
 
 
-@given(
-    st.integers(1, 7), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.sampled_from([NAN, INF, -INF, 1e30])
-)
+@given(st.integers(1, 7), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.sampled_from([NAN, INF, -INF, 1e30]))
 @settings(max_examples=40, deadline=None)
 def test_what_lies_behind_an_episode_s_end_is_never_read(
     segment_length: int, lengths: list[int], garbage: float
@@ -113,7 +111,9 @@ def test_what_lies_behind_an_episode_s_end_is_never_read(
         assert_array_equal(together.values[row, :n], alone.values[0])
         joined = alone.values[0].transpose(1, 0, 2).reshape(2, -1)
         assert_array_equal(joined[:, :length], values[row, :, :length])
-        assert_array_equal(joined[:, length:], np.repeat(values[row, :, length - 1 : length], n * segment_length - length, 1))
+        assert_array_equal(
+            joined[:, length:], np.repeat(values[row, :, length - 1 : length], n * segment_length - length, 1)
+        )
 
 
 def test_an_infinite_value_within_the_length_is_refused_and_named() -> None:

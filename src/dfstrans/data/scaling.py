@@ -52,7 +52,7 @@ class SensorScaler:
     def range(self) -> npt.NDArray[np.float64]:
         """maximum − minimum, and 1 for a constant sensor."""
         span = self.maximum - self.minimum
-        return np.where(span > 0, span, 1.0)
+        return np.where(span > np.finfo(np.float32).tiny, span, 1.0)  # its inverse has to be finite
 
     @property
     def scaled_mean(self) -> npt.NDArray[np.float32]:

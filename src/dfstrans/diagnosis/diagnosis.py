@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnoser import Diagnoser
 from dfstrans.diagnosis.scores import (
     global_spatial_relevance,
     global_temporal_relevance,
     spatial_relevance,
     temporal_relevance,
 )
+
+if TYPE_CHECKING:
+    from dfstrans.diagnoser import Diagnoser
 
 Array = npt.NDArray[np.float64]
 

@@ -148,7 +148,7 @@ def _mean_over_valid(x: Tensor, valid: Tensor | None) -> Tensor:
 
 def _of_layer(keep: AttentionPair, number: int) -> AttentionPair:
     """One layer's part of a keep-mask; a mask with one layer serves them all."""
-    temporal, spatial = (mask[:, min(number, mask.shape[1] - 1)] for mask in keep)
+    temporal, spatial = (mask[:, 0 if mask.shape[1] == 1 else number] for mask in keep)
     return AttentionPair(temporal, spatial)
 
 

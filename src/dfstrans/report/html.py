@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dfstrans.data.episodes import Episode, Episodes
-from dfstrans.diagnoser import Diagnoser
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.files import written_atomically
 from dfstrans.report.figures import diagnosis_figure, precision_recall_figure, probability_figure, training_figure
+
+if TYPE_CHECKING:
+    from dfstrans.diagnoser import Diagnoser
 
 
 def write_report(

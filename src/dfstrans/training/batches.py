@@ -66,7 +66,9 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         rows = np.arange(self.n_episodes)
         if self.shuffle_seed is not None:
             rows = np.random.default_rng((self.shuffle_seed, self.epoch)).permutation(rows)
-        return iter(np.split(rows, range(self.batch_size, self.n_episodes, self.batch_size)))
+        # a generator, because a resumed run makes its iterator before it sets the epoch
+        for start in range(0, self.n_episodes, self.batch_size):
+            yield rows[start : start + self.batch_size]
 
 
 def batch_loader(

@@ -20,7 +20,7 @@ LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
 
 
 class BestWeights(Callback):  # type: ignore[misc]
-    """Keeps the weights of the epoch with the highest monitored figure; the checkpoint carries them into a resumed run."""
+    """Keeps the weights of the epoch with the highest monitored figure, also across a resumed run."""
 
     def __init__(self, monitor: str) -> None:
         self.monitor = monitor

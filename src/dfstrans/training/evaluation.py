@@ -19,7 +19,7 @@ class Evaluation:
     """How well episodes of known label were told apart.
 
     A figure is None where the episodes do not define it: no PR-AUC without anomalous episodes, no ROC-AUC and no
-    false-alarm rate without normal ones.
+    false-alarm rate without normal ones, no Brier score without any.
     """
 
     episodes: int
@@ -31,7 +31,7 @@ class Evaluation:
     pr_auc: float | None
     roc_auc: float | None
     false_alarms_per_100_normal: float | None
-    brier: float
+    brier: float | None
     true_positives: int
     false_positives: int
     false_negatives: int
@@ -59,7 +59,7 @@ def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: flo
         pr_auc=average_precision(labels, probabilities) if truth.any() else None,
         roc_auc=float(roc_auc_score(labels, probabilities)) if both else None,
         false_alarms_per_100_normal=100 * fp / (fp + tn) if fp + tn else None,
-        brier=float(np.mean((probabilities - labels) ** 2)),
+        brier=float(np.mean((probabilities - labels) ** 2)) if len(labels) else None,
         true_positives=tp,
         false_positives=fp,
         false_negatives=fn,
@@ -84,5 +84,7 @@ def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
         f1 = np.nan_to_num(2 * precision * recall / (precision + recall))[:-1]
     best = int(f1.argmax())
     below = scores[scores < thresholds[best]]
-    middle = (thresholds[best] + below.max()) / 2 if len(below) else thresholds[best]
+    middle = thresholds[best]
+    if len(below):  # above the next lower score even where no number lies between the two
+        middle = max((thresholds[best] + below.max()) / 2, np.nextafter(below.max(), np.inf))
     return float(f1[best]), float(middle)

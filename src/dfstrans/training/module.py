@@ -32,12 +32,12 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.register_buffer("missing_value", torch.as_tensor(missing_value), persistent=False)
         self.validation_outputs: list[tuple[Tensor, Tensor]] = []
 
-    def on_train_epoch_start(self) -> None:
-        """Draw this epoch's randomness from (seed, epoch), so that a resumed run goes on as if never interrupted."""
-        torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.current_epoch)).generate_state(1)[0]))
-
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        """The loss of one augmented batch."""
+        """The loss of one augmented batch.
+
+        Its randomness is drawn from (seed, step) alone, so that a resumed run goes on as if never interrupted.
+        """
+        torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
         segments = self._augment(batch.segments)
         loss = self._loss(self.network(segments, batch.valid).logit, batch.labels)
         self.log("loss", loss, on_epoch=True, on_step=True, batch_size=len(batch.labels))

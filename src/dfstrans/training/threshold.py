@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
@@ -23,7 +24,7 @@ class Calibration(Settings):
     is fitted on the validation part.
     """
 
-    temperature: float = 1.0
+    temperature: float = Field(default=1.0, gt=0)
     shift: float = 0.0
     note: str = "not calibrated"
 
@@ -101,7 +102,7 @@ def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
     share = float(np.mean(normal >= value))
     note = f"at most {rate:g} false alarms wanted, {share:.4f} on {len(normal)} normal validation episodes"
     if rate > 0 and allowed == 0:
-        note += f"; fewer than {math.ceil(1 / rate)} of them cannot settle that rate, so none is allowed"
+        note += f"; fewer than {1 / rate:.0f} of them cannot settle that rate, so none is allowed"
     return Threshold(value=value, rule="false-alarm-rate", note=note)
 
 

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+from tests.tiny import TINY, tiny_episodes
+
+from dfstrans import DfstransError, Diagnoser, artifact
+
+EPISODES = tiny_episodes()
+FIRST_RELEASE = Path(__file__).parent / "models" / "first_release"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("artifact") / "model"
+    Diagnoser(**TINY).fit(EPISODES).save(folder)
+    return folder
+
+
+@pytest.fixture
+def model(saved: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved, tmp_path / "model"))
+
+
+def edit_record(model: Path, **changes: Any) -> None:
+    record = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps({**record, **changes}))
+
+
+def test_a_model_is_a_folder_of_json_and_safetensors(saved: Path) -> None:
+    names = {path.name for path in saved.iterdir()}
+    assert names == {"model.json", "weights.safetensors", "scaler.json", "MODEL_CARD.md", "training_log.csv"}
+    record = json.loads((saved / "model.json").read_text())
+    assert {"network", "training", "schema_version", "sensors", "units", "threshold", "calibration", "versions"} <= set(
+        record
+    )
+    assert record["data"]["train_fingerprint"]
+    assert record["training"]["seed"] == 0
+    assert record["metrics"]["validation"]["episodes"] == 6
+
+
+def test_the_model_card_names_sensors_figures_and_limits(saved: Path) -> None:
+    card = (saved / "MODEL_CARD.md").read_text()
+    for words in ("S1 [mm/s]", "PR-AUC", "validation", "Threshold", "seed 0", "## Limits"):
+        assert words in card
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "scaler.json"])
+def test_a_missing_or_changed_file_gives_one_clear_error(model: Path, name: str) -> None:
+    content = (model / name).read_bytes()
+    (model / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(DfstransError, match=f"damaged one: {name} is not the file that was saved"):
+        Diagnoser.load(model)
+    (model / name).unlink()
+    with pytest.raises(DfstransError, match=f"damaged one: {name} is missing"):
+        Diagnoser.load(model)
+
+
+def test_a_truncated_record_gives_one_clear_error(model: Path) -> None:
+    content = (model / "model.json").read_text()
+    (model / "model.json").write_text(content[: len(content) // 2])
+    with pytest.raises(DfstransError, match=r"damaged one: model\.json cannot be read"):
+        Diagnoser.load(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": "something"}, "of another kind"),
+        ({"schema_version": 99}, "expected a model of schema version 1, got 99"),
+        ({"surprise": 1}, "unknown setting 'surprise'"),
+        ({"best_epoch": "late"}, "best_epoch"),
+    ],
+)
+def test_a_foreign_or_newer_record_is_refused(model: Path, changes: dict[str, Any], message: str) -> None:
+    edit_record(model, **changes)
+    with pytest.raises(DfstransError, match=message):
+        Diagnoser.load(model)
+
+
+def test_weights_of_another_network_are_refused(model: Path) -> None:
+    network = json.loads((model / "model.json").read_text())["network"]
+    edit_record(model, network={**network, "feedforward": 32})
+    with pytest.raises(DfstransError, match="expected weights that fit the settings"):
+        Diagnoser.load(model)
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="expected a saved model"):
+        Diagnoser.load(tmp_path / "nothing")
+    with pytest.raises(DfstransError, match="expected a saved model"):
+        Diagnoser.load(tmp_path)
+
+
+def test_a_full_disk_leaves_the_earlier_model_and_nothing_else(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    detector = Diagnoser.load(model)
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(artifact, "save", full)
+    with pytest.raises(DfstransError, match="No space left on device; free some space"):
+        detector.save(model)
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+    assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_a_folder_with_other_files_is_not_overwritten(model: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("all of it")
+    with pytest.raises(DfstransError, match="got other files; choose another place"):
+        Diagnoser.load(model).save(precious)
+    assert (precious / "thesis.txt").read_text() == "all of it"
+    with pytest.raises(DfstransError, match="got a file; choose another place"):
+        Diagnoser.load(model).save(precious / "thesis.txt")
+
+
+def test_the_model_of_the_first_release_still_loads_and_gives_its_scores() -> None:
+    detector = Diagnoser.load(FIRST_RELEASE)
+    expected = json.loads((FIRST_RELEASE.parent / "first_release_scores.json").read_text())
+    np.testing.assert_allclose(detector.decision_function(EPISODES), expected["logits"], atol=1e-5)
+    assert detector.predict(EPISODES).tolist() == expected["decisions"]
+    assert safetensors.torch.load_file(FIRST_RELEASE / "weights.safetensors")

@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from tests.tiny import tiny_episodes
+
+from dfstrans import Diagnoser, load_episodes, save_episodes
+from dfstrans.cli import main
+
+SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
+SMALL += ["--segment-length", "16", "--precision", "32"]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A long table as users have it."""
+    path = tmp_path_factory.mktemp("cli") / "recordings.csv"
+    rows = [
+        pd.DataFrame(
+            {"episode_id": e.id, "time": range(48), **dict(zip("abc", e.values, strict=True)), "label": e.label}
+        )
+        for e in tiny_episodes()
+    ]
+    pd.concat(rows).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(table: Path) -> Path:
+    folder = table.parent / "model"
+    assert call("train", table, "--out", folder, *SMALL, "--epochs", "2")[0] == 0
+    return folder
+
+
+def call(*arguments: Any) -> tuple[int, str, str]:
+    """Run the command as a user would: exit code, stdout, stderr."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dfstrans", *map(str, arguments)], capture_output=True, text=True, env=environment
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: Any) -> tuple[int, str, str]:
+    """The same inside this process, which is faster."""
+    monkeypatch.setattr(sys, "argv", ["dfstrans", *map(str, arguments)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    printed = capsys.readouterr()
+    code = stopped.value.code
+    return (code if isinstance(code, int) else 0), printed.out, printed.err
+
+
+@pytest.mark.parametrize(
+    ("sensors", "length", "segments", "parameters"),
+    [(20, 100, 80, 3_878_033), (55, 50, 10, 4_197_153), (25, 50, 10, 2_225_553), (38, 50, 10, 3_079_913)],
+)
+def test_summary_gives_the_papers_parameter_counts(
+    capsys: Any, monkeypatch: Any, sensors: int, length: int, segments: int, parameters: int
+) -> None:
+    arguments = ["--sensors", sensors, "--segment-length", length, "--segments", segments, "--json"]
+    code, out, _ = run(capsys, monkeypatch, "summary", *arguments)
+    assert code == 0
+    content = json.loads(out)
+    assert content["parameters"] == parameters == sum(content["parts"].values())
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "episodes", "anomalous"),
+    [
+        ("telemanom", ["--spacecraft", "SMAP"], 848, 161),
+        ("telemanom", ["--spacecraft", "MSL"], 136, 40),
+        ("ServerMachineDataset", [], 949, 289),
+    ],
+)
+def test_data_check_counts_the_public_data(
+    capsys: Any, monkeypatch: Any, public_data: Path, part: str, options: list[str], episodes: int, anomalous: int
+) -> None:
+    arguments = [public_data / part, "--length", 500, "--stride", 500, *options, "--json"]
+    code, out, _ = run(capsys, monkeypatch, "data", "check", *arguments)
+    assert code == 0
+    content = json.loads(out)
+    assert (content["episodes"], content["anomalous"]) == (episodes, anomalous)
+
+
+def test_data_check_tells_people_what_was_read(capsys: Any, monkeypatch: Any, table: Path) -> None:
+    code, out, _ = run(capsys, monkeypatch, "data", "check", table)
+    assert code == 0
+    assert "Episodes: 36 (12 anomalous, 24 normal) × 3 sensors × 48 points" in out
+
+
+def test_data_check_exits_with_1_when_training_is_impossible(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    lines = ["episode_id,time,a,b,label", *(f"{e},{t},{t},,{e % 2}" for e in range(4) for t in range(9))]
+    (tmp_path / "empty_sensor.csv").write_text("\n".join(lines))
+    code, out, _ = run(capsys, monkeypatch, "data", "check", tmp_path / "empty_sensor.csv")
+    assert code == 1
+    assert "error: no value at all in b" in out
+
+
+def test_convert_keeps_everything(capsys: Any, monkeypatch: Any, table: Path, tmp_path: Path) -> None:
+    code, out, _ = run(capsys, monkeypatch, "data", "convert", table, tmp_path / "recordings.h5", "--json")
+    assert code == 0
+    assert json.loads(out)["episodes"] == 36
+    assert load_episodes(tmp_path / "recordings.h5").fingerprint() == load_episodes(table).fingerprint()
+
+
+def test_training_twice_gives_identical_weights_and_json(table: Path, tmp_path: Path, model: Path) -> None:
+    code, out, err = call("train", table, "--out", tmp_path / "again", *SMALL, "--epochs", "2", "--json")
+    assert code == 0
+    assert "epoch 2/2" in err
+    assert set(json.loads(out)["metrics"]) == {"validation", "test"}
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (model, tmp_path / "again")]
+    assert weights[0] == weights[1]
+
+
+def test_a_killed_run_resumes_to_identical_weights(table: Path, tmp_path: Path) -> None:
+    arguments = [table, *SMALL, "--seed", "1", "--epochs", "30", "--patience", "30"]
+    assert call("train", *arguments, "--out", tmp_path / "whole")[0] == 0
+    command = [sys.executable, "-m", "dfstrans", "train", *map(str, arguments), "--out", str(tmp_path / "killed")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    checkpoint = tmp_path / "killed.partial" / "last.ckpt"
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert checkpoint.exists()
+    assert not (tmp_path / "killed").exists()
+    code, _, err = call("train", *arguments, "--out", tmp_path / "killed", "--resume")
+    assert code == 0
+    assert "epoch 1/30" not in err
+    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert weights[0] == weights[1]
+    assert not checkpoint.parent.exists()
+
+
+def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dfstrans", "train", str(table), "--out", str(tmp_path / "m"), *SMALL]
+    command += ["--epochs", "2000", "--patience", "2000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "m.partial" / "last.ckpt").exists() and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "go on with --resume" in err
+    assert "Traceback" not in err
+
+
+def test_evaluate_and_predict_use_the_saved_model(
+    capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path
+) -> None:
+    code, out, _ = run(capsys, monkeypatch, "evaluate", model, table, "--part", "test", "--json")
+    assert code == 0
+    assert {k: v for k, v in json.loads(out).items() if k != "part"} == Diagnoser.load(model).metrics_["test"]
+    code, out, _ = run(capsys, monkeypatch, "predict", model, table)
+    assert code == 0
+    assert out.splitlines()[0] == "episode_id,probability,anomalous,logit"
+    assert len(out.splitlines()) == 37
+    code, out, err = run(capsys, monkeypatch, "predict", model, table, "--out", tmp_path / "p.csv", "--json")
+    assert code == 0
+    assert len(json.loads(out)["predictions"]) == 36 == len(pd.read_csv(tmp_path / "p.csv"))
+    assert "written to" in err
+
+
+def test_predict_needs_no_labels(capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path) -> None:
+    pd.read_csv(table).drop(columns="label").to_csv(tmp_path / "new.csv", index=False)
+    code, out, _ = run(capsys, monkeypatch, "predict", model, tmp_path / "new.csv")
+    assert code == 0
+    assert len(out.splitlines()) == 37
+
+
+def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: Any, model: Path) -> None:
+    code, out, _ = run(capsys, monkeypatch, "summary", model)
+    assert code == 0
+    assert "parameters" in out
+    assert "PR-AUC" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--segment-length", "100"],
+            "expected a segment_length of at most 48",
+        ),
+        (["train", "{table}", "--out", "{tmp}/m", "--dropout", "3"], "'dropout'"),
+        (["train", "{tmp}/nothing.csv", "--out", "{tmp}/m"], "nothing.csv"),
+        (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
+        (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "expected episodes with a group"),
+        (["evaluate", "{tmp}", "{table}"], "expected a saved model"),
+        (["summary"], "expected a saved model's folder, or --sensors"),
+        (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "900"], "no longer faithful"),
+    ],
+)
+def test_bad_input_exits_with_2_and_one_clear_line(
+    capsys: Any, monkeypatch: Any, table: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    filled = [argument.format(table=table, tmp=tmp_path) for argument in arguments]
+    code, out, err = run(capsys, monkeypatch, *filled)
+    assert code == 2
+    assert out == ""
+    assert message in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_debug_shows_the_traceback(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["dfstrans", "summary", str(tmp_path), "--debug"])
+    with pytest.raises(Exception, match="expected a saved model"):
+        main()
+
+
+@pytest.mark.parametrize(
+    "command", [["data", "check"], ["data", "convert"], ["train"], ["evaluate"], ["predict"], ["summary"], ["demo"]]
+)
+def test_every_command_has_help_with_an_example_and_json(capsys: Any, monkeypatch: Any, command: list[str]) -> None:
+    code, out, _ = run(capsys, monkeypatch, *command, "--help")
+    assert code == 0
+    assert f"Example: dfstrans {' '.join(command)}" in out
+    assert "--json" in out
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys, dfstrans.cli; assert 'torch' not in sys.modules and 'lightning' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_larger_than_memory_file_trains_too(model: Path, table: Path, tmp_path: Path) -> None:
+    save_episodes(load_episodes(table), tmp_path / "stored.h5")
+    code, _, _ = call("train", tmp_path / "stored.h5", "--out", tmp_path / "m", *SMALL, "--epochs", "2")
+    assert code == 0
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (model, tmp_path / "m")]
+    assert weights[0] == weights[1]

@@ -1,0 +1,180 @@
+"""What every estimator of the package promises, in the spirit of `check_estimator`, which skips 3-D input.
+
+A new estimator joins by adding itself to `ESTIMATORS`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from tests.tiny import TINY, tiny_episodes
+
+from dfstrans import DfstransError, Diagnoser, Episodes
+
+ESTIMATORS = {"dfstrans": lambda: Diagnoser(**TINY)}
+EPISODES = tiny_episodes()
+X, Y = np.asarray(EPISODES.values), EPISODES.require_labels()
+
+
+@pytest.fixture(scope="module", params=list(ESTIMATORS))
+def make(request: pytest.FixtureRequest) -> Any:
+    return ESTIMATORS[request.param]
+
+
+@pytest.fixture(scope="module")
+def fitted(make: Any) -> Any:
+    return make().fit(EPISODES)
+
+
+def test_the_constructor_only_stores_its_arguments(make: Any) -> None:
+    estimator = make()
+    for name in inspect.signature(type(estimator)).parameters:
+        assert hasattr(estimator, name)
+    assert not [name for name in vars(estimator) if name.endswith("_")]
+
+
+def test_bad_settings_are_refused_by_fit_and_not_by_the_constructor(make: Any) -> None:
+    estimator = make().set_params(dropout=2.0)
+    with pytest.raises(DfstransError, match="dropout"):
+        estimator.fit(EPISODES)
+
+
+def test_clone_gives_an_unfitted_estimator_with_the_same_settings(fitted: Any) -> None:
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError, match="call fit"):
+        copy.predict(EPISODES)
+
+
+def test_it_is_a_classifier_with_classes_0_and_1(fitted: Any) -> None:
+    assert is_classifier(fitted)
+    assert fitted.classes_.tolist() == [0, 1]
+
+
+def test_fit_returns_self_and_forgets_the_earlier_fit(make: Any) -> None:
+    estimator = make()
+    assert estimator.fit(tiny_episodes(seed=5)) is estimator
+    again = estimator.fit(EPISODES)
+    np.testing.assert_array_equal(again.decision_function(EPISODES), make().fit(EPISODES).decision_function(EPISODES))
+
+
+def test_arrays_lists_and_episodes_are_the_same_input(fitted: Any, make: Any) -> None:
+    expected = fitted.decision_function(EPISODES)
+    np.testing.assert_array_equal(make().fit(X, Y).decision_function(X), expected)
+    np.testing.assert_array_equal(make().fit(list(X), Y.tolist()).decision_function(list(X)), expected)
+
+
+def test_outputs_have_the_promised_shapes_and_agree_with_each_other(fitted: Any) -> None:
+    n = len(EPISODES)
+    probabilities = fitted.predict_proba(EPISODES)
+    assert probabilities.shape == (n, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert fitted.decision_function(EPISODES).shape == (n,)
+    np.testing.assert_array_equal(
+        np.argsort(fitted.decision_function(EPISODES), kind="stable"), np.argsort(probabilities[:, 1], kind="stable")
+    )
+    np.testing.assert_array_equal(fitted.predict(EPISODES), probabilities[:, 1] >= fitted.threshold_.value)
+    assert fitted.score(X, Y) == np.mean(fitted.predict(X) == Y)
+
+
+def test_a_score_does_not_depend_on_batch_mates_order_or_padding(fitted: Any) -> None:
+    short = Episodes.from_arrays([x[:, : 30 + i] for i, x in enumerate(X[:10])])
+    together = fitted.decision_function(short)
+    alone = np.concatenate([fitted.decision_function(short[i]) for i in range(len(short))])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    order = np.random.default_rng(0).permutation(10)
+    np.testing.assert_allclose(fitted.decision_function(short[order]), together[order], atol=1e-5)
+    padded = np.concatenate([np.asarray(short.values), np.full((10, 3, 70), 1e6)], axis=2)
+    garbage = Episodes.from_arrays(padded, lengths=short.lengths)
+    np.testing.assert_allclose(fitted.decision_function(garbage), together, atol=1e-5)
+
+
+def test_no_episodes_give_no_scores(fitted: Any) -> None:
+    assert fitted.decision_function(EPISODES[np.array([], dtype=int)]).shape == (0,)
+
+
+def test_missing_values_are_normal(make: Any) -> None:
+    holes = X.copy()
+    holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    holes[3, 1] = np.nan  # a whole sensor of one episode
+    assert np.isfinite(make().fit(holes, Y).decision_function(holes)).all()
+
+
+def test_episodes_of_different_lengths_are_normal(make: Any) -> None:
+    lengths = np.random.default_rng(0).integers(20, 49, len(X))
+    series = [x[:, :length] for x, length in zip(X, lengths, strict=True)]
+    assert np.isfinite(make().fit(series, Y).decision_function(series)).all()
+
+
+def test_it_works_in_cross_validation_and_grid_search(make: Any) -> None:
+    quick = make().set_params(epochs=1)
+    assert cross_val_score(quick, X, Y, cv=2, scoring="average_precision").shape == (2,)
+    assert cross_val_score(quick, EPISODES, Y, cv=2).shape == (2,)
+    search = GridSearchCV(quick, {"seed": [0, 1]}, cv=2, scoring="f1").fit(X, Y)
+    assert search.best_params_["seed"] in (0, 1)
+
+
+def test_a_saved_estimator_loads_with_the_same_settings_and_scores(fitted: Any, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "model")
+    loaded = type(fitted).load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(EPISODES), fitted.decision_function(EPISODES))
+    np.testing.assert_array_equal(loaded.predict(EPISODES), fitted.predict(EPISODES))
+    assert loaded.get_params() == fitted.get_params()
+    assert loaded.metrics_ == fitted.metrics_
+
+
+def test_an_unfitted_estimator_cannot_be_saved(make: Any, tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError, match="call fit first"):
+        make().save(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (X[0], Y, "expected values of shape"),
+        (X, Y[:5], "expected 36 labels, got 5"),
+        (X, np.zeros(len(X)), "at least two normal and two anomalous"),
+        (X, np.where(Y, 2, 0), "expected labels 0 .normal. or 1 .anomalous., got 2"),
+        (X, None, "expected labelled episodes"),
+        (np.full(X.shape, "text"), Y, "expected numbers"),
+        (np.swapaxes(X, 1, 2), Y, "looks transposed"),
+        (X[:, :, :10], Y, "segment_length of at most 10"),
+        (np.where(np.arange(3)[:, None] == 1, np.nan, X), Y, "got none of: sensor_2"),
+        (np.where(X.max() == X, np.inf, X), Y, "infinite values in episode"),
+        (np.tile(X, (1, 1, 4)), Y, "no longer faithful"),
+    ],
+)
+def test_bad_input_to_fit_gets_an_error_that_says_what_was_expected(make: Any, x: Any, y: Any, message: str) -> None:
+    with pytest.raises(DfstransError, match=message):
+        make().fit(x, y)
+
+
+def test_sensors_are_matched_by_name(fitted: Any) -> None:
+    shuffled = EPISODES.select_sensors(["S3", "S1", "S2"])
+    np.testing.assert_array_equal(fitted.decision_function(shuffled), fitted.decision_function(EPISODES))
+
+
+def test_a_missing_sensor_is_named(fitted: Any) -> None:
+    with pytest.raises(DfstransError, match="expected 3 sensors, as in fit, got 2; missing: S2"):
+        fitted.predict(EPISODES.select_sensors(["S1", "S3"]))
+
+
+def test_unknown_sensors_are_ignored_with_a_warning(fitted: Any) -> None:
+    more = Episodes.from_arrays(np.concatenate([X, X[:, :1]], axis=1), sensors=["S1", "S2", "S3", "extra"])
+    with pytest.warns(UserWarning, match="ignored: extra"):
+        scores = fitted.decision_function(more)
+    np.testing.assert_array_equal(scores, fitted.decision_function(EPISODES))
+
+
+def test_a_wrong_number_of_unnamed_sensors_is_refused(fitted: Any) -> None:
+    with pytest.raises(DfstransError, match="expected 3 sensors, as in fit, got 2"):
+        fitted.predict(X[:, :2])
+    with pytest.raises(DfstransError, match="is the array transposed"):
+        fitted.predict(np.swapaxes(X, 1, 2))

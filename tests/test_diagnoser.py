@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from tests.tiny import TINY, tiny_episodes
+
+from dfstrans import Diagnoser, load_episodes, save_episodes
+from dfstrans.config import NetworkSettings, TrainingSettings
+from dfstrans.data.planted import planted_episodes
+
+
+def test_the_arguments_are_the_settings_with_their_defaults() -> None:
+    arguments = {name: p.default for name, p in inspect.signature(Diagnoser).parameters.items()}
+    fields = {**NetworkSettings.model_fields, **TrainingSettings.model_fields}
+    del fields["n_sensors"]
+    assert arguments.keys() == fields.keys()
+    assert arguments.pop("segment_length") is None
+    assert arguments == {name: fields[name].default for name in arguments}
+
+
+def test_a_fit_on_a_file_equals_a_fit_in_memory(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    episodes = tiny_episodes()
+    save_episodes(episodes, tmp_path / "episodes.h5")
+    stored = load_episodes(tmp_path / "episodes.h5")
+    assert stored.is_stored
+    a, b = (Diagnoser(**TINY).fit(which) for which in (episodes, stored))
+    np.testing.assert_array_equal(a.decision_function(episodes), b.decision_function(stored))
+    assert a.data_ == b.data_
+
+
+def test_the_validation_part_that_is_given_is_used() -> None:
+    train, validation, _ = tiny_episodes().split(0)
+    detector = Diagnoser(**TINY).fit(train, validation=validation)
+    assert detector.data_.validation_episodes == len(validation)
+    assert detector.data_.train_episodes == len(train)
+
+
+def test_attention_comes_batch_by_batch_with_rows_that_sum_to_one() -> None:
+    episodes = tiny_episodes()
+    detector = Diagnoser(**TINY).fit(episodes)
+    sizes = []
+    for forward in detector.forward(episodes, return_attention=True):
+        assert forward.attention is not None
+        np.testing.assert_allclose(forward.attention.temporal.sum(-1), 1, atol=1e-5)
+        np.testing.assert_allclose(forward.attention.spatial.sum(-1), 1, atol=1e-5)
+        sizes.append(len(forward.logit))
+    assert sum(sizes) == len(episodes)
+
+
+@pytest.mark.slow
+def test_planted_anomalies_are_found_with_f1_of_095() -> None:
+    train, validation, test = planted_episodes(seed=1).split(1)
+    detector = Diagnoser(epochs=20, dropout=0.3, seed=1).fit(train, validation=validation)
+    assert detector.evaluate(test).f1 >= 0.95

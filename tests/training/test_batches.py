@@ -1,0 +1,96 @@
+"""Batches: every episode once, none dropped, in an order that (seed, epoch) alone decide."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.segments import cut_segments
+from dfstrans.training.batches import BatchSampler, batch_loader
+
+
+def order_of(sampler: BatchSampler, epoch: int) -> list[int]:
+    sampler.set_epoch(epoch)
+    return [int(row) for batch in sampler for row in batch]
+
+
+def some_episodes(n: int = 7) -> Episodes:
+    rng = np.random.default_rng(0)
+    lengths = [12, 5, 9, 12, 3, 4, 8][:n]
+    return Episodes.from_arrays([rng.normal(size=(2, length)) for length in lengths], labels=[0, 1, 0, 1, 0, 0, 1][:n])
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.one_of(st.none(), st.integers(0, 99)), st.integers(0, 9))
+@settings(max_examples=80, deadline=None)
+def test_every_row_comes_exactly_once_and_the_last_batch_is_not_dropped(
+    n: int, size: int, seed: int | None, epoch: int
+) -> None:
+    sampler = BatchSampler(n, size, seed)
+    sampler.set_epoch(epoch)
+    batches = list(sampler)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(n))
+    assert len(batches) == len(sampler)
+    assert all(len(batch) == size for batch in batches[:-1])
+    assert len(batches[-1]) == (n % size or size)
+
+
+def test_the_order_depends_on_seed_and_epoch_only() -> None:
+    used = BatchSampler(20, 3, 5)
+    orders = [order_of(used, epoch) for epoch in range(4)]
+    np.random.seed(1)
+    torch.manual_seed(1)
+    assert [order_of(BatchSampler(20, 3, 5), epoch) for epoch in (3, 2, 1, 0)] == orders[::-1]
+    assert order_of(used, 1) == order_of(used, 1) == orders[1]
+    assert order_of(BatchSampler(20, 7, 5), 2) == orders[2]
+    assert len({tuple(order) for order in orders}) == 4
+    assert order_of(BatchSampler(20, 3, 6), 0) != orders[0]
+    assert order_of(BatchSampler(20, 3, 5), 1) != order_of(BatchSampler(20, 3, 6), 0)
+
+
+def test_without_a_seed_rows_come_in_order_in_every_epoch() -> None:
+    sampler = BatchSampler(7, 3)
+    for epoch in (0, 5):
+        assert order_of(sampler, epoch) == list(range(7))
+    assert [batch.tolist() for batch in sampler] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_a_loader_gives_the_segments_of_each_episode_with_its_label() -> None:
+    episodes = some_episodes()
+    scaler = SensorScaler.fit(episodes)
+    batches = list(batch_loader(episodes, scaler, 4, 3))
+    assert [len(batch.labels) for batch in batches] == [3, 3, 1]
+    assert [batch.segments.shape[1] for batch in batches] == [3, 3, 2]  # no batch is padded beyond its own longest
+    row = 0
+    for batch in batches:
+        assert batch.segments.dtype == batch.labels.dtype == torch.float32
+        assert batch.valid.dtype == torch.bool
+        for segments, valid, label in zip(*batch, strict=True):
+            alone = cut_segments(episodes[[row]], scaler, 4)
+            assert_array_equal(segments[valid].numpy(), alone.values[0])
+            assert label == episodes.labels[row]
+            row += 1
+    assert row == 7
+
+
+def test_a_shuffled_loader_gives_the_same_batches_again() -> None:
+    episodes = some_episodes()
+    scaler = SensorScaler.fit(episodes)
+    first, again = (list(batch_loader(episodes, scaler, 4, 3, shuffle_seed=2)) for _ in range(2))
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one.segments, other.segments)
+        assert torch.equal(one.labels, other.labels)
+    plain = torch.cat([batch.labels for batch in batch_loader(episodes, scaler, 4, 3)])
+    shuffled = torch.cat([batch.labels for batch in first])
+    assert shuffled.sum() == plain.sum()
+
+
+def test_episodes_without_labels_have_nan_for_a_label() -> None:
+    episodes = Episodes.from_arrays(np.zeros((2, 1, 8)))
+    (batch,) = batch_loader(episodes, SensorScaler.fit(episodes), 4, 5)
+    assert batch.labels.isnan().all()
+    assert batch.labels.shape == (2,)

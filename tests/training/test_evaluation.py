@@ -1,0 +1,99 @@
+"""Figures of detection quality: against scikit-learn and against loops."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics
+
+from dfstrans.training.evaluation import best_f1, evaluate_probabilities
+
+cases = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20)), min_size=1, max_size=40)
+
+
+def arrays(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([label for label, _ in rows], dtype=np.int8), np.array([score for _, score in rows]) / 20
+
+
+@given(cases, st.integers(0, 21))
+@settings(max_examples=40, deadline=None)
+def test_figures_equal_scikit_learn_s(rows: list[tuple[int, int]], step: int) -> None:
+    labels, scores = arrays(rows)
+    threshold = step / 20
+    found = evaluate_probabilities(labels, scores, threshold)
+    called = (scores >= threshold).astype(int)
+    assert found.precision == pytest.approx(metrics.precision_score(labels, called, zero_division=0))
+    assert found.recall == pytest.approx(metrics.recall_score(labels, called, zero_division=0))
+    assert found.f1 == pytest.approx(metrics.f1_score(labels, called, zero_division=0))
+    assert found.brier == pytest.approx(metrics.mean_squared_error(labels, scores))
+    (tn, fp), (fn, tp) = metrics.confusion_matrix(labels, called, labels=[0, 1]).tolist()
+    assert (found.true_negatives, found.false_positives, found.false_negatives, found.true_positives) == (
+        tn,
+        fp,
+        fn,
+        tp,
+    )
+    assert (found.episodes, found.anomalous, found.threshold) == (len(labels), labels.sum(), threshold)
+    if 0 < labels.sum() < len(labels):
+        assert found.roc_auc == pytest.approx(metrics.roc_auc_score(labels, scores))
+        assert found.pr_auc == pytest.approx(metrics.average_precision_score(labels, scores))
+        assert found.false_alarms_per_100_normal == pytest.approx(100 * fp / (fp + tn))
+
+
+def test_figures_worked_by_hand() -> None:
+    # ranked: 0.9 anomalous, 0.8 normal, 0.4 anomalous, 0.1 normal
+    found = evaluate_probabilities(np.int8([1, 0, 1, 0]), np.array([0.9, 0.8, 0.4, 0.1]), 0.8)
+    assert (found.true_positives, found.false_positives, found.false_negatives, found.true_negatives) == (1, 1, 1, 1)
+    assert (found.precision, found.recall, found.f1) == (0.5, 0.5, 0.5)
+    assert found.pr_auc == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
+    assert found.roc_auc == pytest.approx(3 / 4)
+    assert found.false_alarms_per_100_normal == 50
+    assert found.brier == pytest.approx((0.01 + 0.64 + 0.36 + 0.01) / 4)
+
+
+def test_without_anomalous_episodes_what_needs_them_is_none() -> None:
+    found = evaluate_probabilities(np.int8([0, 0, 0]), np.array([0.1, 0.6, 0.2]), 0.5)
+    assert found.pr_auc is None
+    assert found.roc_auc is None
+    assert found.f1 == found.recall == found.precision == 0
+    assert found.false_alarms_per_100_normal == pytest.approx(100 / 3)
+
+
+def test_without_normal_episodes_what_needs_them_is_none() -> None:
+    found = evaluate_probabilities(np.int8([1, 1]), np.array([0.1, 0.6]), 0.5)
+    assert found.roc_auc is None
+    assert found.false_alarms_per_100_normal is None
+    assert found.pr_auc == 1
+    assert found.f1 == pytest.approx(2 / 3)
+
+
+def test_figures_are_plain_json() -> None:
+    found = evaluate_probabilities(np.int8([1, 0]), np.float32([0.75, 0.25]), np.float64(0.5)).to_dict()
+    assert json.loads(json.dumps(found)) == found
+
+
+def slow_f1(labels: np.ndarray, scores: np.ndarray, threshold: float) -> float:
+    called = scores >= threshold
+    right = int((called & (labels == 1)).sum())
+    return 2 * right / (int(called.sum()) + int(labels.sum())) if right else 0.0
+
+
+@given(cases)
+@settings(max_examples=60, deadline=None)
+def test_best_f1_equals_a_loop_over_all_thresholds_and_its_threshold_gives_it(rows: list[tuple[int, int]]) -> None:
+    labels, scores = arrays(rows)
+    f1, threshold = best_f1(labels, scores)
+    assert f1 == pytest.approx(max(slow_f1(labels, scores, value) for value in [*scores, 2.0]))
+    assert slow_f1(labels, scores, threshold) == pytest.approx(f1)
+
+
+def test_best_f1_tells_neighbouring_numbers_apart() -> None:
+    low = 1 - 2.0**-52  # as a saturated sigmoid gives: there is no number between this one and the next
+    labels, scores = np.int8([0, 0, 1]), np.array([0.2, low, np.nextafter(low, 2)])
+    f1, threshold = best_f1(labels, scores)
+    assert f1 == 1
+    assert slow_f1(labels, scores, threshold) == 1

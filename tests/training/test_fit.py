@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.tiny import TINY, tiny_episodes
+
+from dfstrans.config import NetworkSettings, TrainingSettings
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.errors import DfstransError
+from dfstrans.training import fit
+from dfstrans.training.callbacks import EpochLog
+from dfstrans.training.fit import TrainedNetwork, train_network
+from dfstrans.training.log import read_log
+
+TRAIN, VALIDATION, _ = tiny_episodes().split(0)
+SCALER = SensorScaler.fit(TRAIN)
+NETWORK = NetworkSettings(
+    n_sensors=3, **{name: TINY[name] for name in ("segment_length", "filters", "heads", "feedforward", "head_width")}
+)
+
+
+def train(run_folder: Path | None = None, resume: bool = False, **changes: Any) -> TrainedNetwork:
+    settings = TrainingSettings(**{"epochs": 4, "batch_size": 8, "precision": "32", **changes})
+    return train_network(NETWORK, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume)
+
+
+def assert_same_weights(a: TrainedNetwork, b: TrainedNetwork) -> None:
+    first, second = a.network.state_dict(), b.network.state_dict()
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        assert torch.equal(tensor, second[name]), name
+
+
+def interrupt_after(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if Ctrl-C came in the middle of the epoch that follows."""
+    start = EpochLog.on_train_epoch_start
+
+    def interrupted(self: EpochLog, trainer: Any, module: Any) -> None:
+        if trainer.current_epoch == epochs:
+            raise KeyboardInterrupt
+        start(self, trainer, module)
+
+    monkeypatch.setattr(EpochLog, "on_train_epoch_start", interrupted)
+
+
+def test_same_data_settings_and_seed_give_the_same_weights_bit_for_bit() -> None:
+    assert_same_weights(train(), train())
+
+
+def test_another_seed_gives_other_weights() -> None:
+    with pytest.raises(AssertionError):
+        assert_same_weights(train(seed=0), train(seed=1))
+
+
+def test_training_leaves_the_random_state_of_the_caller_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(1)
+    torch.manual_seed(3)
+    train(epochs=1)
+    assert torch.equal(torch.rand(1), expected)
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
+    epochs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train()
+    with monkeypatch.context() as patch:
+        interrupt_after(epochs, patch)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path)
+    assert fit.has_checkpoint(tmp_path)
+    assert len(read_log(tmp_path / "training_log.csv")) == epochs
+    resumed = train(tmp_path, resume=True)
+    assert_same_weights(resumed, whole)
+    assert resumed.best_epoch == whole.best_epoch
+    without_time = [[{k: v for k, v in row.items() if k != "seconds"} for row in run.log] for run in (resumed, whole)]
+    assert without_time[0] == without_time[1]
+
+
+def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp_path: Path) -> None:
+    whole = train(tmp_path, patience=1, epochs=12)
+    resumed = train(tmp_path, resume=True, patience=1, epochs=12)
+    assert len(resumed.log) == len(whole.log)
+    assert_same_weights(resumed, whole)
+
+
+def test_resume_without_an_earlier_run_starts_anew(tmp_path: Path) -> None:
+    assert_same_weights(train(tmp_path, resume=True), train())
+
+
+def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) -> None:
+    train(tmp_path, epochs=1)
+    with pytest.raises(DfstransError, match="other values for: training; give the same ones"):
+        train(tmp_path, resume=True, epochs=2)
+
+
+def test_a_checkpoint_holds_no_code(tmp_path: Path) -> None:
+    train(tmp_path, epochs=1)
+    content = torch.load(tmp_path / "last.ckpt", weights_only=True)  # refuses anything but plain data
+    assert content["epoch"] == 0
+
+
+def test_the_best_epoch_is_the_one_with_the_highest_validation_score() -> None:
+    result = train(epochs=6, patience=6)
+    scores = [row["validation_pr_auc"] - 1e-3 * row["validation_loss"] for row in result.log]
+    assert result.best_epoch == int(np.argmax(np.float32(scores))) + 1
+
+
+def test_training_stops_when_patience_runs_out() -> None:
+    result = train(epochs=40, patience=2, learning_rate=1e-9, schedule="constant")
+    assert len(result.log) < 40
+    assert len(result.log) - result.best_epoch == 2
+
+
+def test_the_loss_goes_down() -> None:
+    result = train(epochs=40, learning_rate=1e-2, sensor_dropout=0.0, noise=0.0, patience=40)
+    assert result.log[-1]["loss"] < 0.7 * result.log[0]["loss"]
+
+
+def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
+    normal = VALIDATION[VALIDATION.require_labels() == 0]
+    settings = TrainingSettings(epochs=2, batch_size=8, precision="32")
+    result = train_network(NETWORK, settings, TRAIN, normal, SCALER)
+    losses = [row["validation_loss"] for row in result.log]
+    assert result.best_epoch == int(np.argmin(losses)) + 1
+
+
+def test_the_imbalance_of_the_classes_is_weighed_unless_the_plain_loss_is_wanted() -> None:
+    labels = TRAIN.require_labels()
+    assert train(epochs=1).positive_weight == pytest.approx((labels == 0).sum() / labels.sum())
+    assert train(epochs=1, imbalance="none").positive_weight == 1
+
+
+def test_bf16_on_a_processor_without_it_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "bf16_is_fast", lambda: False)
+    with pytest.warns(UserWarning, match="bf16"):
+        result = train(epochs=1, precision="bf16")
+    assert_same_weights(result, train(epochs=1))
+
+
+def test_bf16_trains_to_finite_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit, "bf16_is_fast", lambda: True)
+    result = train(epochs=1, precision="bf16")
+    assert all(torch.isfinite(tensor).all() for tensor in result.network.state_dict().values())
+    assert result.network.head.weight.dtype == torch.float32
+
+
+def test_the_run_record_names_data_and_settings(tmp_path: Path) -> None:
+    train(tmp_path, epochs=1)
+    record = json.loads((tmp_path / "run.json").read_text())
+    assert record["train_fingerprint"] == TRAIN.fingerprint()
+    assert record["training"]["epochs"] == 1

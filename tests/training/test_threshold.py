@@ -1,0 +1,214 @@
+"""Threshold and calibration: by hand, by property, and sane when the validation part is poor."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from scipy.special import expit, logit
+
+from dfstrans.config import TrainingSettings
+from dfstrans.training.threshold import Calibration, Threshold, calibrate, choose_threshold
+
+F1 = TrainingSettings(threshold_rule="f1")
+
+
+def false_alarms(rate: float) -> TrainingSettings:
+    return TrainingSettings(threshold_rule="false-alarm-rate", threshold_value=rate)
+
+
+# ---- threshold ----------------------------------------------------------------------------------------------------
+
+
+def test_f1_threshold_worked_by_hand() -> None:
+    # from 0.3 on: 3 right, 1 wrong, F1 6/7; from 0.6 on: 2 right, 1 missed, F1 4/5; no other is better
+    labels, probabilities = np.int8([0, 0, 1, 0, 1, 1]), np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.8])
+    threshold = choose_threshold(labels, probabilities, F1)
+    assert threshold.value == pytest.approx(0.25)
+    assert threshold.rule == "f1"
+    assert threshold.note == "F1 0.857 on 6 validation episodes"
+
+
+def test_classes_told_apart_have_their_threshold_in_the_middle_of_the_gap() -> None:
+    labels, probabilities = np.int8([0, 1, 0, 1, 0, 1]), np.array([0.1, 0.8, 0.2, 0.9, 0.4, 0.95])
+    assert choose_threshold(labels, probabilities, F1).value == pytest.approx(0.6)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 50)), max_size=40))
+@settings(max_examples=40, deadline=None)
+def test_no_other_threshold_has_a_higher_f1(rows: list[tuple[int, int]]) -> None:
+    labels = np.array([1, 1, 1, 0, 0, 0, *(label for label, _ in rows)], dtype=np.int8)
+    probabilities = np.array([25, 40, 50, 0, 10, 30, *(score for _, score in rows)]) / 50
+
+    def f1(threshold: float) -> float:
+        called = probabilities >= threshold
+        return 2 * int((called & (labels == 1)).sum()) / int(called.sum() + labels.sum())
+
+    chosen = choose_threshold(labels, probabilities, F1).value
+    assert f1(chosen) == pytest.approx(max(f1(value) for value in np.linspace(0, 1, 51)))
+
+
+@pytest.mark.parametrize(("n_anomalous", "n_normal"), [(0, 9), (1, 9), (2, 9), (9, 2), (9, 0)])
+def test_with_few_or_no_episodes_of_a_class_the_f1_rule_falls_back_to_one_half_and_says_so(
+    n_anomalous: int, n_normal: int
+) -> None:
+    labels = np.int8([1] * n_anomalous + [0] * n_normal)
+    threshold = choose_threshold(labels, np.linspace(0.9, 0.99, len(labels)), F1)
+    assert threshold.value == 0.5
+    assert threshold.rule == "f1"
+    assert f"there are {n_anomalous} anomalous and {n_normal} normal" in threshold.note
+
+
+def test_three_of_each_class_are_enough() -> None:
+    assert choose_threshold(np.int8([1, 1, 1, 0, 0, 0]), np.array([8, 8, 8, 2, 2, 2]) / 10, F1).note.startswith(
+        "F1 1.000"
+    )
+
+
+def test_false_alarm_threshold_worked_by_hand() -> None:
+    # 10 normal episodes: 0.2 allows two of them, 0.9 and 0.8, and must refuse 0.7
+    normal = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
+    labels = np.zeros(10, dtype=np.int8)
+    threshold = choose_threshold(labels, normal, false_alarms(0.2))
+    assert threshold.value == pytest.approx(0.75)
+    assert "0.2000 on 10 normal" in threshold.note
+    assert choose_threshold(labels, normal, false_alarms(0.29)).value == pytest.approx(0.75)
+    assert choose_threshold(labels, normal, false_alarms(0.0)).value == pytest.approx(0.95)
+    assert choose_threshold(labels, normal, false_alarms(1.0)).value == 0
+
+
+def test_a_rate_that_the_validation_part_is_too_small_for_allows_no_false_alarm_and_says_so() -> None:
+    threshold = choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(0.01))
+    assert threshold.value == pytest.approx(0.95)
+    assert "fewer than 100 of them cannot settle that rate" in threshold.note
+
+
+probability = st.one_of(
+    st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0, 1 - 2.0**-53, 1 - 2.0**-52, 0.5 + 2.0**-53])
+)
+
+
+@given(
+    st.lists(probability, min_size=3, max_size=30),
+    st.lists(probability, max_size=10),
+    st.one_of(st.integers(0, 1000).map(lambda n: n / 1000), st.sampled_from([1e-9, 1 / 3, 2 / 3, 0.1 + 0.2])),
+)
+@settings(max_examples=100, deadline=None)
+def test_the_false_alarm_rate_is_never_exceeded_and_no_lower_threshold_would_keep_it(
+    normal: list[float], anomalous: list[float], rate: float
+) -> None:
+    probabilities = np.array(normal + anomalous)
+    labels = np.int8([0] * len(normal) + [1] * len(anomalous))
+    value = choose_threshold(labels, probabilities, false_alarms(rate)).value
+    scores = probabilities[labels == 0]
+    assert np.mean(scores >= value) <= rate + 1e-9
+    quiet = scores[scores < value]
+    if len(quiet):  # calling the next normal episode anomalous too would be one too many
+        assert np.mean(scores >= quiet.max()) > rate
+
+
+def test_the_smallest_rate_of_all_allows_no_false_alarm() -> None:
+    threshold = choose_threshold(np.zeros(4, dtype=np.int8), np.linspace(0, 0.9, 4), false_alarms(5e-324))
+    assert threshold.value == pytest.approx(0.95)
+
+
+def test_anomalous_episodes_do_not_move_the_false_alarm_threshold() -> None:
+    normal = np.linspace(0, 0.9, 10)
+    alone = choose_threshold(np.zeros(10, dtype=np.int8), normal, false_alarms(0.1))
+    labels = np.int8([0] * 10 + [1] * 4)
+    with_others = choose_threshold(labels, np.concatenate([normal, [0.01, 0.85, 0.86, 1.0]]), false_alarms(0.1))
+    assert with_others == alone
+
+
+def test_without_normal_episodes_the_false_alarm_rule_falls_back_to_one_half() -> None:
+    threshold = choose_threshold(np.int8([1] * 5 + [0] * 2), np.linspace(0, 1, 7), false_alarms(0.1))
+    assert threshold.value == 0.5
+    assert "there are 5 anomalous and 2 normal" in threshold.note
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_a_fixed_threshold_is_taken_as_given_whatever_the_validation_part(value: float) -> None:
+    rule = TrainingSettings(threshold_rule="fixed", threshold_value=value)
+    for labels in (np.int8([]), np.int8([0, 0]), np.int8([0, 1, 0, 1, 0, 1])):
+        chosen = choose_threshold(labels, np.linspace(0, 1, len(labels)), rule)
+        assert chosen == Threshold(value=value, rule="fixed", note="given")
+
+
+# ---- calibration --------------------------------------------------------------------------------------------------
+
+
+def drawn(n: int = 20_000, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """True logits, and labels drawn with exactly the probability they say."""
+    rng = np.random.default_rng(seed)
+    true = rng.normal(-0.5, 2, n)
+    return (rng.random(n) < expit(true)).astype(np.int8), true
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("weight", [1.0, 8.0])
+def test_a_known_temperature_and_weight_are_undone(temperature: float, weight: float) -> None:
+    labels, true = drawn()
+    calibration = calibrate(labels, temperature * true + math.log(weight), weight)
+    assert calibration.temperature == pytest.approx(temperature, rel=0.05)
+    assert calibration.shift == pytest.approx(math.log(weight))
+    probabilities = calibration.probabilities(temperature * true + math.log(weight))
+    assert_allclose(probabilities, expit(true), atol=0.02)
+    assert probabilities.mean() == pytest.approx(labels.mean(), abs=0.01)
+
+
+def test_the_temperature_found_is_the_likeliest_on_a_grid() -> None:
+    labels, true = drawn(300, seed=1)
+    logits = 2 * true
+
+    def likelihood(temperature: float) -> float:
+        p = expit(logits / temperature)
+        return float(np.sum(np.log(np.where(labels == 1, p, 1 - p))))
+
+    found = calibrate(labels, logits, 1.0).temperature
+    assert likelihood(found) >= max(likelihood(t) for t in np.geomspace(0.25, 10, 200)) - 1e-3
+
+
+def test_the_shift_divides_the_odds_by_the_weight() -> None:
+    calibration = Calibration(shift=math.log(5))
+    p = np.array([0.1, 0.5, 0.9])
+    found = calibration.probabilities(logit(p))
+    assert_allclose(found / (1 - found), p / (1 - p) / 5)
+    assert calibration.probabilities(np.array([math.log(5)])) == pytest.approx([0.5])
+
+
+def test_probabilities_worked_by_hand_and_in_the_order_of_the_logits() -> None:
+    calibration = Calibration(temperature=2.0, shift=1.0)
+    assert_allclose(calibration.probabilities(np.array([1.0, 1 + 2 * math.log(3), -1e4, 1e4])), [0.5, 0.75, 0, 1])
+    assert calibration.probabilities(np.float32([0.5])).dtype == np.float64
+
+
+def test_classes_told_apart_do_not_drive_the_temperature_to_0() -> None:
+    labels = np.int8([0] * 5 + [1] * 5)
+    calibration = calibrate(labels, np.where(labels == 1, 4.0, -4.0), 1.0)
+    assert 0.25 <= calibration.temperature < 0.26
+
+
+@pytest.mark.parametrize(("n_anomalous", "n_normal"), [(0, 9), (2, 9), (9, 2)])
+def test_too_few_episodes_leave_it_not_calibrated_and_say_so_but_keep_the_shift(
+    n_anomalous: int, n_normal: int
+) -> None:
+    labels = np.int8([1] * n_anomalous + [0] * n_normal)
+    calibration = calibrate(labels, np.linspace(-2, 2, len(labels)), 4.0)
+    assert calibration.temperature == 1
+    assert calibration.shift == pytest.approx(math.log(4))
+    assert calibration.note.startswith(
+        f"not calibrated: the validation part has {n_anomalous} anomalous and {n_normal}"
+    )
+
+
+def test_a_calibration_says_what_it_was_fitted_on_and_that_it_helped() -> None:
+    labels, true = drawn(500)
+    note = calibrate(labels, 4 * true, 1.0).note
+    assert note.startswith(f"temperature fitted on 500 validation episodes ({labels.sum()} anomalous)")
+    before, after = (float(part.split()[-1]) for part in note.replace(" before", "").replace(" after", "").split(","))
+    assert after < before
+    assert Calibration().note == "not calibrated"
