@@ -41,12 +41,12 @@ def _option(name: str, model: type[BaseModel], panel: str | None) -> inspect.Par
     text = field.description or ""
     flag = "--" + name.replace("_", "-")
     if annotation == tuple[str, ...]:
-        annotation, flag = list[str] | None, flag.removesuffix("s")
+        annotation = list[str] | None
         text = f"{text} May be repeated.".strip()
     elif annotation is bool:
         annotation = bool | None
     elif not field.is_required() and field.default is not None:
-        text = f"{text} [default: {field.default}]".strip()
+        text = f"{text} (default {field.default})".strip()
         annotation = annotation | None
     declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False)
     return inspect.Parameter(

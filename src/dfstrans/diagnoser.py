@@ -74,6 +74,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         imbalance: Imbalance = "weighted",
         sensor_dropout: float = 0.1,
         noise: float = 0.02,
+        time_shift: float = 0.0,
         validation_fraction: float = 0.15,
         threshold_rule: ThresholdRule = "f1",
         threshold_value: float | None = None,
@@ -101,6 +102,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.imbalance = imbalance
         self.sensor_dropout = sensor_dropout
         self.noise = noise
+        self.time_shift = time_shift
         self.validation_fraction = validation_fraction
         self.threshold_rule = threshold_rule
         self.threshold_value = threshold_value

@@ -44,6 +44,8 @@ def train_model(
         update={"split": {"kind": split, "seed": detector.seed}, "source_fingerprint": episodes.fingerprint()}
     )
     detector.save(out)
+    if (partial / "tensorboard").is_dir():  # written where TensorBoard is installed
+        shutil.move(partial / "tensorboard", out / "tensorboard")
     shutil.rmtree(partial, ignore_errors=True)
     return detector
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,21 @@ def test_the_run_record_names_data_and_settings(tmp_path: Path) -> None:
     record = json.loads((tmp_path / "run.json").read_text())
     assert record["train_fingerprint"] == TRAIN.fingerprint()
     assert record["training"]["epochs"] == 1
+
+
+def test_a_damaged_checkpoint_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    train(tmp_path, epochs=2)
+    content = (tmp_path / "last.ckpt").read_bytes()
+    (tmp_path / "last.ckpt").write_bytes(content[: len(content) // 2])
+    with pytest.raises(DfstransError, match=r"damaged one .*; start anew without resume"):
+        train(tmp_path, resume=True, epochs=2)
+
+
+def test_a_full_disk_in_training_gives_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(fit.torch, "save", full)
+    with pytest.raises(DfstransError, match="No space left on device; free some space"):
+        train(tmp_path, epochs=1)
+    assert not fit.has_checkpoint(tmp_path)

@@ -20,11 +20,8 @@ LOPSIDED = 0.01  # of the episodes in the rarer class
 MUCH_MISSING = 0.2  # of a sensor's values
 LENGTH_RATIO = 4.0  # longest to shortest
 STUCK_SHARE = 0.5  # of an episode in one run of equal values
-LIVELY_STEPS = (
-    0.5  # of a sensor's steps that change its value, in most episodes: such a sensor should never stand still
-)
+LIVELY_STEPS = 0.5  # of a sensor's steps change its value, in most episodes: it should never stand still
 ALIKE_RATIO = 0.3  # neighbouring "sensors" this much more alike than neighbouring points
-EXAMPLES = 3  # episodes named for each stuck sensor
 ALIKE_SENSORS = 10  # with fewer, likeness is chance
 
 
@@ -134,8 +131,8 @@ class _Tally:
         stuck = (longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
         self.stuck += stuck.sum(axis=0)
         for sensor, examples in enumerate(self.stuck_examples):
-            if len(examples) < EXAMPLES:
-                examples += batch.ids[stuck[:, sensor]][: EXAMPLES - len(examples)].tolist()
+            if not examples:
+                examples += batch.ids[stuck[:, sensor]][:1].tolist()
         known = np.where(finite, values, np.float32(np.nan))
         self.time_steps.add(np.abs(np.diff(known, axis=2)))
         self.sensor_steps.add(np.abs(np.diff(known, axis=1)))
@@ -277,17 +274,14 @@ def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[st
     if absent:
         shown = [f"{name} ({count} episodes)" for name, count in absent.items()]
         add("warning", f"without a single value in some episodes: {shortlist(shown)}; was the sensor off or renamed?")
-    for name, count in list(check.stuck_sensors.items())[:5]:
+    if check.stuck_sensors:
+        shown = [
+            f"{name} ({count} episodes, such as {examples[name][0]})" for name, count in check.stuck_sensors.items()
+        ]
         add(
             "warning",
-            f"{name} stands still for more than half of {count} of {check.episodes} episodes "
-            f"({', '.join(examples[name])}{', …' if count > EXAMPLES else ''}) and moves in the others: stuck? "
-            "correct the recordings or leave the episodes out",
-        )
-    if len(check.stuck_sensors) > 5:
-        add(
-            "warning",
-            f"{len(check.stuck_sensors)} sensors stand still in some episodes: {shortlist(check.stuck_sensors)}",
+            f"standing still for more than half of some episodes, though lively in others: {shortlist(shown)}; "
+            "stuck, or a machine that does not use it? correct the recordings or leave the episodes out",
         )
     return found
 

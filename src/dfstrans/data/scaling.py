@@ -44,7 +44,7 @@ class SensorScaler:
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
-                "leave these sensors out (drop_sensors=…, on the command line --drop-sensor)"
+                "leave these sensors out (drop_sensors=…, on the command line --drop-sensors)"
             )
         return cls(episodes.sensors, minimum, maximum, total / count)
 

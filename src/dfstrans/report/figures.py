@@ -67,8 +67,8 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
     figure.add_vline(best_epoch, line_dash="dash", line_color=INK, annotation_text="kept")
     figure.update_xaxes(title="epoch")
     figure.update_yaxes(title="loss", secondary_y=False)
-    figure.update_yaxes(title="PR-AUC", range=[0, 1.05], secondary_y=True, showgrid=False)
-    return _styled(figure, height=320, legend={"orientation": "h", "y": 1.18})
+    figure.update_yaxes(title="PR-AUC", range=[0, 1.05], dtick=0.25, secondary_y=True, showgrid=False)
+    return _styled(figure, height=320, legend={"orientation": "h", "y": -0.25})
 
 
 def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | None) -> go.Figure:

@@ -97,7 +97,9 @@ def _truth(episode: Episode, interval: float | None) -> str:
 
 
 def _div(figure: object) -> str:
-    html: str = figure.to_html(full_html=False, include_plotlyjs=False)  # type: ignore[attr-defined]
+    html: str = figure.to_html(  # type: ignore[attr-defined]
+        full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
+    )
     return html
 
 

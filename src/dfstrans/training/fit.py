@@ -17,6 +17,7 @@ import lightning.pytorch as pl
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
+from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
 from dfstrans.config import NetworkSettings, Precision, TrainingSettings
@@ -88,6 +89,7 @@ def train_network(
             callbacks=callbacks,
             logger=_logger(run_folder),
             enable_checkpointing=run_folder is not None,
+            plugins=[AtomicCheckpoints()],
             enable_progress_bar=False,
             enable_model_summary=False,
             num_sanity_val_steps=0,
@@ -109,6 +111,15 @@ def train_network(
         )
     network.load_state_dict(best.weights)
     return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight)
+
+
+class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
+    """Checkpoints that are on disk, whole, before their name is; a full disk is a clear error."""
+
+    def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
+        """Write beside the place and rename."""
+        with written_atomically(Path(path)) as temporary:
+            torch.save(checkpoint, temporary)
 
 
 def has_checkpoint(run_folder: Path) -> bool:
@@ -152,12 +163,23 @@ def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> P
                 f"expected the settings and data of the interrupted run in {folder}, got other values for: "
                 f"{', '.join(changed)}; give the same ones, or start anew without resume"
             )
+        _check_readable(folder / CHECKPOINT)
         return folder / CHECKPOINT
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CHECKPOINT).unlink(missing_ok=True)
     with written_atomically(folder / RUN_RECORD) as temporary:
         temporary.write_text(json.dumps(record, indent=2))
     return None
+
+
+def _check_readable(checkpoint: Path) -> None:
+    try:
+        torch.load(checkpoint, weights_only=True)
+    except Exception as error:
+        raise DfstransError(
+            f"expected a whole checkpoint at {checkpoint}, got a damaged one ({type(error).__name__}); "
+            "start anew without resume"
+        ) from error
 
 
 def _logger(run_folder: Path | None) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
+from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -80,7 +81,9 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         return functional.binary_cross_entropy_with_logits(logits.float(), labels, pos_weight=weight)
 
     def _augment(self, segments: Tensor) -> Tensor:
-        """Now and then a sensor goes missing, and all carry a little noise: (b, t, s, p) → same."""
+        """A little earlier or later, with a little noise, now and then without a sensor: (b, t, s, p) → same."""
+        if self.settings.time_shift:
+            segments = shift_in_time(segments, self.settings.time_shift)
         if self.settings.noise:
             segments = segments + self.settings.noise * torch.randn_like(segments)
         if self.settings.sensor_dropout:
@@ -88,6 +91,21 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
             missing = torch.rand(b, 1, s, 1) < self.settings.sensor_dropout
             segments = torch.where(missing, self.missing_value[:, None], segments)
         return segments
+
+
+def shift_in_time(segments: Tensor, largest: float) -> Tensor:
+    """Shift each episode by up to `largest` segments, earlier or later, holding the value at the end that opens.
+
+    Shape:
+        (b, t, s, p) → same
+    """
+    b, t, s, p = segments.shape
+    points = rearrange(segments, "b t s p -> b s (t p)")
+    most = round(largest * p)
+    shift = torch.randint(-most, most + 1, (b, 1))
+    source = (torch.arange(t * p) + shift).clamp_(0, t * p - 1)  # (b, t·p)
+    shifted = points.gather(-1, source.unsqueeze(1).expand(b, s, t * p))
+    return rearrange(shifted, "b s (t p) -> b t s p", p=p)
 
 
 def positive_weight(labels: np.ndarray[Any, Any], settings: TrainingSettings) -> float:
