@@ -117,7 +117,7 @@ def test_a_folder_with_other_files_is_not_overwritten(model: Path, tmp_path: Pat
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("all of it")
-    with pytest.raises(DfstransError, match="got other files; choose another place"):
+    with pytest.raises(DfstransError, match=r"got other files \(thesis\.txt\); choose another place"):
         Diagnoser.load(model).save(precious)
     assert (precious / "thesis.txt").read_text() == "all of it"
     with pytest.raises(DfstransError, match="got a file; choose another place"):
@@ -130,3 +130,18 @@ def test_the_model_of_the_first_release_still_loads_and_gives_its_scores() -> No
     np.testing.assert_allclose(detector.decision_function(EPISODES), expected["logits"], atol=1e-5)
     assert detector.predict(EPISODES).tolist() == expected["decisions"]
     assert safetensors.torch.load_file(FIRST_RELEASE / "weights.safetensors")
+
+
+def test_a_foreign_model_json_is_not_overwritten(model: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "model.json").write_text('{"modelTopology": 1}')
+    with pytest.raises(DfstransError, match="of another kind"):
+        Diagnoser.load(model).save(foreign)
+    assert (foreign / "model.json").read_text() == '{"modelTopology": 1}'
+
+
+def test_a_record_that_names_other_sensors_than_the_scaler_is_refused(model: Path) -> None:
+    edit_record(model, sensors=["S3", "S2", "S1"])
+    with pytest.raises(DfstransError, match="name different sensors"):
+        Diagnoser.load(model)

@@ -160,7 +160,9 @@ def test_evaluate_and_predict_use_the_saved_model(
 ) -> None:
     code, out, _ = run(capsys, monkeypatch, "evaluate", model, table, "--part", "test", "--json")
     assert code == 0
-    assert {k: v for k, v in json.loads(out).items() if k != "part"} == Diagnoser.load(model).metrics_["test"]
+    assert {k: v for k, v in json.loads(out).items() if k not in ("part", "out_of_range")} == Diagnoser.load(
+        model
+    ).metrics_["test"]
     code, out, _ = run(capsys, monkeypatch, "predict", model, table)
     assert code == 0
     assert out.splitlines()[0] == "episode_id,probability,anomalous,logit"
@@ -197,6 +199,8 @@ def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: An
         (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
         (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "expected episodes with a group"),
         (["evaluate", "{tmp}", "{table}"], "expected a saved model"),
+        (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "-5"], "expected at least 1 segment"),
+        (["train", "{table}", "--out", "{tmp}"], "got other files"),
         (["summary"], "expected a saved model's folder, or --sensors"),
         (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "900"], "no longer faithful"),
     ],
@@ -204,6 +208,7 @@ def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: An
 def test_bad_input_exits_with_2_and_one_clear_line(
     capsys: Any, monkeypatch: Any, table: Path, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
+    (tmp_path / "precious").write_text("work")
     filled = [argument.format(table=table, tmp=tmp_path) for argument in arguments]
     code, out, err = run(capsys, monkeypatch, *filled)
     assert code == 2

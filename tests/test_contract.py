@@ -5,6 +5,7 @@ A new estimator joins by adding itself to `ESTIMATORS`.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,50 @@ def test_bad_input_to_fit_gets_an_error_that_says_what_was_expected(make: Any, x
 def test_sensors_are_matched_by_name(fitted: Any) -> None:
     shuffled = EPISODES.select_sensors(["S3", "S1", "S2"])
     np.testing.assert_array_equal(fitted.decision_function(shuffled), fitted.decision_function(EPISODES))
+
+
+def test_values_beyond_all_measure_are_refused_and_never_called_normal(fitted: Any) -> None:
+    absurd = X.copy()
+    absurd[2, 0, 5] = 3e38
+    with pytest.raises(DfstransError, match="beyond all measure in: episode_2"):
+        fitted.predict(absurd)
+
+
+def test_score_takes_the_labels_of_the_episodes(fitted: Any) -> None:
+    assert fitted.score(EPISODES) == fitted.score(X, Y)
+
+
+def test_another_sampling_rate_gets_a_warning(fitted: Any) -> None:
+    slower = dataclasses.replace(EPISODES, interval=0.1)
+    with pytest.warns(UserWarning, match=r"a point every 0\.1, those of training had one every 0\.01"):
+        fitted.predict(slower)
+
+
+def test_a_group_is_not_on_both_sides_of_the_validation_split(make: Any) -> None:
+    groups = np.arange(len(EPISODES)) % 6
+    grouped = Episodes.from_arrays(X, Y, groups=groups)
+    detector = make().set_params(epochs=1).fit(grouped)
+    assert detector.data_.validation_episodes % 6 == 0  # whole groups of six
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"segment_length": 0}, "segment_length"),
+        ({"segment_length": None, "filters": 0}, "filters"),
+        ({"segment_length": None, "blocks": -1}, "blocks"),
+        ({"segment_length": None, "heads": 3}, "heads"),
+    ],
+)
+def test_impossible_networks_are_refused_at_once(make: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(DfstransError, match=message):
+        make().set_params(**settings).fit(EPISODES)
+
+
+def test_one_episode_beyond_full_batches_of_one_segment_trains(make: Any) -> None:
+    short = EPISODES.select(np.r_[0:20, 20:33]).in_memory()
+    values = np.asarray(short.values)[:, :, :12]
+    make().set_params(segment_length=12, epochs=1, batch_size=8).fit(values, short.labels)
 
 
 def test_a_missing_sensor_is_named(fitted: Any) -> None:

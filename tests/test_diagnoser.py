@@ -52,5 +52,5 @@ def test_attention_comes_batch_by_batch_with_rows_that_sum_to_one() -> None:
 @pytest.mark.slow
 def test_planted_anomalies_are_found_with_f1_of_095() -> None:
     train, validation, test = planted_episodes(seed=1).split(1)
-    detector = Diagnoser(epochs=20, dropout=0.3, seed=1).fit(train, validation=validation)
+    detector = Diagnoser(epochs=25, learning_rate=1e-3, seed=1).fit(train, validation=validation)
     assert detector.evaluate(test).f1 >= 0.95

@@ -83,3 +83,15 @@ def test_a_folder_that_cannot_be_made_gives_one_clear_error(tmp_path: Path) -> N
         written_atomically(tmp_path / "blocked" / "file.txt") as temporary,
     ):
         temporary.write_text("x")
+
+
+def test_a_file_does_not_replace_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "precious").write_text("work")
+    with (
+        pytest.raises(DfstransError, match="a folder of that name is in the way"),
+        written_atomically(tmp_path / "results") as temporary,
+    ):
+        temporary.write_text("table")
+    assert (tmp_path / "results" / "precious").read_text() == "work"
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.tiny import TINY, tiny_episodes
 
-from dfstrans import DfstransError, Diagnoser
-from dfstrans.pipeline import evaluate_model, partial_folder, predict_table, train_model
+from dfstrans import DfstransError, Diagnoser, Episodes
+from dfstrans.pipeline import evaluate_model, out_of_range, partial_folder, predict_table, train_model
 
 EPISODES = tiny_episodes()
 
@@ -62,3 +64,27 @@ def test_a_new_run_sets_an_interrupted_one_aside(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="was set aside"):
         train_model(EPISODES, out, **TINY)
     assert (tmp_path / "model.partial.old" / "last.ckpt").read_text() == "hours of work"
+
+
+def test_an_episode_too_short_for_a_segment_is_refused_before_training(tmp_path: Path) -> None:
+    series = [values[:, :48] for values in np.asarray(EPISODES.values)]
+    series[7] = series[7][:, :10]
+    with pytest.raises(DfstransError, match="of at most 10, the length of episode 'episode_7'"):
+        train_model(Episodes.from_arrays(series, EPISODES.labels), tmp_path / "model", **TINY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_with_other_files_is_refused_before_training(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("all of it")
+    with pytest.raises(DfstransError, match="got other files"):
+        train_model(EPISODES, tmp_path, **TINY)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_values_outside_the_training_range_are_counted(model: Path) -> None:
+    detector = Diagnoser.load(model)
+    values = np.asarray(EPISODES.values).copy()
+    values[:, 1] += 1000
+    moved = dataclasses.replace(EPISODES, values=values)
+    shares = out_of_range(detector, moved)
+    assert next(iter(shares.items())) == ("S2", 1.0)

@@ -31,6 +31,8 @@ RECORD, WEIGHTS, SCALER, CARD, LOG = (
     "MODEL_CARD.md",
     "training_log.csv",
 )
+TENSORBOARD = "tensorboard"  # a folder that training adds where TensorBoard is installed
+OWN_FILES = {RECORD, WEIGHTS, SCALER, CARD, LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 
 
@@ -80,10 +82,7 @@ def save_model(
     folder: Path, record: ModelRecord, weights: dict[str, torch.Tensor], scaler: SensorScaler, log: LogRows
 ) -> None:
     """Write the folder in one step: whoever looks finds the earlier model or this one."""
-    if folder.exists() and not folder.is_dir():
-        raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / RECORD).exists():
-        raise DfstransError(f"expected {folder} to be empty or a saved model, got other files; choose another place")
+    check_place(folder)
     with written_atomically(folder) as temporary:
         temporary.mkdir()
         (temporary / WEIGHTS).write_bytes(save({name: tensor.contiguous() for name, tensor in weights.items()}))
@@ -93,6 +92,22 @@ def save_model(
         record = record.model_copy(update={"checksums": checksums})
         _write_json(temporary / RECORD, record.model_dump(mode="json"))
         (temporary / CARD).write_text(model_card(record.model_dump(mode="json")), encoding="utf-8")
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place where a model would replace anything but a model."""
+    if folder.exists() and not folder.is_dir():
+        raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
+    if not folder.is_dir():
+        return
+    foreign = sorted({path.name for path in folder.iterdir()} - OWN_FILES)
+    if foreign:
+        raise DfstransError(
+            f"expected {folder} to be empty or a saved model, got other files ({', '.join(foreign[:5])}); "
+            "choose another place, or move them"
+        )
+    if (folder / RECORD).exists():
+        read_record(folder)
 
 
 def load_model(
@@ -112,6 +127,8 @@ def load_model(
         log = read_log(folder / LOG) if (folder / LOG).exists() else []
     except Exception as error:
         raise _damaged(folder, str(error)) from error
+    if scaler.sensors != record.sensors:
+        raise _damaged(folder, f"{RECORD} and {SCALER} name different sensors")
     return record, weights, scaler, log
 
 

@@ -121,6 +121,12 @@ def train(
 
     episodes = load_episodes(data, **read)
     _remark(repr(episodes))
+    if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
+        warnings.warn(
+            "episodes that overlap stand on both sides of a random split, so the test figures flatter; "
+            "use --split grouped, or a stride as long as the episodes",
+            stacklevel=2,
+        )
     try:
         detector = train_model(
             episodes, out, split=split, resume=resume, progress=True, **_segment_default(network), **training
@@ -129,7 +135,7 @@ def train(
         _fail(f"interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume", 1)
     result = {
         "model": str(out),
-        "parameters": sum(p.numel() for p in detector.network_.parameters()),
+        "parameters": detector.n_parameters_,
         "best_epoch": detector.best_epoch_,
         "epochs": len(detector.log_),
         "threshold": detector.threshold_.model_dump(),
@@ -161,9 +167,11 @@ def evaluate(
     from dfstrans.diagnoser import Diagnoser
     from dfstrans.pipeline import evaluate_model
 
-    figures = evaluate_model(Diagnoser.load(model), load_episodes(data, **read), part).to_dict()
+    detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
+    figures = evaluate_model(detector, episodes, part).to_dict()
+    outside = _outside(detector, episodes)
     if as_json:
-        _print_json({"part": part, **figures})
+        _print_json({"part": part, **figures, "out_of_range": outside})
     else:
         _print_figures({part: figures})
 
@@ -185,13 +193,14 @@ def predict(
 
     detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
     table = predict_table(detector, episodes)
+    outside = _outside(detector, episodes)
     if out is not None:
         with written_atomically(out) as temporary:
             table.to_csv(temporary, index=False)
         _remark(f"predictions of {len(table)} episodes written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
-        _print_json({"threshold": detector.threshold_.value, "predictions": rows})
+        _print_json({"threshold": detector.threshold_.value, "out_of_range": outside, "predictions": rows})
     elif out is None:
         print(table.to_csv(index=False), end="")
 
@@ -245,6 +254,18 @@ def demo(
         return
     _print_figures(result["metrics"])
     print(f"report    {Path(result['report']).resolve()}")
+
+
+def _outside(detector: Any, episodes: Any) -> dict[str, float]:
+    """The share of values outside the training range; said aloud where it is more than a hundredth."""
+    from dfstrans.pipeline import out_of_range
+
+    shares = out_of_range(detector, episodes)
+    much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > 0.01]
+    if much:
+        shown = ", ".join(much[:5]) + (f" and {len(much) - 5} more" if len(much) > 5 else "")
+        warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
+    return shares
 
 
 def _segment_default(network: dict[str, Any]) -> dict[str, Any]:

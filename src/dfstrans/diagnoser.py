@@ -61,20 +61,20 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         feedforward: int = 2048,
         head_width: int = 512,
         layers: int = 1,
-        dropout: float = 0.1,
+        dropout: float = 0.3,
         encoding: Encoding = "faithful",
         embedding: Embedding = "cnn",
-        epochs: int = 40,
+        epochs: int = 20,
         batch_size: int = 16,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 6e-4,
         weight_decay: float = 0.05,
-        patience: int = 15,
+        patience: int = 10,
         gradient_clip: float = 1.0,
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
-        sensor_dropout: float = 0.1,
+        sensor_dropout: float = 0.15,
         noise: float = 0.02,
-        time_shift: float = 0.0,
+        time_shift: float = 0.5,
         validation_fraction: float = 0.15,
         threshold_rule: ThresholdRule = "f1",
         threshold_value: float | None = None,
@@ -134,7 +134,8 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels = episodes.require_labels()
         _require_both_classes(labels)
         if validation is None:
-            rows = validation_split(labels, fraction=training.validation_fraction, seed=training.seed)
+            groups = episodes.groups if episodes.groups is not None and len(set(episodes.groups)) > 1 else None
+            rows = validation_split(labels, groups, fraction=training.validation_fraction, seed=training.seed)
             train, validation = episodes[rows[0]], episodes[rows[1]]
         else:
             train, validation = episodes, match_sensors(validation, episodes.sensors)
@@ -143,14 +144,9 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"expected at least one episode for validation, got {len(episodes)} episodes and validation_fraction="
                 f"{training.validation_fraction}; record more episodes or use a larger fraction"
             )
-        network = self._settings(
-            NetworkSettings,
-            n_sensors=episodes.n_sensors,
-            segment_length=self.segment_length or default_segment_length(episodes, self.blocks, self.filters),
-        )
-        check_segment_length(episodes, network.segment_length)
-        longest = max(int(part.lengths.max()) for part in (train, validation))
-        positional_encoding(network.encoding, count_segments(longest, network.segment_length), network.d_model)
+        network = self.network_settings(episodes)
+        for part in (train, validation):
+            check_fits(part, network)
         scaler = SensorScaler.fit(train)
         trained = train_network(
             network, training, train, validation, scaler, run_folder=run_folder, resume=resume, progress=progress
@@ -184,6 +180,14 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             interval=train.interval,
         )
 
+    def network_settings(self, episodes: Episodes) -> NetworkSettings:
+        """The network that fit would build for these episodes."""
+        known: dict[str, Any] = {"n_sensors": episodes.n_sensors}
+        if self.segment_length is None:
+            any_length = self._settings(NetworkSettings, **known, segment_length=1 << 20, heads=1)
+            known["segment_length"] = default_segment_length(episodes, any_length)
+        return self._settings(NetworkSettings, **known)  # type: ignore[no-any-return]
+
     def _settings(self, kind: Any, **values: Any) -> Any:
         """The estimator's arguments that belong to one group of settings."""
         given = self.get_params(deep=False)
@@ -193,8 +197,16 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The logit of each episode, before calibration: (n_episodes,)."""
-        logits = [forward.logit.numpy() for forward in self.forward(X)]
-        return np.concatenate(logits).astype(np.float64) if logits else np.empty(0)
+        episodes = self.check_input(X)
+        batches = [forward.logit.numpy() for forward in self.forward(episodes)]
+        logits = np.concatenate(batches).astype(np.float64) if batches else np.empty(0)
+        strange = episodes.ids[~np.isfinite(logits)]
+        if len(strange):
+            raise DfstransError(
+                f"expected values that can be scored, got values beyond all measure in: {', '.join(strange[:5])}; is a "
+                "number used as a sign for missing? read it as missing (empty or NaN)"
+            )
+        return logits
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
@@ -205,6 +217,11 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
         return (self.predict_proba(X)[:, 1] >= self.threshold_.value).astype(np.int64)
+
+    def score(self, X: Any, y: npt.ArrayLike | None = None, sample_weight: Any = None) -> float:  # noqa: N803
+        """The share of right decisions; the labels are `y`, or those of the episodes."""
+        labels = as_episodes(X, y, check_axes=False).require_labels()
+        return float(super().score(X, labels, sample_weight))
 
     def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
         """How well labelled episodes are told apart."""
@@ -228,9 +245,20 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "network_"):
             raise NotFittedError("expected a fitted Diagnoser, got one that is not; call fit or Diagnoser.load first")
         episodes = match_sensors(as_episodes(X, y, check_axes=False), self.sensors_)
-        if len(episodes):
-            check_segment_length(episodes, self.network_settings_.segment_length)
+        check_fits(episodes, self.network_settings_)
+        trained = self.data_.interval if hasattr(self, "data_") else None
+        if trained is not None and episodes.interval is not None and abs(episodes.interval / trained - 1) > 0.01:
+            warnings.warn(
+                f"these episodes have a point every {episodes.interval:g}, those of training had one every "
+                f"{trained:g}: scores mean little; resample them",
+                stacklevel=2,
+            )
         return episodes
+
+    @property
+    def n_parameters_(self) -> int:
+        """Trainable parameters of the network."""
+        return sum(p.numel() for p in self.network_.parameters())
 
     # ---- save and load ------------------------------------------------------------------------------------------
 
@@ -241,7 +269,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         record = ModelRecord(
             network=self.network_settings_,
             training=self.training_settings_,
-            parameters=sum(p.numel() for p in self.network_.parameters()),
+            parameters=self.n_parameters_,
             sensors=self.sensors_,
             units=self.units_,
             threshold=self.threshold_,
@@ -311,6 +339,15 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     if extra:
         warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
+
+
+def check_fits(episodes: Episodes, network: NetworkSettings) -> None:
+    """Refuse episodes that are too short, or too long, for the segments of a network."""
+    if len(episodes) == 0:
+        return
+    check_segment_length(episodes, network.segment_length)
+    n_segments = count_segments(int(episodes.lengths.max()), network.segment_length)
+    positional_encoding(network.encoding, n_segments, network.d_model)
 
 
 def _require_both_classes(labels: npt.NDArray[np.int8]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -36,17 +37,21 @@ def written_atomically(target: Path) -> Iterator[Path]:
 
 
 def _move_into_place(temporary: Path, target: Path) -> None:
+    """Rename onto the target; an old folder there is set aside for the moment between two renames."""
     if not target.is_dir():
         temporary.replace(target)
-        return
-    retired = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")  # a folder cannot be replaced in one step
-    target.rename(retired)
-    try:
-        temporary.rename(target)
-    except OSError:
-        retired.rename(target)
-        raise
-    _remove(retired)
+    elif not temporary.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "a folder of that name is in the way")
+    else:
+        retired = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")
+        target.rename(retired)
+        try:
+            temporary.rename(target)
+        except OSError:
+            retired.rename(target)
+            raise
+        _remove(retired)
+    _flush_names(target.parent)
 
 
 def _flush(path: Path) -> None:
@@ -54,6 +59,16 @@ def _flush(path: Path) -> None:
     for file in [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]:
         with file.open("rb") as handle:
             os.fsync(handle.fileno())
+
+
+def _flush_names(folder: Path) -> None:
+    """Make sure that a rename is on disk, too, where the system can tell."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _remove(path: Path) -> None:

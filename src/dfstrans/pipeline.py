@@ -7,10 +7,12 @@ import warnings
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
+from dfstrans.artifact import TENSORBOARD, check_place
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnoser import Diagnoser
+from dfstrans.diagnoser import Diagnoser, check_fits
 from dfstrans.errors import DfstransError
 from dfstrans.training.evaluation import Evaluation
 
@@ -34,6 +36,8 @@ def train_model(
     `<out>.partial`, from which `resume` goes on.
     """
     detector = Diagnoser(**settings)
+    check_place(out)
+    check_fits(episodes, detector.network_settings(episodes))  # all parts, before hours are spent on one
     train, validation, test = episodes.split(detector.seed, by_group=split == "grouped")
     partial = partial_folder(out)
     if not resume:
@@ -44,15 +48,16 @@ def train_model(
         update={"split": {"kind": split, "seed": detector.seed}, "source_fingerprint": episodes.fingerprint()}
     )
     detector.save(out)
-    if (partial / "tensorboard").is_dir():  # written where TensorBoard is installed
-        shutil.move(partial / "tensorboard", out / "tensorboard")
+    if (partial / TENSORBOARD).is_dir():
+        shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
     shutil.rmtree(partial, ignore_errors=True)
     return detector
 
 
 def partial_folder(out: Path) -> Path:
     """Where a run keeps its checkpoint until its model is saved."""
-    return out.with_name(out.name + ".partial")
+    place = out.absolute()
+    return place.with_name(place.name + ".partial")
 
 
 def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") -> Evaluation:
@@ -88,6 +93,14 @@ def predict_table(detector: Diagnoser, episodes: Episodes) -> pd.DataFrame:
             "logit": logits,
         }
     )
+
+
+def out_of_range(detector: Diagnoser, episodes: Episodes) -> dict[str, float]:
+    """The share of each sensor's values that lie outside its training range, worst first; only those that do."""
+    episodes = detector.check_input(episodes)
+    shares = detector.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
+    order = np.argsort(-shares, kind="stable")
+    return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
 
 
 def _set_aside(partial: Path) -> None:

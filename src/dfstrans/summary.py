@@ -10,6 +10,7 @@ import torch
 from dfstrans.artifact import read_record
 from dfstrans.config import NetworkSettings
 from dfstrans.data.segments import count_segments
+from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 
@@ -25,6 +26,8 @@ PARTS = {
 
 def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any]:
     """Parameters by part, widths and settings of a network for episodes of that many segments."""
+    if n_segments < 1:
+        raise DfstransError(f"expected at least 1 segment, got {n_segments}")
     positional_encoding(settings.encoding, n_segments, settings.d_model)  # refuses what the encoding cannot carry
     with torch.device("meta"):
         network = DFSTrans(settings)

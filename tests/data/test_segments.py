@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from dfstrans.config import NetworkSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import (
@@ -24,6 +25,7 @@ from dfstrans.data.stored import StoredArray, StoredValues
 from dfstrans.errors import DfstransError
 
 NAN, INF = np.nan, np.inf
+PAPER = NetworkSettings(n_sensors=1, segment_length=100)
 
 
 def unit_scaler(n_sensors: int, mean: float = 0.25) -> SensorScaler:
@@ -152,11 +154,11 @@ def test_a_started_segment_counts() -> None:
 def test_default_segment_length_is_a_tenth_but_at_most_100_as_in_the_paper(
     n_timepoints: int, segment_length: int
 ) -> None:
-    assert default_segment_length(of_lengths(n_timepoints), blocks=3, filters=20) == segment_length
+    assert default_segment_length(of_lengths(n_timepoints), PAPER) == segment_length
 
 
 def test_default_segment_length_goes_by_the_median_episode() -> None:
-    assert default_segment_length(of_lengths(400, 500, 900), blocks=3, filters=20) == 50
+    assert default_segment_length(of_lengths(400, 500, 900), PAPER) == 50
 
 
 @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=5), st.integers(1, 4), st.sampled_from([2, 4, 20]))
@@ -166,11 +168,16 @@ def test_default_segments_never_outnumber_the_width_and_survive_the_pooling(
 ) -> None:
     episodes = of_lengths(1)
     object.__setattr__(episodes, "lengths", np.array(lengths))  # long episodes without their memory
-    length = default_segment_length(episodes, blocks, filters)
+    network = NetworkSettings(n_sensors=1, segment_length=16, blocks=blocks, filters=filters, heads=1)
+    length = default_segment_length(episodes, network)
     assert length >= 2**blocks
     assert count_segments(max(lengths), length) <= filters * (length // 2**blocks)
-    if length > 100:  # and is no longer than it must be
+    if length > max(100, 2**blocks):  # and is no longer than it must be
         assert count_segments(max(lengths), length - 1) > filters * ((length - 1) // 2**blocks)
+
+
+def test_default_segments_fit_into_the_shortest_episode() -> None:
+    assert default_segment_length(of_lengths(30, 1000, 1500), PAPER) == 30
 
 
 def test_segments_longer_than_the_shortest_episode_are_refused() -> None:

@@ -35,8 +35,9 @@ def test_every_row_comes_exactly_once_and_the_last_batch_is_not_dropped(
     batches = list(sampler)
     assert sorted(np.concatenate(batches).tolist()) == list(range(n))
     assert len(batches) == len(sampler)
-    assert all(len(batch) == size for batch in batches[:-1])
-    assert len(batches[-1]) == (n % size or size)
+    sizes = [len(batch) for batch in batches]
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1  # as even as can be
 
 
 def test_the_order_depends_on_seed_and_epoch_only() -> None:
@@ -56,14 +57,14 @@ def test_without_a_seed_rows_come_in_order_in_every_epoch() -> None:
     sampler = BatchSampler(7, 3)
     for epoch in (0, 5):
         assert order_of(sampler, epoch) == list(range(7))
-    assert [batch.tolist() for batch in sampler] == [[0, 1, 2], [3, 4, 5], [6]]
+    assert [batch.tolist() for batch in sampler] == [[0, 1, 2], [3, 4], [5, 6]]
 
 
 def test_a_loader_gives_the_segments_of_each_episode_with_its_label() -> None:
     episodes = some_episodes()
     scaler = SensorScaler.fit(episodes)
     batches = list(batch_loader(episodes, scaler, 4, 3))
-    assert [len(batch.labels) for batch in batches] == [3, 3, 1]
+    assert [len(batch.labels) for batch in batches] == [3, 2, 2]
     assert [batch.segments.shape[1] for batch in batches] == [3, 3, 2]  # no batch is padded beyond its own longest
     row = 0
     for batch in batches:

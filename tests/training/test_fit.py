@@ -120,7 +120,7 @@ def test_training_stops_when_patience_runs_out() -> None:
 
 
 def test_the_loss_goes_down() -> None:
-    result = train(epochs=40, learning_rate=1e-2, sensor_dropout=0.0, noise=0.0, patience=40)
+    result = train(epochs=40, learning_rate=1e-2, sensor_dropout=0.0, noise=0.0, time_shift=0.0, patience=40)
     assert result.log[-1]["loss"] < 0.7 * result.log[0]["loss"]
 
 
@@ -175,3 +175,15 @@ def test_a_full_disk_in_training_gives_one_clear_error(tmp_path: Path, monkeypat
     with pytest.raises(DfstransError, match="No space left on device; free some space"):
         train(tmp_path, epochs=1)
     assert not fit.has_checkpoint(tmp_path)
+
+
+def test_a_run_that_diverges_from_the_start_says_so() -> None:
+    with pytest.raises(DfstransError, match="training diverged"):
+        train(epochs=2, learning_rate=1e30, schedule="constant", gradient_clip=1e30)
+
+
+def test_a_lost_run_record_is_a_clear_error(tmp_path: Path) -> None:
+    train(tmp_path, epochs=1)
+    (tmp_path / "run.json").unlink()
+    with pytest.raises(DfstransError, match="start anew without resume"):
+        train(tmp_path, resume=True, epochs=1)

@@ -12,7 +12,7 @@ NETWORK = NetworkSettings(n_sensors=2, segment_length=8, filters=2, heads=1, fee
 
 
 def module(**settings: float) -> DetectorModule:
-    plain = {"noise": 0.0, "sensor_dropout": 0.0, **settings}
+    plain = {"noise": 0.0, "sensor_dropout": 0.0, "time_shift": 0.0, **settings}
     return DetectorModule(DFSTrans(NETWORK), TrainingSettings(**plain), 1.0, np.array([0.25, 0.75], dtype=np.float32))
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -284,8 +285,14 @@ class Episodes:
     # ---- identity and truth -------------------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """A digest of everything that training sees: values within the lengths, labels, sensor names."""
-        digest = hashlib.sha256(repr((self.sensors, self.lengths.tolist(), self.ids.tolist())).encode())
+        """A digest of all that splits and training see: values within the lengths, labels, groups, names, ids."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        """Computed once: for a large file it means reading all of it."""
+        groups = None if self.groups is None else self.groups.tolist()
+        digest = hashlib.sha256(repr((self.sensors, self.lengths.tolist(), self.ids.tolist(), groups)).encode())
         digest.update(b"" if self.labels is None else self.labels.tobytes())
         for episode in self:
             digest.update(np.ascontiguousarray(episode.values).tobytes())

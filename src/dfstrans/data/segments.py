@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.config import NetworkSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler, check_finite
 from dfstrans.errors import DfstransError
@@ -72,14 +73,16 @@ def count_segments(length: Count, segment_length: int) -> Count:
     return -(-length // segment_length)
 
 
-def default_segment_length(episodes: Episodes, blocks: int, filters: int) -> int:
+def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
     """A tenth of the median episode, but at most 100 points: the paper's choice for all four of its data sets.
 
-    Longer when the longest episode would otherwise have more segments than the faithful encoding can tell apart.
+    Never longer than the shortest episode, unless the longest would then have more segments than the faithful encoding
+    can tell apart. The segment length of `network` plays no part.
     """
     tenth = int(np.median(episodes.lengths)) // DEFAULT_SEGMENTS
-    length = min(max(tenth, 1 << blocks), LONGEST_DEFAULT_SEGMENT)
-    while count_segments(int(episodes.lengths.max()), length) > filters * (length >> blocks):
+    shortest, longest = int(episodes.lengths.min()), int(episodes.lengths.max())
+    length = max(min(tenth, LONGEST_DEFAULT_SEGMENT, shortest), 1 << network.blocks)
+    while network.encoding == "faithful" and count_segments(longest, length) > network.width_for(length):
         length += 1
     return length
 

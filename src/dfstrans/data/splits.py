@@ -70,12 +70,24 @@ def _deal_rows(
     part = np.zeros(len(labels), dtype=np.int8)
     for label in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == label))
-        first, second = np.rint(np.cumsum(fractions)[:2] * len(rows)).astype(int)
-        # the rarest class still trains: with a handful of episodes the later parts go without
-        first = min(len(rows), max(first, 1))
-        part[rows[first : max(first, second)]] = 1
-        part[rows[max(first, second) :]] = 2
+        part[rows] = np.repeat([0, 1, 2], _share_out(len(rows), fractions))
     return part
+
+
+def _share_out(n: int, fractions: tuple[float, float, float]) -> list[int]:
+    """How many of n rows each part gets; from three rows on, every part that is wanted gets at least one.
+
+    >>> _share_out(100, (0.70, 0.15, 0.15)), _share_out(4, (0.70, 0.15, 0.15)), _share_out(1, (0.70, 0.15, 0.15))
+    ([70, 15, 15], [2, 1, 1], [1, 0, 0])
+    """
+    ends = np.rint(np.cumsum(fractions) * n).astype(int).tolist()
+    counts = [ends[0], ends[1] - ends[0], ends[2] - ends[1]]
+    wanted = [number for number in range(3) if fractions[number] > 0]
+    for number in wanted if n >= len(wanted) else [0]:  # too few for all: training comes first
+        if counts[number] == 0:
+            counts[int(np.argmax(counts))] -= 1
+            counts[number] += 1
+    return counts
 
 
 def _deal_groups(

@@ -24,12 +24,15 @@ def write_report(
 
     `diagnoses` are of all test episodes, in their order; `shown` are the rows of those to show in detail.
     """
+    test = detector.check_input(test)
     labels = test.require_labels()
     probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
     evaluation = detector.evaluate(test)
     figures = {
         "probabilities": probability_figure(probabilities, labels, test.ids, evaluation.threshold),
-        "precision_recall": precision_recall_figure(probabilities, labels, (evaluation.recall, evaluation.precision)),
+        "precision_recall": precision_recall_figure(
+            probabilities, labels, (evaluation.recall or 0.0, evaluation.precision)
+        ),
         "training": training_figure(detector.log_, detector.best_epoch_),
     }
     details = []

@@ -47,7 +47,10 @@ class EpisodeDataset(Dataset[Batch]):
 
 
 class BatchSampler(Sampler[npt.NDArray[np.intp]]):
-    """Row numbers in batches: in order, or shuffled anew for each epoch from (seed, epoch) alone."""
+    """Row numbers in batches: in order, or shuffled anew for each epoch from (seed, epoch) alone.
+
+    Batches are as even as can be: a last batch of one episode could not be normalised.
+    """
 
     def __init__(self, n_episodes: int, batch_size: int, shuffle_seed: int | None = None) -> None:
         self.n_episodes = n_episodes
@@ -67,8 +70,8 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         if self.shuffle_seed is not None:
             rows = np.random.default_rng((self.shuffle_seed, self.epoch)).permutation(rows)
         # a generator, because a resumed run makes its iterator before it sets the epoch
-        for start in range(0, self.n_episodes, self.batch_size):
-            yield rows[start : start + self.batch_size]
+        if self.n_episodes:
+            yield from np.array_split(rows, len(self))
 
 
 def batch_loader(

@@ -18,16 +18,16 @@ Scores = npt.NDArray[np.float64]
 class Evaluation:
     """How well episodes of known label were told apart.
 
-    A figure is None where the episodes do not define it: no PR-AUC without anomalous episodes, no ROC-AUC and no
-    false-alarm rate without normal ones, no Brier score without any.
+    A figure is None where the episodes do not define it: no recall, F1 and PR-AUC without anomalous episodes, no
+    ROC-AUC and no false-alarm rate without normal ones, no Brier score without any.
     """
 
     episodes: int
     anomalous: int
     threshold: float
     precision: float
-    recall: float
-    f1: float
+    recall: float | None
+    f1: float | None
     pr_auc: float | None
     roc_auc: float | None
     false_alarms_per_100_normal: float | None
@@ -54,8 +54,8 @@ def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: flo
         anomalous=int(truth.sum()),
         threshold=float(threshold),
         precision=tp / (tp + fp) if tp + fp else 0.0,
-        recall=tp / (tp + fn) if tp + fn else 0.0,
-        f1=2 * tp / (2 * tp + fp + fn) if tp + fp + fn else 0.0,
+        recall=tp / (tp + fn) if tp + fn else None,
+        f1=2 * tp / (2 * tp + fp + fn) if tp + fn else None,
         pr_auc=average_precision(labels, probabilities) if truth.any() else None,
         roc_auc=float(roc_auc_score(labels, probabilities)) if both else None,
         false_alarms_per_100_normal=100 * fp / (fp + tn) if fp + tn else None,

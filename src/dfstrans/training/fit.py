@@ -20,6 +20,7 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
+from dfstrans.artifact import TENSORBOARD
 from dfstrans.config import NetworkSettings, Precision, TrainingSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
@@ -156,7 +157,7 @@ def _run_record(
 def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
     """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any."""
     if resume and has_checkpoint(folder):
-        earlier = json.loads((folder / RUN_RECORD).read_text())
+        earlier = _read_run_record(folder)
         changed = [key for key in record if earlier.get(key) != json.loads(json.dumps(record[key]))]
         if changed:
             raise DfstransError(
@@ -165,11 +166,20 @@ def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> P
             )
         _check_readable(folder / CHECKPOINT)
         return folder / CHECKPOINT
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / CHECKPOINT).unlink(missing_ok=True)
-    with written_atomically(folder / RUN_RECORD) as temporary:
+    with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
+        (folder / CHECKPOINT).unlink(missing_ok=True)
         temporary.write_text(json.dumps(record, indent=2))
     return None
+
+
+def _read_run_record(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / RUN_RECORD).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise DfstransError(
+            f"expected the record of an interrupted run at {folder / RUN_RECORD}, got none that can be read; "
+            "start anew without resume"
+        ) from error
 
 
 def _check_readable(checkpoint: Path) -> None:
@@ -186,7 +196,7 @@ def _logger(run_folder: Path | None) -> Any:
     """TensorBoard where it is installed; the CSV log is always written."""
     if run_folder is None or find_spec("tensorboard") is None:
         return False
-    return TensorBoardLogger(run_folder, name="tensorboard", version="")
+    return TensorBoardLogger(run_folder, name=TENSORBOARD, version="")
 
 
 @contextmanager

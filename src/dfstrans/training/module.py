@@ -9,7 +9,7 @@ import lightning.pytorch as pl
 import numpy as np
 import torch
 from einops import rearrange
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from dfstrans.config import TrainingSettings
@@ -55,6 +55,10 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         loss = self._loss(logits, labels)
         self.log("validation_loss", loss)
         scores, truth = logits.double().numpy(), labels.numpy().astype(np.int8)
+        if not np.isfinite(scores).all():  # diverged: no figure is defined, and no epoch is better than this one's
+            for name in ("validation_f1", "validation_pr_auc", "validation_score"):
+                self.log(name, math.nan)
+            return
         pr_auc = average_precision(truth, scores) if truth.any() else math.nan
         self.log("validation_f1", best_f1(truth, scores)[0])
         self.log("validation_pr_auc", pr_auc)
@@ -114,8 +118,3 @@ def positive_weight(labels: np.ndarray[Any, Any], settings: TrainingSettings) ->
         return 1.0
     n_anomalous = int(labels.sum())
     return float(min(max((len(labels) - n_anomalous) / n_anomalous, 1.0), 20.0))
-
-
-def count_parameters(network: nn.Module) -> int:
-    """Trainable parameters."""
-    return sum(p.numel() for p in network.parameters() if p.requires_grad)
