@@ -105,7 +105,7 @@ def test_defaults_are_the_paper_s() -> None:
     network = NetworkSettings(n_sensors=20, segment_length=100)
     assert (network.blocks, network.filters, network.kernel) == (3, 20, 5)
     assert (network.heads, network.layers, network.feedforward, network.head_width) == (10, 1, 2048, 512)
-    assert (network.dropout, network.encoding, network.embedding) == (0.1, "faithful", "cnn")
+    assert (network.encoding, network.embedding) == ("faithful", "cnn")
     assert TrainingSettings().batch_size == 16
 
 

@@ -19,7 +19,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
 from dfstrans.model_card import model_card
-from dfstrans.training.log import LogRows, read_log, write_log
+from dfstrans.training.log import TENSORBOARD, LogRows, read_log, write_log
 from dfstrans.training.threshold import Calibration, Threshold
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
@@ -31,7 +31,6 @@ RECORD, WEIGHTS, SCALER, CARD, LOG = (
     "MODEL_CARD.md",
     "training_log.csv",
 )
-TENSORBOARD = "tensorboard"  # a folder that training adds where TensorBoard is installed
 OWN_FILES = {RECORD, WEIGHTS, SCALER, CARD, LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 

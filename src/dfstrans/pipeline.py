@@ -10,11 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from dfstrans.artifact import TENSORBOARD, check_place
+from dfstrans.artifact import check_place
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnoser import Diagnoser, check_fits
 from dfstrans.errors import DfstransError
 from dfstrans.training.evaluation import Evaluation
+from dfstrans.training.log import TENSORBOARD
 
 SplitKind = Literal["random", "grouped"]
 Part = Literal["all", "train", "validation", "test"]

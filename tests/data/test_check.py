@@ -146,12 +146,15 @@ def test_transposed_axes_are_suspected(n_timepoints: int, words: str) -> None:
 def test_classes_out_of_balance_are_reported() -> None:
     values = noise(n=300)
     for labels, words, level in (
-        (np.zeros(300), "all episodes are normal", "warning"),
-        (np.ones(300), "all episodes are anomalous", "warning"),
+        (np.zeros(300), "all episodes are normal", "error"),
+        (np.ones(300), "all episodes are anomalous", "error"),
+        (np.arange(300) < 1, "only 1 of 300 episodes is anomalous: training needs at least 2", "error"),
         (np.arange(300) < 4, "only 4 of 300 episodes are anomalous", "warning"),
         (None, "no labels", "info"),
     ):
-        assert words in messages(check_episodes(Episodes.from_arrays(values, labels)), level)
+        result = check_episodes(Episodes.from_arrays(values, labels))
+        assert words in messages(result, level)
+        assert result.ok == (level != "error")
 
 
 def test_very_different_lengths_are_mentioned() -> None:

@@ -113,6 +113,24 @@ def test_other_hdf5_is_refused(tmp_path: Path) -> None:
         load_episodes(tmp_path / "cube.h5", n_sensors=2)
 
 
+def test_sensors_and_infinite_values_of_the_paper_authors_can_be_left_out(paper_file: Path) -> None:
+    with h5py.File(paper_file, "a") as file:
+        file["dataset"][1, 5] = np.inf
+    episodes = load_episodes(paper_file, n_sensors=2, infinite_as_missing=True)
+    assert episodes.is_stored
+    assert np.isnan(episodes.values[1][1, 1])
+    assert np.isfinite(np.asarray(episodes.values)).sum() == VALUES.size - 1
+    assert load_episodes(paper_file, n_sensors=2, drop_sensors=("sensor_2",)).sensors == ("sensor_1",)
+
+
+def test_the_anomalous_value_of_the_paper_authors_is_a_number_that_occurs(paper_file: Path) -> None:
+    assert load_episodes(paper_file, n_sensors=2, anomalous_value=0).n_anomalous == 2
+    with pytest.raises(DfstransError, match=r"expected a number as anomalous_value.*\(0, 1\), got 'fault'"):
+        load_episodes(paper_file, n_sensors=2, anomalous_value="fault")
+    with pytest.raises(DfstransError, match=r"expected the anomalous label '7' in .*, got 0, 1"):
+        load_episodes(paper_file, n_sensors=2, anomalous_value=7)
+
+
 # ---- the UEA & UCR archive --------------------------------------------------------------------------------------
 
 HEADER = "#comment\n@problemName demo\n@timeStamps false\n@missing true\n@univariate false\n@dimensions 2\n"
@@ -139,6 +157,14 @@ def test_ts_cases_have_dimensions_missing_values_and_lengths_of_their_own(tmp_pa
 def test_ts_without_classes_is_unlabelled_and_0_1_need_no_help(tmp_path: Path) -> None:
     assert load_episodes(ts(tmp_path, "1,2:3,4\n", HEADER + "@classLabel false\n")).labels is None
     assert load_episodes(ts(tmp_path, "1,2:3,4:1\n1,2:3,5:0\n", HEADER + "@classLabel true 0 1\n")).n_anomalous == 1
+
+
+def test_sensors_and_infinite_values_of_ts_can_be_left_out(tmp_path: Path) -> None:
+    path = ts(tmp_path, "1,2:inf,4\n", HEADER + "@classLabel false\n")
+    with pytest.raises(DfstransError, match="1 infinite ones in sensors dimension_2"):
+        load_episodes(path)
+    assert np.isnan(np.asarray(load_episodes(path, infinite_as_missing=True).values)[0, 1, 0])
+    assert load_episodes(path, drop_sensors=("dimension_2",)).sensors == ("dimension_1",)
 
 
 @pytest.mark.parametrize(

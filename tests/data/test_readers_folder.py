@@ -122,3 +122,28 @@ def test_a_file_that_may_not_be_read_is_refused(runs: Path, monkeypatch: pytest.
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DfstransError, match=r"allowed to read .*r1\.csv.*change its permissions"):
         load_episodes(runs / "r1.csv", labels=runs / "labels.csv")
+
+
+def test_the_anomalous_value_need_not_occur_in_each_file(tmp_path: Path) -> None:
+    (tmp_path / "r1.csv").write_text("time,a,label\n0,1,idle\n1,2,run\n")
+    (tmp_path / "r2.csv").write_text("time,a,label\n0,1,run\n1,2,fault\n")
+    episodes = load_episodes(tmp_path, anomalous_value="fault")
+    assert episodes.labels is not None
+    assert episodes.labels.tolist() == [0, 1]
+    with pytest.raises(DfstransError, match=r"anomalous label 'bad' in .*, got fault, idle, run"):
+        load_episodes(tmp_path, anomalous_value="bad")
+
+
+def test_a_column_of_some_files_can_be_dropped(runs: Path) -> None:
+    (runs / "r2.tsv").write_text("time\tb\ta\tnote\n5\t30\t3\thello\n")
+    assert load_episodes(runs, drop_sensors=("note",)).sensors == ("a", "b")
+    with pytest.raises(DfstransError, match=r"a column 'nope' in .*runs \(drop_sensors\)"):
+        load_episodes(runs, drop_sensors=("note", "nope"))
+
+
+def test_sensors_of_arrays_can_be_dropped(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(6).reshape(3, 2))
+    np.save(tmp_path / "y.npy", np.arange(9).reshape(3, 3))
+    episodes = load_episodes(tmp_path, drop_sensors=("sensor_1", "sensor_3"))
+    assert episodes.sensors == ("sensor_2",)
+    assert_array_equal(np.asarray(episodes.values)[:, 0], [[1, 3, 5], [1, 4, 7]])

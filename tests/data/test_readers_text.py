@@ -6,6 +6,8 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -237,7 +239,7 @@ def test_an_axis_called_y_is_not_taken_for_a_label(tmp_path: Path) -> None:
 
 def test_infinite_values_are_refused_unless_read_as_missing(tmp_path: Path) -> None:
     text = PLAIN.replace("3.5", "-inf")
-    with pytest.raises(DfstransError, match=r"infinite ones in sensor 'a', episodes: 2;.*infinite_as_missing"):
+    with pytest.raises(DfstransError, match=r"infinite ones in sensors a, episodes: 2;.*infinite_as_missing"):
         from_text(tmp_path, text)
     assert np.isnan(np.asarray(from_text(tmp_path, text, infinite_as_missing=True).values)[1, 0, 0])
 
@@ -335,3 +337,52 @@ def test_a_table_of_every_kind_of_column_in_parquet_is_read(tmp_path: Path) -> N
         load_episodes(damaged)
     with pytest.raises(DfstransError, match=r"expected numbers in column 'timestamp'.*drop_sensors"):
         load_episodes(tmp_path / "runs.parquet", time_column="whole")
+
+
+@pytest.mark.parametrize("width", [10, 300])
+def test_a_table_of_thousands_of_sensors_is_read(tmp_path: Path, width: int) -> None:
+    sensors = [f"sensor {i} {'x' * width}" for i in range(4000)]  # the header alone exceeds what is first looked at
+    rows = [f"r1,{t}," + ",".join(f"{i + t}.123456789" for i in range(4000)) for t in range(2)]
+    episodes = from_text(tmp_path, "\n".join([f"id,time,{','.join(sensors)}", *rows]) + "\n")
+    assert episodes.sensors == tuple(sensors)
+    assert_allclose(np.asarray(episodes.values)[0, :, 1], np.arange(4000) + 1.123456789, rtol=1e-6)
+
+
+def test_a_general_label_table_of_other_recordings_is_left_aside_with_a_remark(tmp_path: Path) -> None:
+    text = "id,time,a\nx,0,1\ny,0,2\n"
+    (tmp_path / "labels.csv").write_text("id,label\nx,ok\nold,worn\n")
+    with pytest.warns(UserWarning, match=r"left aside the label table .*labels\.csv.*runs\.csv.*labels=…"):
+        assert from_text(tmp_path, text).labels is None
+    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
+        from_text(tmp_path, text, labels=tmp_path / "labels.csv", anomalous_value="worn")
+    (tmp_path / "labels.csv").write_text("when,what,why\n1,2,3\n")
+    with pytest.warns(UserWarning, match="left aside"):
+        assert from_text(tmp_path, text).labels is None
+    (tmp_path / "labels.csv").write_text("id,label\nx,0\ny,1\nold,1\n")
+    assert from_text(tmp_path, text).n_anomalous == 1
+    (tmp_path / "runs_labels.csv").write_text("id,label\nx,0\n")
+    with pytest.raises(DfstransError, match=r"runs_labels\.csv, got none for y"):
+        from_text(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("time", r"times in column 'time' of .*lists\.parquet as numbers or dates, got list.*another time_column"),
+        ("a", "numbers in column 'a'.*got list"),
+        ("id", r"lists\.parquet"),
+        ("label", r"lists\.parquet"),
+    ],
+)
+def test_a_column_of_lists_gives_one_clear_error(tmp_path: Path, column: str, words: str) -> None:
+    columns = {"id": ["x", "x"], "time": [0.0, 1.0], "a": [1.0, 2.0], "label": [0, 1]}
+    table = pa.table(columns | {column: pa.array([[{"b": 0.5}], [{"b": 1.5}]])})
+    pq.write_table(table, tmp_path / "lists.parquet")
+    with pytest.raises(DfstransError, match=words):
+        load_episodes(tmp_path / "lists.parquet")
+
+
+def test_a_dropped_column_does_not_take_its_namesake_along(tmp_path: Path) -> None:
+    text = "id,time,a [m],a,A\nx,0,1,2,3\nx,1,4,5,6\n"
+    episodes = from_text(tmp_path, text, drop_sensors=("a",))
+    assert_array_equal(np.asarray(episodes.values)[0], [[1, 4], [3, 6]])

@@ -20,7 +20,8 @@ from dfstrans.data import Episodes, Fault, load_episodes, save_episodes, writers
 from dfstrans.errors import DfstransError
 
 SUFFIXES = (".h5", ".hdf5", ".parquet", ".npz")
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).map(str.strip)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=8)
+NAMES = TEXTS.map(str.strip)
 names = NAMES.filter(lambda name: bool(name) and name not in ("NA", "?", "-"))
 
 
@@ -54,11 +55,11 @@ def episode_sets(draw: st.DrawFn) -> Episodes:
     return Episodes.from_arrays(
         series,
         draw(st.none() | st.lists(st.integers(0, 1), min_size=n, max_size=n)),
-        ids=draw(st.lists(names, min_size=n, max_size=n, unique=True)),
+        ids=draw(st.lists(TEXTS, min_size=n, max_size=n, unique=True)),
         sensors=sensors,
         units=draw(st.lists(st.sampled_from(["", "m/s", "°C"]), min_size=n_sensors, max_size=n_sensors)),
         interval=draw(st.none() | st.floats(1e-6, 1e6)),
-        groups=draw(st.none() | st.lists(names, min_size=n, max_size=n)),
+        groups=draw(st.none() | st.lists(TEXTS, min_size=n, max_size=n)),
         faults=draw(st.none() | st.lists(st.lists(fault, max_size=2), min_size=n, max_size=n)),
     )
 
@@ -125,6 +126,21 @@ def test_sensors_can_be_dropped_from_every_written_file(tmp_path: Path, suffix: 
     for names_given in (("nope",), episodes.sensors):
         with pytest.raises(DfstransError, match="correct drop_sensors"):
             load_episodes(path, drop_sensors=names_given)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_infinite_values_of_every_written_file_can_be_read_as_missing(tmp_path: Path, suffix: str) -> None:
+    values = np.ones((2, 3, 3))
+    values[1, 2, 0] = -np.inf
+    path = save_episodes(Episodes.from_arrays(values), tmp_path / f"set{suffix}")
+    assert np.isnan(np.asarray(load_episodes(path, infinite_as_missing=True).values)[1, 2, 0])
+    assert np.isfinite(np.asarray(load_episodes(path, drop_sensors=("sensor_3",)).values)).all()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_ids_and_groups_are_kept_to_the_letter(tmp_path: Path, suffix: str) -> None:
+    episodes = Episodes.from_arrays(np.ones((3, 1, 2)), ids=["a", "a ", "NA"], groups=[" m", "m", "1.0"])
+    assert_same_episodes(load_episodes(save_episodes(episodes, tmp_path / f"set{suffix}")), episodes)
 
 
 def test_a_later_layout_is_refused(tmp_path: Path) -> None:

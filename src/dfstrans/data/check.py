@@ -15,6 +15,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import shortlist
 
 _BATCH_BYTES = 16_000_000  # of values in memory at a time
+FEWEST = 2  # of each class, to train on one and validate on the other
 FEW_ANOMALIES = 10  # fewer leave one or two for validation
 LOPSIDED = 0.01  # of the episodes in the rarer class
 MUCH_MISSING = 0.2  # of a sensor's values
@@ -225,9 +226,17 @@ def _class_findings(check: DataCheck) -> list[Finding]:
         return [Finding("info", "no labels: good for prediction; to train, add a label column or a label table")]
     if check.anomalous == 0 or check.normal == 0:
         only = "normal" if check.anomalous == 0 else "anomalous"
-        return [Finding("warning", f"all episodes are {only}: training needs both classes; add the other")]
+        return [Finding("error", f"all episodes are {only}: training needs both classes; add the other")]
     rarer = min(check.anomalous, check.normal)
     name = "anomalous" if rarer == check.anomalous else "normal"
+    if rarer < FEWEST:
+        return [
+            Finding(
+                "error",
+                f"only {rarer} of {check.episodes} episodes is {name}: training needs at least {FEWEST} of each class; "
+                "add more of them",
+            )
+        ]
     if rarer < FEW_ANOMALIES or rarer < LOPSIDED * check.episodes:
         return [
             Finding(
@@ -248,8 +257,8 @@ def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[st
     if check.infinite_values:
         add(
             "error",
-            f"infinite values in {shortlist(check.infinite_values)}: correct them, or read text and arrays "
-            "with infinite values as missing (infinite_as_missing=True, on the command line --infinite-as-missing)",
+            f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as "
+            "missing (infinite_as_missing=True, on the command line --infinite-as-missing)",
         )
     if check.empty_sensors:
         add("error", f"no value at all in {shortlist(check.empty_sensors)}: leave them out (drop_sensors)")

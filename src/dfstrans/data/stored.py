@@ -24,13 +24,14 @@ class StoredArray:
 
     The data set has the axes `(n_episodes, n_sensors, n_timepoints)`, or two axes with the sensors of an episode one
     after the other; what follows them in a row (the label, in the paper authors' files) is not read. `sensors`, when
-    given, are the columns that are read, in that order.
+    given, are the columns that are read, in that order. With `infinite_as_missing` infinite values are read as NaN.
     """
 
     path: Path
     dataset: str
     full_shape: tuple[int, int, int]
     sensors: Rows | None = field(default=None, compare=False)
+    infinite_as_missing: bool = False
     _open: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -58,10 +59,20 @@ class StoredArray:
                 f"expected to read episode {row} of {self.path}, but the file ends early or is damaged ({error}); "
                 "write it again or restore it from a copy"
             ) from error
-        return one if self.sensors is None else one[self.sensors]
+        chosen = one if self.sensors is None else one[self.sensors]
+        return infinite_to_nan(chosen) if self.infinite_as_missing else chosen
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": {}}
+
+
+def infinite_to_nan(values: Array) -> Array:
+    """The values with NaN in place of infinite ones.
+
+    >>> infinite_to_nan(np.array([1.0, -np.inf], dtype=np.float32))
+    array([ 1., nan], dtype=float32)
+    """
+    return np.where(np.isinf(values), np.float32(np.nan), values)
 
 
 class StoredValues:
@@ -122,6 +133,14 @@ class StoredValues:
             for source in self.sources
         ]
         return StoredValues(chosen, self.source_of, self.row_of)
+
+    def with_infinite_as_missing(self) -> StoredValues:
+        """The same episodes, their infinite values read as NaN; reads nothing."""
+        finite = [
+            replace(source, infinite_as_missing=True) if isinstance(source, StoredArray) else infinite_to_nan(source)
+            for source in self.sources
+        ]
+        return StoredValues(finite, self.source_of, self.row_of)
 
     @classmethod
     def join(cls, parts: Sequence[Array | StoredValues]) -> StoredValues:

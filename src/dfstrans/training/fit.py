@@ -20,7 +20,6 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
-from dfstrans.artifact import TENSORBOARD
 from dfstrans.config import NetworkSettings, Precision, TrainingSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
@@ -29,7 +28,7 @@ from dfstrans.files import written_atomically
 from dfstrans.model.network import DFSTrans
 from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
-from dfstrans.training.log import LogRows
+from dfstrans.training.log import TENSORBOARD, LogRows
 from dfstrans.training.module import DetectorModule, positive_weight
 
 CHECKPOINT = "last.ckpt"

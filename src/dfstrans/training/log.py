@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 LogRows = list[dict[str, float]]
+TENSORBOARD = "tensorboard"  # the folder that training adds where TensorBoard is installed
 
 
 def write_log(rows: LogRows, path: Path) -> None:

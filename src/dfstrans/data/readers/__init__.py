@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import (
+    cleaning,
     folder,
     hdf5,
     long_table,
@@ -25,7 +26,11 @@ __all__ = ["ReadOptions", "load_episodes"]
 
 
 class Format(Protocol):
-    """What a module of this package offers: its name, the options that it heeds, and how to recognise and read it."""
+    """What a module of this package offers: its name, the options that it heeds, and how to recognise and read it.
+
+    The options of `cleaning` are heeded for every format, after reading. A format that lists `drop_sensors` leaves
+    columns out while it reads, because they may hold something else than numbers.
+    """
 
     NAME: str
     OPTIONS: frozenset[str]
@@ -63,18 +68,22 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
         known = "".join(f"\n  - {form.NAME}" for form in FORMATS)
         raise DfstransError(f"expected episodes at {place}, got {what}; convert them to one of:{known}")
     _require_heeded(found, chosen, place)
-    return found.read(place, chosen)
+    episodes = found.read(place, chosen)
+    if "drop_sensors" not in found.OPTIONS:
+        episodes = cleaning.without_dropped(episodes, chosen, place)
+    return cleaning.without_infinite(episodes, chosen)
 
 
 def _require_heeded(found: Format, options: ReadOptions, path: Path) -> None:
     """Refuse options that the format would ignore: they show that the user expects something else."""
     defaults = ReadOptions()
     changed = [name for name in ReadOptions.model_fields if getattr(options, name) != getattr(defaults, name)]
-    idle = [name for name in changed if name not in found.OPTIONS]
+    heeded = found.OPTIONS | cleaning.OPTIONS
+    idle = [name for name in changed if name not in heeded]
     if idle:
         raise DfstransError(
             f"expected only options that apply to {path}, which is {found.NAME}, got also {shortlist(idle)}; "
-            f"leave them out (it heeds {shortlist(sorted(found.OPTIONS), 20)})"
+            f"leave them out (it heeds {shortlist(sorted(heeded), 20)})"
         )
     if options.stride is not None and options.length is None and found in (long_table, folder):
         raise DfstransError(f"expected a length with stride {options.stride}, got none; give both or neither")

@@ -47,10 +47,25 @@ def find_roles(names: Sequence[str], options: ReadOptions, source: Path) -> Role
             free.pop("y")  # an axis, not a label
         if chosen[role] is None:
             chosen[role] = next((free[synonym] for synonym in synonyms if synonym in free), None)
-    dropped = {_named(names, name, "drop_sensors", source) for name in options.drop_sensors}
+    dropped = dropped_columns(names, options)
     sensors = tuple(name for name in names if name not in chosen.values() and name not in dropped)
     kept = {role: None if name in dropped else name for role, name in chosen.items()}
     return Roles(kept["id"], kept["time"], kept["label"], kept["group"], sensors)
+
+
+def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
+    """The columns among `names` that are to be left out.
+
+    >>> dropped_columns(["Ax", "Speed [m/s]"], ReadOptions(drop_sensors=("speed", "other")))
+    {'Speed [m/s]'}
+    """
+    return {found for name in options.drop_sensors if (found := _matching(names, name)) is not None}
+
+
+def require_dropped(names: Sequence[str], options: ReadOptions, source: Path) -> None:
+    """Refuse to leave out a column that is not there."""
+    for name in options.drop_sensors:
+        _named(names, name, "drop_sensors", source)
 
 
 def bare_name(header: str) -> str:
@@ -77,11 +92,18 @@ def names_and_units(headers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _named(names: Sequence[str], wanted: str, option: str, source: Path) -> str:
+    found = _matching(names, wanted)
+    if found is None:
+        raise DfstransError(
+            f"expected a column {wanted!r} in {source} ({option}), got {shortlist(names, 20)}; correct {option}"
+        )
+    return found
+
+
+def _matching(names: Sequence[str], wanted: str) -> str | None:
     """The column called `wanted`: exactly, or but for case and unit."""
     for key in (str, lambda name: bare_name(name), lambda name: bare_name(name).lower()):
         for name in names:
             if key(name) == key(wanted):
                 return name
-    raise DfstransError(
-        f"expected a column {wanted!r} in {source} ({option}), got {shortlist(names, 20)}; correct {option}"
-    )
+    return None

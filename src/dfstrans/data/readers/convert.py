@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,25 @@ def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:
         unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
         whole = column.cast(pa.int32()) if column.type.bit_width == 32 else column
         return np.asarray(whole.cast(pa.int64()).to_numpy() / unit, dtype=np.float64)
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
+        raise DfstransError(
+            f"expected times in column {name!r} of {source} as numbers or dates, got {column.type}; convert them, or "
+            "name another time_column"
+        )
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
     """A column of labels: 0 normal, 1 anomalous, −1 where there is none."""
+    found, words = labels_and_words(column, anomalous_value, source)
+    require_occurs(anomalous_value, words, source)
+    return found
+
+
+def labels_and_words(
+    column: Any, anomalous_value: str | None, source: Path
+) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
+    """A part of a column of labels, as `labels` gives them, and the words that stood for them."""
     coded = texts(column).dictionary_encode()
     words = coded.dictionary.to_pylist()
     known = [word for word in words if word is not None and word not in MISSING]
@@ -91,14 +106,18 @@ def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArra
             )
     else:
         codes = {word: int(_same(word, anomalous_value)) for word in known}
-        if len(known) > 1 and not any(codes.values()):
-            raise DfstransError(
-                f"expected the anomalous label {anomalous_value!r} in {source}, got {shortlist(known)}; "
-                "correct anomalous_value"
-            )
     table = np.array([codes.get(word, UNLABELLED) for word in words] + [UNLABELLED], dtype=np.int8)
     found: npt.NDArray[np.int8] = table[coded.indices.fill_null(len(words)).to_numpy()]
-    return found
+    return found, tuple(known)
+
+
+def require_occurs(anomalous_value: str | None, words: Collection[str], source: Path) -> None:
+    """Refuse an anomalous value that is none of the labels; a single label may well be the normal one."""
+    if anomalous_value is not None and len(words) > 1 and not any(_same(word, anomalous_value) for word in words):
+        raise DfstransError(
+            f"expected the anomalous label {anomalous_value!r} in {source}, got {shortlist(words)}; "
+            "correct anomalous_value"
+        )
 
 
 def _as_label(word: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from dfstrans.errors import DfstransError
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-")
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
+_MOST_SAMPLE_BYTES = 1 << 26  # for the sake of very wide tables
+_SAMPLE_LINES = 3  # at least: a header and two rows
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
@@ -28,24 +31,24 @@ class Dialect:
     names: tuple[str, ...]
     skip: int
     first_row: tuple[str, ...]
+    widest: int  # characters of a line
 
 
 def sniff(path: Path) -> Dialect:
     """The dialect of a text table, from its first lines."""
-    with opening(path, "a text table"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-        sample = file.read(_SAMPLE_BYTES)
-        whole = len(sample) < _SAMPLE_BYTES
+    sample, whole = _sample(path)
     if b"\0" in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DfstransError(f"expected a text table in {path}, got binary content; give the file its proper suffix")
-    encoding = _encoding(sample)
+    encoding = _encoding(sample, whole)
     lines = re.split(r"\r\n|\n|\r", sample.decode(encoding, errors="replace").lstrip("\ufeff"))
     if not whole and len(lines) > 1:
         lines.pop()  # cut by the end of the sample
     skip = _lines_before_header(lines)
     header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:50]
-    delimiter = max(_DELIMITERS, key=lambda sign: len(next(csv.reader([header], delimiter=sign))))
-    names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
-    cells = list(csv.reader(rows, delimiter=delimiter))
+    delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
+    with opening(path, "a text table"):
+        names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+        cells = list(csv.reader(rows, delimiter=delimiter))
     _require_names(path, names, cells)
     return Dialect(
         delimiter=delimiter,
@@ -54,16 +57,34 @@ def sniff(path: Path) -> Dialect:
         names=tuple(_as_many_as_cells(names, cells)),
         skip=skip + 1,
         first_row=tuple(cells[0]) if cells else (),
+        widest=max(map(len, lines)),
     )
 
 
-def _encoding(sample: bytes) -> str:
+def _sample(path: Path) -> tuple[bytes, bool]:
+    """The beginning of a file, long enough for its header and some rows, and whether it is the whole file."""
+    with opening(path, "a text table"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        sample: bytes = file.read(_SAMPLE_BYTES)
+        while _complete_lines(sample) < _SAMPLE_LINES and len(sample) < _MOST_SAMPLE_BYTES:
+            more = file.read(len(sample))
+            if not more:
+                break
+            sample += more
+        return sample, not file.read(1)
+
+
+def _complete_lines(sample: bytes) -> int:
+    *complete, _ = re.split(rb"[\r\n]", sample)
+    return sum(bool(line.strip(b" \t\0")) and not line.startswith(b"#") for line in complete)
+
+
+def _encoding(sample: bytes, whole: bool) -> str:
     if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     try:
-        sample[: len(sample) - 4 if len(sample) == _SAMPLE_BYTES else None].decode("utf-8")
+        sample[: None if whole else len(sample) - 4].decode("utf-8")
     except UnicodeDecodeError as error:
-        return "utf-8" if error.start >= len(sample) - 8 and len(sample) == _SAMPLE_BYTES else "latin-1"
+        return "utf-8" if error.start >= len(sample) - 8 and not whole else "latin-1"
     return "utf-8"
 
 
@@ -86,7 +107,7 @@ def _require_names(path: Path, names: list[str], cells: list[list[str]]) -> None
             f"expected a header line with column names in {path}, got numbers: {shortlist(names)}; "
             "put a line with the names first"
         )
-    repeated = sorted({name for name in names if name and names.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if repeated:
         raise DfstransError(
             f"expected each column name once in {path}, got repeated names: {shortlist(repeated)}; rename the columns"

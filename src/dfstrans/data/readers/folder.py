@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Episodes, default_sensor_names
-from dfstrans.data.readers.columns import find_roles
+from dfstrans.data.readers.columns import dropped_columns, find_roles, require_dropped
+from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.label_table import LabelTable, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.long_table import OPTIONS, read_rows
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
-from dfstrans.data.readers.tables import is_table, open_table, table_stem
+from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError
 
 __all__ = ["NAME", "OPTIONS", "read", "recognises"]
@@ -37,7 +38,11 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     table = None if label_path is None else _without_suffixes(read_label_table(label_path, options))
     if table is not None:
         _require_same_episodes(path, [table_stem(file) for file in files], table)
-    episodes = gather(_stacked([_read_file(file, options) for file in files], files), options)
+    tables = [_ArrayTable(file) if file.suffix == ".npy" else open_table(file) for file in files]
+    require_dropped([name for one in tables for name in one.names], options, path)
+    rows = _stacked([_read_one(one, options) for one in tables], files)
+    require_occurs(options.anomalous_value, rows.label_words, path)
+    episodes = gather(rows, options)
     if table is not None:
         episodes = with_label_table(episodes, table)
     return episodes if options.length is None else cut(episodes, options.length, options.stride)
@@ -77,32 +82,42 @@ def _require_same_episodes(path: Path, stems: list[str], table: LabelTable) -> N
         )
 
 
-def _read_file(path: Path, options: ReadOptions) -> Rows:
-    if path.suffix == ".npy":
-        return _read_array(path)
-    table = open_table(path)
-    roles = find_roles(table.names, options, path)
+def _read_one(table: Table | _ArrayTable, options: ReadOptions) -> Rows:
+    if isinstance(table, _ArrayTable):
+        return table.rows(options)
+    roles = find_roles(table.names, options, table.path)
     rows = read_rows(table, roles, options)
     if len(rows.ids) > 1:
         raise DfstransError(
-            f"expected one episode in {path}, got {len(rows.ids)} ids in its column {roles.id!r}; read the file itself "
-            "if it is a long table, or leave the column out (drop_sensors)"
+            f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; read the file "
+            "itself if it is a long table, or leave the column out (drop_sensors)"
         )
     return rows
 
 
-def _read_array(path: Path) -> Rows:
+class _ArrayTable:
     """A 2-D array with a row per point, as in the tables."""
-    with opening(path, "a 2-D array (timepoint, sensor)"):
-        array = np.load(path, allow_pickle=False)
-        if array.ndim != 2 or 0 in array.shape:
-            raise DfstransError(
-                f"expected a 2-D array (timepoint, sensor) in {path}, got shape {array.shape}; "
-                "store one episode per file, a row per point"
-            )
-        columns = list(np.ascontiguousarray(array.T, dtype=np.float32))
-    names = default_sensor_names(len(columns))
-    return Rows(names, ("",) * len(names), columns, [path.stem], np.zeros(len(array), dtype=np.int64))
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with opening(path, "a 2-D array (timepoint, sensor)"):
+            array = np.load(path, allow_pickle=False)
+            if array.ndim != 2 or 0 in array.shape:
+                raise DfstransError(
+                    f"expected a 2-D array (timepoint, sensor) in {path}, got shape {array.shape}; "
+                    "store one episode per file, a row per point"
+                )
+            names = default_sensor_names(array.shape[1])
+            self._columns = dict(zip(names, np.ascontiguousarray(array.T, dtype=np.float32), strict=True))
+        self.names = names
+
+    def rows(self, options: ReadOptions) -> Rows:
+        dropped = dropped_columns(self.names, options)
+        kept = {name: column for name, column in self._columns.items() if name not in dropped}
+        n_rows = len(self._columns[self.names[0]])
+        return Rows(
+            tuple(kept), ("",) * len(kept), list(kept.values()), [self.path.stem], np.zeros(n_rows, dtype=np.int64)
+        )
 
 
 def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
@@ -147,6 +162,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
         labels=None
         if first.labels is None
         else np.concatenate([part.labels for part in parts if part.labels is not None]),
+        label_words=sorted({word for part in parts for word in part.label_words}),
         group_names=names,
         group=np.concatenate(group) if group else None,
     )

@@ -10,14 +10,13 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
-from dfstrans.data.readers.dropping import without_dropped
 from dfstrans.data.readers.opening import opening, require_content, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredArray, StoredValues
 from dfstrans.errors import DfstransError
 
 NAME = "an HDF5 file of dfstrans (.h5, .hdf5)"
-OPTIONS = frozenset({"drop_sensors"})
+OPTIONS: frozenset[str] = frozenset()
 
 
 def recognises(path: Path) -> bool:
@@ -38,7 +37,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         n, n_sensors, n_timepoints = file["values"].shape
         faults = _texts(file, "faults")
         interval = file.attrs.get("interval")
-        episodes = Episodes.from_arrays(
+        return Episodes.from_arrays(
             StoredValues.whole(StoredArray(path.resolve(), "values", (n, n_sensors, n_timepoints))),
             file["labels"][:] if "labels" in file else None,
             lengths=file["lengths"][:],
@@ -49,7 +48,6 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             groups=_texts(file, "groups"),
             faults=None if faults is None else [own_layout.faults_from_json(text) for text in faults],
         )
-    return without_dropped(episodes, options)
 
 
 def _texts(file: Any, name: str) -> list[str] | None:

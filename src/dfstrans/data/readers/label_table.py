@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from dfstrans.data.readers.columns import find_roles
 from dfstrans.data.readers.convert import UNLABELLED, labels, texts
 from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.readers.tables import is_table, open_table
+from dfstrans.data.readers.tables import Table, is_table, open_table
 from dfstrans.errors import DfstransError
 
 _ID_NAMES = ("file", "filename", "file_name", "name")
@@ -30,22 +31,13 @@ class LabelTable:
 def read_label_table(path: Path, options: ReadOptions) -> LabelTable:
     """A table with the columns id, label and perhaps group, under any of their usual names."""
     table = open_table(path)
-    named = {name: getattr(options, name) for name in ("id_column", "label_column", "group_column")}
-    own = options.model_copy(
-        update={name: value if value in table.names else None for name, value in named.items()}
-        | {"drop_sensors": (), "time_column": None}
-    )
-    roles = find_roles(table.names, own, path)
-    by_name = {name.lower(): name for name in table.names}
-    id_column = roles.id or next((by_name[name] for name in _ID_NAMES if name in by_name), None)
-    rest = [name for name in table.names if name not in (id_column, roles.group)]
-    label_column = roles.label or (rest[0] if len(rest) == 1 else None)
+    id_column, label_column, group_column = _columns(table, options)
     if id_column is None or label_column is None:
         raise DfstransError(
             f"expected the columns id and label in the label table {path}, got {shortlist(table.names)}; rename them, "
             "or name them (id_column=…, label_column=…)"
         )
-    wanted = [name for name in (id_column, label_column, roles.group) if name]
+    wanted = [name for name in (id_column, label_column, group_column) if name]
     columns = table.read(dict.fromkeys(wanted, "text"))
     ids = texts(columns[id_column]).to_pylist()
     coded = labels(columns[label_column], options.anomalous_value, path)
@@ -57,12 +49,36 @@ def read_label_table(path: Path, options: ReadOptions) -> LabelTable:
     if len(set(ids)) < len(ids):
         repeated = sorted({name for name in ids if ids.count(name) > 1})
         raise DfstransError(f"expected each id once in {path}, got repeated ids: {shortlist(repeated)}; keep one each")
-    groups = [str(name or "") for name in texts(columns[roles.group]).to_pylist()] if roles.group else None
+    groups = [str(name or "") for name in texts(columns[group_column]).to_pylist()] if group_column else None
     return LabelTable(
         path,
         dict(zip(ids, coded.tolist(), strict=True)),
         None if groups is None else dict(zip(ids, groups, strict=True)),
     )
+
+
+def covers(path: Path, ids: Iterable[str], options: ReadOptions) -> bool:
+    """Whether a label table has a row for each of these episodes."""
+    table = open_table(path)
+    id_column, _, _ = _columns(table, options)
+    if id_column is None:
+        return False
+    return set(ids) <= set(texts(table.read({id_column: "text"})[id_column]).to_pylist())
+
+
+def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
+    """The columns with the id, the label and the group."""
+    named = {name: getattr(options, name) for name in ("id_column", "label_column", "group_column")}
+    own = options.model_copy(
+        update={name: value if value in table.names else None for name, value in named.items()}
+        | {"drop_sensors": (), "time_column": None}
+    )
+    roles = find_roles(table.names, own, table.path)
+    by_name = {name.lower(): name for name in table.names}
+    id_column = roles.id or next((by_name[name] for name in _ID_NAMES if name in by_name), None)
+    rest = [name for name in table.names if name not in (id_column, roles.group)]
+    label_column = roles.label or (rest[0] if len(rest) == 1 else None)
+    return id_column, label_column, roles.group
 
 
 def find_label_table(folder: Path, stems: tuple[str, ...]) -> Path | None:

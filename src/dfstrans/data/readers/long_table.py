@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
-from dfstrans.data.readers.columns import Roles, find_roles, names_and_units
-from dfstrans.data.readers.convert import labels, numbers, seconds, texts
+from dfstrans.data.readers.cleaning import without_dropped
+from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped
+from dfstrans.data.readers.convert import labels_and_words, numbers, require_occurs, seconds, texts
 from dfstrans.data.readers.cutting import cut
-from dfstrans.data.readers.dropping import without_dropped
-from dfstrans.data.readers.label_table import find_label_table, read_label_table, with_label_table
+from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
@@ -27,7 +28,7 @@ OPTIONS = frozenset(
     {
         *("length", "stride", "labels", "anomalous_value", "drop_sensors"),
         *("id_column", "time_column", "label_column", "group_column"),
-        *("sort_time", "irregular_time", "infinite_as_missing"),
+        *("sort_time", "irregular_time"),
     }
 )
 
@@ -43,23 +44,48 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     if own_layout.PARQUET_KEY in table.metadata:
         episodes = _read_own(table, options)
     else:
+        require_dropped(table.names, options, path)
         roles = find_roles(table.names, options, path)
         if roles.id is None and options.length is None:
             raise DfstransError(
                 f"expected a column with the episode of each row (such as episode_id) in {path}, got "
                 f"{shortlist(table.names, 12)}; name it (id_column=…), or give a length to cut one recording by"
             )
-        episodes = gather(read_rows(table, roles, options), options)
-    label_path = options.labels
-    if label_path is None and episodes.labels is None:
-        label_path = find_label_table(path.parent, (f"{table_stem(path)}_labels", "labels"))
+        rows = read_rows(table, roles, options)
+        require_occurs(options.anomalous_value, rows.label_words, path)
+        episodes = gather(rows, options)
+    label_path = options.labels or (_label_table_beside(path, episodes, options) if episodes.labels is None else None)
     if label_path is not None and label_path.absolute() != path.absolute():
         episodes = with_label_table(episodes, read_label_table(label_path, options))
     return episodes if options.length is None else cut(episodes, options.length, options.stride)
 
 
-def read_rows(table: Table, roles: Roles, options: ReadOptions) -> Rows:
-    """All rows of a table; without an id column they are one recording, named after the file."""
+def _label_table_beside(path: Path, episodes: Episodes, options: ReadOptions) -> Path | None:
+    """The label table that bears the file's name, or else a general one, unless it is about other recordings."""
+    own = find_label_table(path.parent, (f"{table_stem(path)}_labels",))
+    general = find_label_table(path.parent, ("labels",))
+    if own is not None or general is None or general.absolute() == path.absolute():
+        return own
+    if covers(general, episodes.ids.tolist(), options):
+        return general
+    warnings.warn(
+        f"left aside the label table {general}: it has no row for some episodes of {path.name}, which stay unlabelled; "
+        "if it is theirs, add the rows and name it (labels=…, on the command line --labels)",
+        stacklevel=2,
+    )
+    return None
+
+
+def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool = False) -> Rows:
+    """All rows of a table; without an id column they are one recording, named after the file.
+
+    With `exact`, ids and groups are text that is kept to the letter; otherwise blanks around them are a habit.
+    """
+    with opening(table.path, "a table with a row per point"):
+        return _read_rows(table, roles, options, exact)
+
+
+def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) -> Rows:
     kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
     kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
     if roles.time is not None:
@@ -70,8 +96,15 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions) -> Rows:
     if roles.id is None:
         ids, episode = [table_stem(table.path)], np.zeros(n_rows, dtype=np.int64)
     else:
-        ids, episode = _coded(columns[roles.id], roles.id, table.path)
-    group_names, group = ([], None) if roles.group is None else _coded(columns[roles.group], roles.group, table.path)
+        ids, episode = _coded(columns[roles.id], roles.id, table.path, exact)
+    group_names, group = (
+        ([], None) if roles.group is None else _coded(columns[roles.group], roles.group, table.path, exact)
+    )
+    found, words = (
+        (None, ())
+        if roles.label is None
+        else labels_and_words(columns[roles.label], options.anomalous_value, table.path)
+    )
     return Rows(
         sensors=sensors,
         units=units,
@@ -79,15 +112,16 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions) -> Rows:
         ids=ids,
         episode=episode,
         time=None if roles.time is None else seconds(columns[roles.time], roles.time, table.path),
-        labels=None if roles.label is None else labels(columns[roles.label], options.anomalous_value, table.path),
+        labels=found,
+        label_words=words,
         group_names=group_names,
         group=group,
     )
 
 
-def _coded(column: Any, name: str, source: Path) -> tuple[list[str], Any]:
+def _coded(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Any]:
     """The names in a column by first appearance, and the number of each row's name."""
-    coded = texts(column).dictionary_encode()
+    coded = (column.combine_chunks() if exact else texts(column)).dictionary_encode()
     if coded.null_count:
         row = int(np.flatnonzero(np.asarray(coded.is_null()))[0])
         raise DfstransError(
@@ -103,10 +137,11 @@ def _read_own(table: Table, options: ReadOptions) -> Episodes:
         known = json.loads(table.metadata[own_layout.PARQUET_KEY])
         own_layout.require_version(known["version"], table.path)
         role, sensors = known["columns"], tuple(known["sensors"])
-        rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), options)
+        rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), options, exact=True)
+        require_occurs(options.anomalous_value, rows.label_words, table.path)
         named = replace(rows, sensors=sensors, units=tuple(known["units"]))
         faults = known["faults"] and {name: own_layout.faults_from_json(text) for name, text in known["faults"].items()}
     episodes = replace(gather(named, options), interval=known["interval"], faults=None)
     if faults is not None:
         episodes = replace(episodes, faults=tuple(faults.get(name, ()) for name in episodes.ids.tolist()))
-    return without_dropped(episodes, options)
+    return without_dropped(episodes, options, table.path)

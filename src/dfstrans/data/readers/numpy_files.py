@@ -11,13 +11,12 @@ import pyarrow as pa
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.convert import UNLABELLED, labels
-from dfstrans.data.readers.dropping import without_dropped
 from dfstrans.data.readers.opening import opening, require_content, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError
 
 NAME = "a 3-D array (episode, sensor, timepoint) in .npz (values or X, and labels or y) or .npy"
-OPTIONS = frozenset({"anomalous_value", "infinite_as_missing", "drop_sensors"})
+OPTIONS = frozenset({"anomalous_value"})
 _VALUES = ("values", "X", "x", "data")
 _LABELS = ("labels", "y", "Y", "label")
 
@@ -45,7 +44,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         raw_labels = _first(arrays, _LABELS)
         faults = arrays.get("faults")
         interval = arrays.get("interval")
-        episodes = Episodes.from_arrays(
+        return Episodes.from_arrays(
             values,
             None if raw_labels is None else _as_labels(raw_labels, options, path),
             lengths=arrays.get("lengths"),
@@ -56,7 +55,6 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             groups=arrays.get("groups"),
             faults=None if faults is None else [own_layout.faults_from_json(str(text)) for text in faults],
         )
-    return without_dropped(_without_infinite(episodes, options), options)
 
 
 def _first(arrays: dict[str, Any], names: tuple[str, ...]) -> Any:
@@ -73,20 +71,3 @@ def _as_labels(raw: Any, options: ReadOptions, path: Path) -> Any:
         missing = np.flatnonzero(coded == UNLABELLED)
         raise DfstransError(f"expected a label for each episode in {path}, got none for rows {shortlist(missing)}")
     return coded
-
-
-def _without_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
-    values = np.asarray(episodes.values)
-    infinite = np.isinf(values)
-    if not infinite.any():
-        return episodes
-    if options.infinite_as_missing:
-        values[infinite] = np.nan
-        return episodes
-    rows, sensors, _ = np.nonzero(infinite)
-    raise DfstransError(
-        f"expected finite values, got {len(rows)} infinite ones in sensors "
-        f"{shortlist(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
-        f"{shortlist(episodes.ids[np.unique(rows)])}; correct them, or read them as missing "
-        "(infinite_as_missing=True, on the command line --infinite-as-missing)"
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import struct
 import tokenize
 import zipfile
@@ -28,6 +29,7 @@ _DAMAGE = (
     ValueError,
     RuntimeError,
     struct.error,
+    csv.Error,
     zipfile.BadZipFile,
     zlib.error,
     pa.ArrowException,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
+from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredArray, StoredValues
@@ -42,10 +45,23 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         n_sensors, n_timepoints = _sizes(width - 1, options, path)
         labels = np.asarray(dataset[:, width - 1])
         if options.anomalous_value is not None:
-            labels = labels == float(options.anomalous_value)
+            labels = _is_anomalous(labels, options.anomalous_value, path)
         return Episodes.from_arrays(
             StoredValues.whole(StoredArray(path.resolve(), "dataset", (n, n_sensors, n_timepoints))), labels
         )
+
+
+def _is_anomalous(labels: npt.NDArray[Any], value: str, path: Path) -> npt.NDArray[np.bool_]:
+    known = [f"{label:g}" for label in np.unique(labels)]
+    try:
+        number = float(value)
+    except ValueError:
+        raise DfstransError(
+            f"expected a number as anomalous_value, since the labels in {path} are numbers ({shortlist(known)}), got "
+            f"{value!r}; correct anomalous_value"
+        ) from None
+    require_occurs(value, known, path)
+    return np.asarray(labels == number)
 
 
 def _sizes(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:

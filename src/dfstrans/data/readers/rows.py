@@ -20,7 +20,8 @@ from dfstrans.errors import DfstransError
 class Rows:
     """Points of episodes in any order: one array per sensor, and what is known of each point.
 
-    `episode` and `group` are numbers into `ids` and `group_names`; a label is 0, 1, or −1 where there is none.
+    `episode` and `group` are numbers into `ids` and `group_names`; a label is 0, 1, or −1 where there is none,
+    and `label_words` are what stood in the file for them.
     """
 
     sensors: tuple[str, ...]
@@ -30,6 +31,7 @@ class Rows:
     episode: Index
     time: npt.NDArray[np.float64] | None = None
     labels: npt.NDArray[np.int8] | None = None
+    label_words: Sequence[str] = ()
     group_names: Sequence[str] = ()
     group: Index | None = None
 
@@ -51,7 +53,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
             place, interval = places_on_grid(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = place[ends] + 1
-    values = _spread(rows, options, order, episode, place, lengths)
+    values = _spread(rows, order, episode, place, lengths)
     labels, faults = _labels(rows, order, episode, starts, place)
     return Episodes.from_arrays(
         values,
@@ -74,12 +76,7 @@ def _order(rows: Rows, options: ReadOptions) -> npt.NDArray[np.intp] | None:
 
 
 def _spread(
-    rows: Rows,
-    options: ReadOptions,
-    order: npt.NDArray[np.intp] | None,
-    episode: Index,
-    place: Index,
-    lengths: Index,
+    rows: Rows, order: npt.NDArray[np.intp] | None, episode: Index, place: Index, lengths: Index
 ) -> npt.NDArray[np.float32]:
     """Each value at its episode, sensor and place."""
     n, longest = len(lengths), int(lengths.max())
@@ -87,16 +84,6 @@ def _spread(
     values = np.full((n, len(rows.sensors), longest), np.nan, dtype=np.float32)
     for sensor, given in enumerate(rows.columns):
         column = given if order is None else given[order]
-        infinite = np.isinf(column)
-        if infinite.any():
-            if not options.infinite_as_missing:
-                names = [rows.ids[i] for i in np.unique(episode[infinite]).tolist()]
-                raise DfstransError(
-                    f"expected finite values, got {int(infinite.sum())} infinite ones in sensor "
-                    f"{rows.sensors[sensor]!r}, episodes: {shortlist(names)}; correct them, or read them as missing "
-                    "(infinite_as_missing=True, on the command line --infinite-as-missing)"
-                )
-            column = np.where(infinite, np.float32(np.nan), column)
         if full:
             values[:, sensor] = column.reshape(n, longest)
         else:

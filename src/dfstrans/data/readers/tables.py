@@ -17,6 +17,7 @@ from dfstrans.errors import DfstransError
 
 Kind = Literal["number", "time", "text"]
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_BLOCK_BYTES = 1 << 20
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 
 
@@ -114,6 +115,7 @@ class _TextTable:
                 skip_rows=dialect.skip,
                 column_names=[str(place) for place in range(len(dialect.names))],
                 encoding=encoding,
+                block_size=max(_BLOCK_BYTES, 4 * dialect.widest),  # a line must fit into a block
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=dialect.delimiter),
             convert_options=arrow_csv.ConvertOptions(
