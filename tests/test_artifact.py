@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors.torch
-from tests.tiny import TINY, tiny_episodes
 
 from dfstrans import DfstransError, Diagnoser, artifact
+from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
 FIRST_RELEASE = Path(__file__).parent / "models" / "first_release"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.tiny import tiny_episodes
 
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.cli import main
+from tests.tiny import tiny_episodes
 
 SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
 SMALL += ["--segment-length", "16", "--precision", "32"]

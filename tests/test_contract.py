@@ -15,9 +15,9 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from tests.tiny import TINY, tiny_episodes
 
 from dfstrans import DfstransError, Diagnoser, Episodes
+from tests.tiny import TINY, tiny_episodes
 
 ESTIMATORS = {"dfstrans": lambda: Diagnoser(**TINY)}
 EPISODES = tiny_episodes()

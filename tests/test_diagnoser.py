@@ -4,11 +4,11 @@ import inspect
 
 import numpy as np
 import pytest
-from tests.tiny import TINY, tiny_episodes
 
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.data.planted import planted_episodes
+from tests.tiny import TINY, tiny_episodes
 
 
 def test_the_arguments_are_the_settings_with_their_defaults() -> None:

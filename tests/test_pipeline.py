@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tiny import TINY, tiny_episodes
 
 from dfstrans import DfstransError, Diagnoser, Episodes
 from dfstrans.pipeline import evaluate_model, out_of_range, partial_folder, predict_table, train_model
+from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
 

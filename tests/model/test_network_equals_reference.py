@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from benchmarks.reference import LoopNetwork, copy_weights, is_per_sensor, names_in_reference
 from torch import Tensor
 from torch.nn import functional
 
+from benchmarks.reference import LoopNetwork, copy_weights, is_per_sensor, names_in_reference
 from dfstrans.config import NetworkSettings
 from dfstrans.model.network import DFSTrans
 

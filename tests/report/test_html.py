@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.tiny import TINY, tiny_episodes
 
 from dfstrans import Diagnoser
 from dfstrans.demo import run_demo
 from dfstrans.diagnosis.diagnosis import Diagnosis, Relevances, diagnose
 from dfstrans.report.html import agreement, write_report
+from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
 

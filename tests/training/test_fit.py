@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.tiny import TINY, tiny_episodes
 
 from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
@@ -17,6 +16,7 @@ from dfstrans.training import fit
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.log import read_log
+from tests.tiny import TINY, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
 SCALER = SensorScaler.fit(TRAIN)

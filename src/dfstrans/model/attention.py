@@ -42,6 +42,7 @@ class Attention(nn.Module):
             x (a, b, item, d_model); valid (a, item), False where an item is padding that nothing may attend to;
             keep, broadcastable to (a, b, head, query, key), multiplies the weights without renormalising them
         """
+        x = x.contiguous()  # one copy here instead of one in each projection
         q, k, v = (
             rearrange(project(x), "a b n (h m) -> a b h n m", h=self.heads)
             for project in (self.query, self.key, self.value)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from einops import rearrange
 from torch import Tensor, nn
-from torch.nn import functional
 
 from dfstrans.config import NetworkSettings
+from dfstrans.model.convolution import normalise_convolve_pool
 
 
 class SensorCNN(nn.Module):
     """One small convolutional network per sensor, all sensors at once [app:mh1dcnn].
 
     Each block is convolution, max-pooling, ReLU, batch norm. Sensors are the groups of one grouped convolution, so
-    that each has its own weights and none sees another.
+    that each has its own weights and none sees another. A block's norm is computed with the next block's convolution.
 
     Shape:
         (segment, sensor, point) → (segment, sensor, d_model)
@@ -39,9 +39,13 @@ class SensorCNN(nn.Module):
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor."""
         x = segments  # (n, s, p), then (n, s·filters, p/2), …
-        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
-            x = norm(functional.relu(_halve(convolution(x)), inplace=True))
-        return rearrange(x, "n (s f) p -> n s (f p)", s=self.n_sensors)
+        norm = None
+        for convolution, next_norm in zip(self.convolutions, self.norms, strict=True):
+            x = normalise_convolve_pool(x, norm, convolution)  # type: ignore[arg-type]
+            norm = next_norm
+        x = self.norms[-1](x)
+        embedded: Tensor = rearrange(x, "n (s f) p -> n s (f p)", s=self.n_sensors)
+        return embedded
 
 
 class SegmentProjection(nn.Module):
@@ -65,9 +69,3 @@ class SegmentProjection(nn.Module):
 def build_embedding(settings: NetworkSettings) -> nn.Module:
     """The embedding that the settings name."""
     return SensorCNN(settings) if settings.embedding == "cnn" else SegmentProjection(settings)
-
-
-def _halve(x: Tensor) -> Tensor:
-    """Max-pooling of size and stride 2; an odd last point is dropped. A maximum of two views keeps no indices."""
-    pairs = x[..., : x.shape[-1] // 2 * 2].unflatten(-1, (-1, 2))
-    return torch.maximum(*pairs.unbind(-1))

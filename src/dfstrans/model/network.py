@@ -15,6 +15,8 @@ from dfstrans.model.embedding import build_embedding
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.feedforward import FeedForward
 
+CELLS_AT_ONCE = 2048  # (segment, sensor) cells of a part of a batch in prediction
+
 
 class AttentionPair(NamedTuple):
     """One tensor along time and one along sensors: attention weights, or masks that keep (1) or drop (0) them.
@@ -39,6 +41,16 @@ class ForwardPass(NamedTuple):
     attention: AttentionPair | None
 
 
+class Dropout(nn.Dropout):
+    """Dropout that keeps one byte per value for the backward pass, where torch's keeps four on a CPU."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Drop values in training only."""
+        if not self.training or self.p == 0:
+            return input
+        return torch.native_dropout(input, self.p, True)[0]
+
+
 class SpatioTemporalLayer(nn.Module):
     """Temporal and spatial attention side by side, added, then a feed-forward network [subsec:dependency_model].
 
@@ -57,7 +69,7 @@ class SpatioTemporalLayer(nn.Module):
         self.spatial_norm = nn.LayerNorm(d)
         self.feedforward = FeedForward(d, settings.feedforward)
         self.norm = nn.LayerNorm(d)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(
         self, x: Tensor, valid: Tensor | None = None, keep: AttentionPair | None = None
@@ -89,7 +101,7 @@ class DFSTrans(nn.Module):
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
         self.head = nn.Linear(settings.n_sensors * d, settings.head_width)
         self.logit = nn.Linear(settings.head_width, 1)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
 
     def forward(
         self,
@@ -105,6 +117,23 @@ class DFSTrans(nn.Module):
             segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, whose content has no
             influence on anything; keep, see `AttentionPair`, for the attention trust score
         """
+        if not torch.is_grad_enabled() and keep is None and not self.training:
+            parts = self._split(segments, valid)
+            if len(parts) > 1:
+                return _join([self._score(*part, None, return_attention) for part in parts])
+        return self._score(segments, valid, keep, return_attention)
+
+    def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
+        """Few episodes at a time, as many as stay in the processor's cache."""
+        _, t, s, _ = segments.shape
+        size = max(1, CELLS_AT_ONCE // (t * s))
+        if valid is None:
+            return [(part, None) for part in segments.split(size)]
+        return list(zip(segments.split(size), valid.split(size), strict=True))
+
+    def _score(
+        self, segments: Tensor, valid: Tensor | None, keep: AttentionPair | None, return_attention: bool
+    ) -> ForwardPass:
         n_segments = segments.shape[1]
         if valid is not None and bool(valid.all()):
             valid = None
@@ -114,7 +143,8 @@ class DFSTrans(nn.Module):
         for number, layer in enumerate(self.layers):
             layer_keep = None if keep is None else _of_layer(keep, number)
             x, pair = layer(x, valid, layer_keep)
-            attention.append(pair)
+            if return_attention:
+                attention.append(pair)
         x = rearrange(x, "b t s d -> b t (s d)")
         x = _mean_over_valid(x, valid)  # (b, s·d)
         x = self.dropout(functional.relu(self.head(x)))
@@ -136,6 +166,16 @@ class DFSTrans(nn.Module):
         """The positional encoding, the same for every sensor, as a constant of shape (t, 1, d)."""
         encoding = positional_encoding(self.settings.encoding, n_segments, self.settings.d_model)
         return torch.as_tensor(encoding, dtype=like.dtype, device=like.device).unsqueeze(1)
+
+
+def _join(parts: list[ForwardPass]) -> ForwardPass:
+    """The passes of some parts as one."""
+    logit = torch.cat([part.logit for part in parts])
+    pairs = [part.attention for part in parts if part.attention is not None]
+    if not pairs:
+        return ForwardPass(logit, None)
+    temporal, spatial = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
+    return ForwardPass(logit, AttentionPair(temporal, spatial))
 
 
 def _mean_over_valid(x: Tensor, valid: Tensor | None) -> Tensor:

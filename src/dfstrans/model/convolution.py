@@ -1,0 +1,219 @@
+"""One block of the per-sensor CNN, for all sensors at once, that keeps little for the backward pass.
+
+The plain operations would write and keep the convolution's output, its maximum, its ReLU and its normalised copy: most
+of the memory of a training step, and most of its waiting. This function works through the segments in parts that stay
+in the processor's cache, keeps its input and one byte per pooled value, and computes the rest once more. The plain
+operations stay in the tests as the truth.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from einops import rearrange
+from torch import Tensor, nn
+from torch.amp import custom_bwd, custom_fwd
+from torch.nn import functional
+
+VALUES_AT_ONCE = 1 << 20  # of a part's convolution output: 4 MB
+CHANNEL_MULTIPLE = 8  # the convolution library is fast for such numbers of channels per sensor, and slow between them
+
+
+def normalise_convolve_pool(x: Tensor, norm: nn.BatchNorm1d | None, convolution: nn.Conv1d) -> Tensor:
+    """ReLU(max-pool(convolution(norm(x)))); the first block has no norm before it.
+
+    Shape:
+        (segment, sensor · channel, point) → (segment, sensor · filter, point // 2)
+    """
+    weight, bias, n_sensors = convolution.weight, convolution.bias, convolution.groups
+    if norm is None:
+        return _Block.apply(x, weight, bias, n_sensors, None, None, None, None, False)  # type: ignore[no-any-return, no-untyped-call]
+    mean, scale = _statistics(x.detach(), norm)
+    return _Block.apply(x, weight, bias, n_sensors, norm.weight, norm.bias, mean, scale, norm.training)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _statistics(x: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
+    """Mean and 1/deviation of each channel: of this batch in training, which also moves the running ones."""
+    assert norm.running_mean is not None  # always kept: an episode's score must not depend on its batch
+    assert norm.running_var is not None
+    assert norm.num_batches_tracked is not None
+    assert norm.momentum is not None
+    if not norm.training:
+        return norm.running_mean.clone(), (norm.running_var + norm.eps).rsqrt()
+    variance, mean = torch.var_mean(x.to(norm.running_mean.dtype), dim=(0, 2), correction=0)
+    count = x.numel() // x.shape[1]
+    if count < 2:
+        raise ValueError("expected more than one value per channel to normalise in training")
+    norm.num_batches_tracked.add_(1)
+    norm.running_mean.lerp_(mean, norm.momentum)
+    norm.running_var.lerp_(variance * (count / (count - 1)), norm.momentum)
+    return mean, (variance + norm.eps).rsqrt()
+
+
+class _Block(torch.autograd.Function):
+    @staticmethod
+    @custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        n_sensors: int,
+        gamma: Tensor | None,
+        beta: Tensor | None,
+        mean: Tensor | None,
+        scale: Tensor | None,
+        training: bool,
+    ) -> Tensor:
+        x = x.contiguous()
+        n, _, p = x.shape
+        pooled = x.new_empty(n, n_sensors, weight.shape[0] // n_sensors, p // 2)
+        route = torch.empty_like(pooled, dtype=torch.uint8)
+        convolution = _Convolution.prepare(weight, n_sensors)
+        for rows in _parts(n, weight.shape[0], p):
+            convolved = convolution.forward(_normalise(x[rows], gamma, beta, mean, scale), bias)
+            first, second = _pairs(convolved)
+            torch.maximum(first, second, out=pooled[rows]).relu_()
+            # where the gradient of a pooled value goes: 0 nowhere, 1 to the first of the pair, 2 to the second
+            route[rows] = (second > first).to(torch.uint8).add_(1).mul_(pooled[rows] > 0)
+        ctx.save_for_backward(x, weight, gamma, beta, mean, scale, route)
+        ctx.n_sensors, ctx.training = n_sensors, training
+        return pooled.flatten(1, 2)
+
+    @staticmethod
+    @custom_bwd(device_type="cpu")
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight, gamma, beta, mean, scale, route = ctx.saved_tensors
+        grad = grad_outputs[0].to(x.dtype).reshape(route.shape)
+        convolution = _Convolution.prepare(weight, ctx.n_sensors)
+        grad_weight = torch.zeros_like(convolution.weight)
+        grad_bias = x.new_zeros(weight.shape[0])
+        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        for rows in _parts(x.shape[0], weight.shape[0], x.shape[-1]):
+            grad_convolved = convolution.empty_output(x[rows])
+            first, second = _pairs(grad_convolved[:, :, : route.shape[2]])
+            torch.mul(grad[rows], route[rows] == 1, out=first)
+            torch.mul(grad[rows], route[rows] == 2, out=second)
+            grad_bias += (first.sum(dim=(0, 3)) + second.sum(dim=(0, 3))).flatten()
+            normalised = _normalise(x[rows], gamma, beta, mean, scale)
+            grad_rows, grad_weight_part = convolution.backward(grad_convolved, normalised, grad_x is not None)
+            grad_weight += grad_weight_part
+            if grad_x is not None and grad_rows is not None:
+                grad_x[rows] = grad_rows
+        grad_gamma = grad_beta = None
+        if gamma is not None and grad_x is not None:
+            grad_gamma, grad_beta = _normalise_backward(grad_x, x, gamma, mean, scale, ctx.training)
+        narrow = convolution.narrow_weight(grad_weight, weight.shape)
+        return grad_x, narrow, grad_bias, None, grad_gamma, grad_beta, None, None, None
+
+
+class _Convolution(NamedTuple):
+    """A convolution that keeps the length, each sensor with its own filters, in the form that is fastest.
+
+    One channel in (the first block): a matrix product over windows. Several: the library's grouped convolution, with
+    zero channels added up to the next number that it is fast for.
+    """
+
+    weight: Tensor
+    n_sensors: int
+    filters: int
+    channels: int
+
+    @classmethod
+    def prepare(cls, weight: Tensor, n_sensors: int) -> _Convolution:
+        filters, channels = weight.shape[0] // n_sensors, weight.shape[1]
+        if channels > 1:
+            extra = (0, 0, 0, -channels % CHANNEL_MULTIPLE, 0, -filters % CHANNEL_MULTIPLE)
+            weight = functional.pad(weight.unflatten(0, (n_sensors, filters)), extra).flatten(0, 1)
+        return cls(weight, n_sensors, filters, channels)
+
+    @property
+    def kernel(self) -> int:
+        return self.weight.shape[-1]
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """(segment, sensor · channel, point) → (segment, sensor, filter, point)."""
+        if self.channels == 1:
+            filters = rearrange(self.weight, "(s f) 1 k -> s f k", s=self.n_sensors)
+            products = torch.baddbmm(rearrange(bias, "(s f) -> s f 1", s=self.n_sensors), filters, self._windows(x))
+            return rearrange(products, "s f (n p) -> n s f p", p=x.shape[-1])
+        wide = functional.conv1d(self._widen(x), self.weight, padding=self.kernel // 2, groups=self.n_sensors)
+        convolved: Tensor = wide.unflatten(1, (self.n_sensors, -1))[:, :, : self.filters]
+        return convolved.add_(bias.view(self.n_sensors, self.filters, 1))
+
+    def empty_output(self, x: Tensor) -> Tensor:
+        """Zeros of the (possibly widened) output's shape for an input's part: (segment, sensor, filter, point)."""
+        return x.new_zeros(x.shape[0], self.n_sensors, self.weight.shape[0] // self.n_sensors, x.shape[-1])
+
+    def backward(self, grad: Tensor, x: Tensor, needs_x: bool) -> tuple[Tensor | None, Tensor]:
+        """Gradients of the input and of the (possibly widened) weight."""
+        if self.channels == 1 and not needs_x:
+            rows = rearrange(grad, "n s f p -> s f (n p)")
+            return None, rearrange(rows @ self._windows(x).transpose(1, 2), "s f k -> (s f) 1 k")
+        wide = x if self.channels == 1 else self._widen(x)
+        mask = [needs_x, True, False]
+        grad_x, grad_weight, _ = torch.ops.aten.convolution_backward(
+            grad.flatten(1, 2), wide, self.weight, None, [1], [self.kernel // 2], [1], False, [0], self.n_sensors, mask
+        )
+        if grad_x is not None and self.channels > 1:
+            grad_x = grad_x.unflatten(1, (self.n_sensors, -1))[:, :, : self.channels].flatten(1, 2)
+        return grad_x, grad_weight
+
+    def narrow_weight(self, wide: Tensor, shape: torch.Size) -> Tensor:
+        """The part of a widened weight that is real."""
+        narrow: Tensor = wide.unflatten(0, (self.n_sensors, -1))[:, : self.filters, : self.channels]
+        return narrow.reshape(shape)
+
+    def _widen(self, x: Tensor) -> Tensor:
+        extra = (0, 0, 0, -self.channels % CHANNEL_MULTIPLE)
+        return functional.pad(x.unflatten(1, (self.n_sensors, self.channels)), extra).flatten(1, 2)
+
+    def _windows(self, x: Tensor) -> Tensor:
+        """All windows of points, zeros beyond: (segment, sensor, point) → (sensor, kernel, segment · point)."""
+        padded = functional.pad(x, (self.kernel // 2, self.kernel // 2))
+        return rearrange(padded.unfold(-1, self.kernel, 1), "n s p k -> s k (n p)")
+
+
+def _parts(n_segments: int, n_channels: int, n_points: int) -> list[slice]:
+    """Ranges of segments that fit into the cache together."""
+    size = max(1, VALUES_AT_ONCE // (n_channels * n_points))
+    return [slice(start, start + size) for start in range(0, n_segments, size)]
+
+
+def _pairs(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Views of the first and the second point of each pair; an odd last point is in none."""
+    pairs = x[..., : x.shape[-1] // 2 * 2].unflatten(-1, (-1, 2))
+    return pairs[..., 0], pairs[..., 1]
+
+
+def _normalise(
+    x: Tensor, gamma: Tensor | None, beta: Tensor | None, mean: Tensor | None, scale: Tensor | None
+) -> Tensor:
+    """γ (x − mean) · scale + β for each channel; x itself where there is no norm."""
+    if gamma is None or beta is None or mean is None or scale is None:
+        return x
+    factor = gamma * scale
+    return torch.addcmul((beta - mean * factor)[:, None], x, factor[:, None])
+
+
+def _normalise_backward(
+    grad: Tensor, x: Tensor, gamma: Tensor, mean: Tensor, scale: Tensor, training: bool
+) -> tuple[Tensor, Tensor]:
+    """Turn the gradient of the norm's output into that of its input, in place; also the gradients of γ and β."""
+    grad_beta, grad_product = torch.zeros_like(mean), torch.zeros_like(mean)
+    for rows in _parts(*x.shape):
+        grad_beta += grad[rows].sum(dim=(0, 2))
+        grad_product += (grad[rows] * x[rows]).sum(dim=(0, 2))
+    grad_gamma = (grad_product - mean * grad_beta) * scale
+    factor = gamma * scale
+    if not training:
+        grad.mul_(factor[:, None])
+        return grad_gamma, grad_beta
+    count = x.numel() // x.shape[1]  # mean and deviation depend on the input, too
+    slope = -factor * scale * grad_gamma / count
+    offset = -factor * grad_beta / count - slope * mean
+    for rows in _parts(*x.shape):
+        through_statistics = torch.addcmul(offset[:, None], x[rows], slope[:, None])
+        grad[rows] = through_statistics.addcmul_(grad[rows], factor[:, None])
+    return grad_gamma, grad_beta
