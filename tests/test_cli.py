@@ -145,11 +145,20 @@ def test_a_killed_run_resumes_to_identical_weights(table: Path, tmp_path: Path) 
 def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dfstrans", "train", str(table), "--out", str(tmp_path / "m"), *SMALL]
     command += ["--epochs", "2000", "--patience", "2000"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
     while not (tmp_path / "m.partial" / "last.ckpt").exists() and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    try:
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 1
     assert "go on with --resume" in err
     assert "Traceback" not in err

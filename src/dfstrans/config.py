@@ -96,6 +96,12 @@ class TrainingSettings(Settings):
     time_shift: float = Field(
         default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
     )
+    weight_averaging: float = Field(
+        default=0.99,
+        ge=0,
+        lt=1,
+        description="Share of the old in the running mean of weights after a step; 0: no mean.",
+    )
     validation_fraction: float = Field(
         default=0.15, gt=0, lt=1, description="Share set aside when no validation part is given."
     )

@@ -75,6 +75,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sensor_dropout: float = 0.15,
         noise: float = 0.02,
         time_shift: float = 0.5,
+        weight_averaging: float = 0.99,
         validation_fraction: float = 0.15,
         threshold_rule: ThresholdRule = "f1",
         threshold_value: float | None = None,
@@ -103,6 +104,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.sensor_dropout = sensor_dropout
         self.noise = noise
         self.time_shift = time_shift
+        self.weight_averaging = weight_averaging
         self.validation_fraction = validation_fraction
         self.threshold_rule = threshold_rule
         self.threshold_value = threshold_value

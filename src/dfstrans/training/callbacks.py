@@ -34,7 +34,7 @@ class BestWeights(Callback):  # type: ignore[misc]
         if not value > self.best:
             return
         self.best, self.epoch = value, trainer.current_epoch
-        self.weights = {name: tensor.detach().clone() for name, tensor in module.network.state_dict().items()}
+        self.weights = {name: tensor.detach().clone() for name, tensor in module.averaged.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint."""

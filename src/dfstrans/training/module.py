@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -28,6 +29,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.network = network
+        self.averaged = copy.deepcopy(network).requires_grad_(False)  # what is validated and kept
         self.settings = settings
         self.positive_weight = positive_weight
         self.register_buffer("missing_value", torch.as_tensor(missing_value), persistent=False)
@@ -44,9 +46,21 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.log("loss", loss, on_epoch=True, on_step=True, batch_size=len(batch.labels))
         return loss
 
+    @torch.no_grad()
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Move the averaged weights a step towards the trained ones; the first steps further, to forget the start."""
+        step = self.global_step
+        share = min(self.settings.weight_averaging, (1 + step) / (10 + step)) if self.settings.weight_averaging else 0.0
+        trained = self.network.state_dict()
+        for name, tensor in self.averaged.state_dict().items():
+            if tensor.is_floating_point():
+                tensor.lerp_(trained[name], 1 - share)
+            else:
+                tensor.copy_(trained[name])
+
     def validation_step(self, batch: Batch, _: int) -> None:
         """Collect logits; the figures need them all."""
-        self.validation_outputs.append((self.network(batch.segments, batch.valid).logit.float(), batch.labels))
+        self.validation_outputs.append((self.averaged(batch.segments, batch.valid).logit.float(), batch.labels))
 
     def on_validation_epoch_end(self) -> None:
         """Loss, F1 at the best threshold and PR-AUC of the validation part."""
