@@ -208,6 +208,7 @@ def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: An
         (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
         (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "expected episodes with a group"),
         (["evaluate", "{tmp}", "{table}"], "expected a saved model"),
+        (["train", "{table}", "--out", "{tmp}/m", "--seed", "-1"], "'seed'"),
         (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "-5"], "expected at least 1 segment"),
         (["train", "{table}", "--out", "{tmp}"], "got other files"),
         (["summary"], "expected a saved model's folder, or --sensors"),

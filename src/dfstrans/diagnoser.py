@@ -131,7 +131,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         from dfstrans.training.fit import train_network  # the engine takes seconds to import
 
-        training = self._settings(TrainingSettings)
+        training = self.training_settings()
         episodes = as_episodes(X, y)
         labels = episodes.require_labels()
         _require_both_classes(labels)
@@ -189,6 +189,10 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             any_length = self._settings(NetworkSettings, **known, segment_length=1 << 20, heads=1)
             known["segment_length"] = default_segment_length(episodes, any_length)
         return self._settings(NetworkSettings, **known)  # type: ignore[no-any-return]
+
+    def training_settings(self) -> TrainingSettings:
+        """The estimator's arguments that tell how to train, checked."""
+        return self._settings(TrainingSettings)  # type: ignore[no-any-return]
 
     def _settings(self, kind: Any, **values: Any) -> Any:
         """The estimator's arguments that belong to one group of settings."""

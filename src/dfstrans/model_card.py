@@ -45,7 +45,8 @@ Sensors: {sensors}
 - The validation figures were also used to choose the epoch, the temperature and the threshold: they flatter.
 
 ## Limits
-- Sensors are matched by name; other machines, sensors or sampling rates than those of training were not tried.
+- Sensors are matched by name, unnamed ones by position.
+- Other machines, sensors or sampling rates than those of training were not tried.
 - A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
 - {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
 """

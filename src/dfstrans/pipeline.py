@@ -37,16 +37,17 @@ def train_model(
     `<out>.partial`, from which `resume` goes on.
     """
     detector = Diagnoser(**settings)
+    seed = detector.training_settings().seed
     check_place(out)
     check_fits(episodes, detector.network_settings(episodes))  # all parts, before hours are spent on one
-    train, validation, test = episodes.split(detector.seed, by_group=split == "grouped")
+    train, validation, test = episodes.split(seed, by_group=split == "grouped")
     partial = partial_folder(out)
     if not resume:
         _set_aside(partial)
     detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
     detector.data_ = detector.data_.model_copy(
-        update={"split": {"kind": split, "seed": detector.seed}, "source_fingerprint": episodes.fingerprint()}
+        update={"split": {"kind": split, "seed": seed}, "source_fingerprint": episodes.fingerprint()}
     )
     detector.save(out)
     if (partial / TENSORBOARD).is_dir():

@@ -92,7 +92,9 @@ def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp
 
 
 def test_resume_without_an_earlier_run_starts_anew(tmp_path: Path) -> None:
-    assert_same_weights(train(tmp_path, resume=True), train())
+    with pytest.warns(UserWarning, match="starting anew"):
+        resumed = train(tmp_path, resume=True)
+    assert_same_weights(resumed, train())
 
 
 def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) -> None:

@@ -104,12 +104,15 @@ class TrainingProgress(Callback):  # type: ignore[misc]
             disable=not self.console.is_terminal,
         )
         self.figures = ""
+        self.line = ""  # printed once the epoch's checkpoint is on disk
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Show the bar, at the step a resumed run has reached."""
         total = int(trainer.estimated_stepping_batches)
         self.task = self.progress.add_task("", total=total, completed=trainer.global_step, figures="")
         self.progress.start()
+        if trainer.current_epoch:
+            self.console.print(f"going on after epoch {trainer.current_epoch}", highlight=False)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """One step further."""
@@ -122,13 +125,22 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.figures = (
             f"validation loss {float(metrics['validation_loss']):.3f} F1 {float(metrics['validation_f1']):.3f}"
         )
-        if self.progress.disable:
-            epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
-            self.console.print(f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}", highlight=False)
+        epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+        self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """The epoch before is safe."""
+        self._print_line()
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Take the bar down."""
+        self._print_line()
         self.progress.stop()
+
+    def _print_line(self) -> None:
+        if self.line and self.progress.disable:
+            self.console.print(self.line, highlight=False)
+        self.line = ""
 
     def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
         """Take the bar down."""

@@ -165,6 +165,8 @@ def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> P
             )
         _check_readable(folder / CHECKPOINT)
         return folder / CHECKPOINT
+    if resume:
+        warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
     with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
         (folder / CHECKPOINT).unlink(missing_ok=True)
         temporary.write_text(json.dumps(record, indent=2))
