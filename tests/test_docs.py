@@ -44,7 +44,8 @@ def test_options_named_in_documents_exist(document: Path) -> None:
     source = (ROOT / "src" / "dfstrans" / "cli.py").read_text()
     known |= set(re.findall(r'"(--[a-z-]+)"', source)) | {"--sensors", "--segments", "--split", "--part", "--help"}
     known |= {"--seed", "--constraint"}
-    known |= set(re.findall(r'"(--[a-z-]+)"', (ROOT / "benchmarks" / "network.py").read_text()))
+    for benchmark in (ROOT / "benchmarks").glob("*.py"):
+        known |= set(re.findall(r'"(--[a-z-]+)"', benchmark.read_text()))
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text()))
     assert used <= known, used - known
 
