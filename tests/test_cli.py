@@ -244,11 +244,6 @@ def test_every_command_has_help_with_an_example_and_json(capsys: Any, monkeypatc
     assert "--json" in out
 
 
-def test_help_does_not_wait_for_torch() -> None:
-    code = "import sys, dfstrans.cli; assert 'torch' not in sys.modules and 'lightning' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_a_larger_than_memory_file_trains_too(model: Path, table: Path, tmp_path: Path) -> None:
     save_episodes(load_episodes(table), tmp_path / "stored.h5")
     code, _, _ = call("train", tmp_path / "stored.h5", "--out", tmp_path / "m", *SMALL, "--epochs", "2")
