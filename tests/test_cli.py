@@ -201,15 +201,31 @@ def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: An
     [
         (
             ["train", "{table}", "--out", "{tmp}/m", "--segment-length", "100"],
-            "expected a segment_length of at most 48",
+            "got 48 in episode 'run_0000'; train with a shorter --segment-length",
         ),
-        (["train", "{table}", "--out", "{tmp}/m", "--dropout", "3"], "'dropout'"),
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--dropout", "3"],
+            "expected --dropout to be a finite number of at least 0 and below 1, got 3.0; give such a value",
+        ),
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--threshold-rule", "fixed"],
+            "with --threshold-rule fixed, got none; give one, such as --threshold-value 0.5",
+        ),
+        (["train", "{table}", "--out", "{tmp}/m", "--id-column", "drive"], "correct --id-column"),
+        (["data", "check", "{table}", "--spacecraft", "SMAP"], "got also --spacecraft; leave them out"),
         (["train", "{tmp}/nothing.csv", "--out", "{tmp}/m"], "nothing.csv"),
         (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
         (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "expected episodes with a group"),
         (["evaluate", "{tmp}", "{table}"], "expected a saved model"),
-        (["train", "{table}", "--out", "{tmp}/m", "--seed", "-1"], "'seed'"),
-        (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "-5"], "expected at least 1 segment"),
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--seed", "-1"],
+            "expected --seed to be a whole number of at least 0",
+        ),
+        (
+            ["summary", "--sensors", "4", "--segment-length", "16", "--segments", "-5"],
+            "--segments to be a whole number",
+        ),
+        (["summary", "--sensors", "0", "--segment-length", "16", "--segments", "5"], "--sensors to be a whole number"),
         (["train", "{table}", "--out", "{tmp}"], "got other files"),
         (["summary"], "expected a saved model's folder, or --sensors"),
         (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "900"], "no longer faithful"),
@@ -228,10 +244,29 @@ def test_bad_input_exits_with_2_and_one_clear_line(
     assert not (tmp_path / "m").exists()
 
 
-def test_debug_shows_the_traceback(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys, "argv", ["dfstrans", "summary", str(tmp_path), "--debug"])
-    with pytest.raises(Exception, match="expected a saved model"):
-        main()
+@pytest.mark.parametrize(
+    "options", [["--dropout", "3"], ["--heads", "0"], ["--kernel", "4"], ["--segment-length", "16", "--heads", "7"]]
+)
+def test_settings_that_no_data_could_make_right_are_refused_before_the_data_are_read(
+    capsys: Any, monkeypatch: Any, tmp_path: Path, options: list[str]
+) -> None:
+    code, _, err = run(capsys, monkeypatch, "train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *options)
+    assert code == 2
+    assert f"expected {options[-2]} to" in err
+    assert "nothing.csv" not in err
+
+
+def test_debug_shows_the_traceback_and_keeps_the_exit_code(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    code, _, err = run(capsys, monkeypatch, "summary", tmp_path, "--debug")
+    assert code == 2
+    assert "Traceback" in err
+    assert "expected a saved model" in err.splitlines()[-1]
+
+
+def test_the_help_tells_how_long_a_segment_is_by_default(capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = run(capsys, monkeypatch, "train", "--help")
+    assert "a tenth of the median episode, at most 100" in " ".join(out.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_new_run_sets_an_interrupted_one_aside(tmp_path: Path) -> None:
 def test_an_episode_too_short_for_a_segment_is_refused_before_training(tmp_path: Path) -> None:
     series = [values[:, :48] for values in np.asarray(EPISODES.values)]
     series[7] = series[7][:, :10]
-    with pytest.raises(DfstransError, match="of at most 10, the length of episode 'episode_7'"):
+    with pytest.raises(DfstransError, match="of a segment, got 10 in episode 'episode_7'"):
         train_model(Episodes.from_arrays(series, EPISODES.labels), tmp_path / "model", **TINY)
     assert list(tmp_path.iterdir()) == []
 

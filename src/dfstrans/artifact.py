@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save
 
 from dfstrans.config import NetworkSettings, Settings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.files import written_atomically
 from dfstrans.model_card import model_card
 from dfstrans.training.log import TENSORBOARD, LogRows, read_log, write_log
@@ -148,7 +148,8 @@ def read_record(folder: Path) -> ModelRecord:
             "install the version of dfstrans that wrote it (see versions in model.json), or train again"
         )
     try:
-        return ModelRecord(**content)
+        with settings_as_options(False):  # these are no options of the command at hand
+            return ModelRecord(**content)
     except DfstransError as error:
         raise _damaged(folder, f"{RECORD}: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,9 +15,9 @@ from rich.table import Table
 
 from dfstrans import __version__
 from dfstrans.cli_options import options_from
-from dfstrans.config import NetworkSettings, TrainingSettings
+from dfstrans.config import NetworkSettings, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, settings_as_options
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
@@ -36,10 +37,12 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     warnings.showwarning = _show_warning
     try:
-        app(arguments)
+        with settings_as_options():
+            app(arguments)
     except DfstransError as error:
         if debug:
-            raise
+            traceback.print_exc()
+            sys.exit(2)
         _fail(str(error), 2)
     except KeyboardInterrupt:
         _fail("interrupted", 1)
@@ -119,6 +122,7 @@ def train(
     from dfstrans.data import load_episodes
     from dfstrans.pipeline import partial_folder, train_model
 
+    check_settings(network, training)
     episodes = load_episodes(data, **read)
     _remark(repr(episodes))
     if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
@@ -227,6 +231,9 @@ def summary(
                 "expected a saved model's folder, or --sensors, --segment-length and --segments, got neither; "
                 "for example: dfstrans summary --sensors 20 --segment-length 100 --segments 80"
             )
+        for option, count in (("--sensors", sensors), ("--segments", segments)):
+            if count < 1:
+                raise DfstransError(f"expected {option} to be a whole number of at least 1, got {count}; correct it")
         content = network_summary(NetworkSettings(n_sensors=sensors, **network), segments)
     if as_json:
         _print_json(content)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from types import NoneType, UnionType
+from typing import Any, Literal, Self, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 Encoding = Literal["faithful", "vanilla", "none"]
 Embedding = Literal["cnn", "linear", "tanh"]
@@ -32,7 +34,9 @@ class NetworkSettings(Settings):
     """The shape of a DFStrans network; the defaults are the paper's where its parameter counts fix them."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
-    segment_length: int = Field(ge=1, description="Points of a segment.")
+    segment_length: int = Field(
+        ge=1, description="Points of a segment; in training by default a tenth of the median episode, at most 100."
+    )
     blocks: int = Field(
         default=3, ge=1, description="Convolution blocks of the embedding."
     )  # tab:mh1dcnn prints 4; the printed widths 240 and 120 and all counts say 3
@@ -63,20 +67,26 @@ class NetworkSettings(Settings):
     def _check_widths(self) -> Self:
         if self.d_model == 0:
             raise ValueError(
-                f"expected segments of at least {2**self.blocks} points for {self.blocks} convolution blocks, "
-                f"got {self.segment_length}; use a longer segment_length or fewer blocks"
+                f"expected {spelled('segment_length')} to be at least {2**self.blocks}, since each of {self.blocks} "
+                f"convolution blocks halves a segment, got {self.segment_length}; use longer segments or fewer "
+                f"{spelled('blocks')}"
             )
         if self.d_model % 2:
             raise ValueError(
-                f"expected an even embedding width, got {self.d_model} = filters {self.filters} × "
-                f"{self.d_model // self.filters} points; use an even number of filters"
+                f"expected an even embedding width, got {self.d_model} = {self.filters} filters × "
+                f"{self.d_model // self.filters} points; use an even number of {spelled('filters')}"
             )
         if self.d_model % self.heads:
+            divisors = [str(count) for count in range(1, self.d_model + 1) if self.d_model % count == 0]
             raise ValueError(
-                f"expected a number of heads that divides the embedding width {self.d_model}, got {self.heads}"
+                f"expected {spelled('heads')} to divide the embedding width {self.d_model} (filters × segment length "
+                f"÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
             )
         if self.kernel % 2 == 0:
-            raise ValueError(f"expected an odd kernel, so that a convolution keeps the length, got {self.kernel}")
+            raise ValueError(
+                f"expected {spelled('kernel')} to be odd, so that a convolution keeps the length, got {self.kernel}; "
+                f"use {self.kernel - 1} or {self.kernel + 1}"
+            )
         return self
 
 
@@ -116,30 +126,69 @@ class TrainingSettings(Settings):
 
     @model_validator(mode="after")
     def _check_threshold(self) -> Self:
-        if self.threshold_rule == "f1" and self.threshold_value is not None:
+        rule, value = spelled("threshold_rule", self.threshold_rule), self.threshold_value
+        if self.threshold_rule == "f1" and value is not None:
             raise ValueError(
-                f"expected no threshold_value with threshold_rule='f1', got {self.threshold_value}; "
-                "drop it, or choose the rule 'fixed' or 'false-alarm-rate'"
+                f"expected no {spelled('threshold_value')} with {rule}, got {value}; drop it, or choose "
+                f"{spelled('threshold_rule', 'fixed')} or {spelled('threshold_rule', 'false-alarm-rate')}"
             )
-        if self.threshold_rule != "f1" and (self.threshold_value is None or not 0 <= self.threshold_value <= 1):
+        if self.threshold_rule != "f1" and (value is None or not 0 <= value <= 1):
+            example = 0.5 if self.threshold_rule == "fixed" else 0.01
             raise ValueError(
-                f"expected a threshold_value between 0 and 1 with threshold_rule={self.threshold_rule!r}, "
-                f"got {self.threshold_value}"
+                f"expected {spelled('threshold_value')} between 0 and 1 with {rule}, "
+                f"got {'none' if value is None else value}; give one, such as {spelled('threshold_value', example)}"
             )
         return self
 
 
+def check_settings(network: dict[str, Any], training: dict[str, Any]) -> None:
+    """Refuse settings that no recordings could make right; the segment length may still be open."""
+    TrainingSettings(**training)
+    any_length = max(network.get("heads", 1), 1) << 20  # a width that the heads divide
+    NetworkSettings(**{"n_sensors": 1, "segment_length": any_length, **network})
+
+
 def _readable(kind: type[BaseModel], error: ValidationError) -> str:
-    """Say in one line per setting what was expected and what came."""
-    lines = []
-    for problem in error.errors():
-        name = ".".join(str(part) for part in problem["loc"])
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown setting {name!r}; expected one of: {', '.join(kind.model_fields)}")
-        elif problem["type"] == "missing":
-            lines.append(f"expected a value for the setting {name!r}, got none")
-        elif not name:
-            lines.append(problem["msg"].removeprefix("Value error, "))
-        else:
-            lines.append(f"setting {name!r}: {problem['msg']}, got {problem['input']!r}")
-    return "; ".join(lines)
+    """Say of each setting what was expected, what came, and what to do."""
+    return "; also ".join(_problem(kind, problem) for problem in error.errors())
+
+
+def _problem(kind: type[BaseModel], problem: Any) -> str:
+    name = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        return f"unknown setting {name!r}; expected one of: {', '.join(kind.model_fields)}"
+    if problem["type"] == "missing":
+        return f"expected a value for {spelled(name)}, got none; give one"
+    if problem["type"] == "value_error":
+        return f"{name}: {message}" if name else message
+    field = kind.model_fields.get(name)
+    if field is None:
+        return f"{name}: {message}, got {problem['input']!r}; correct it"
+    known = not field.is_required() and field.default is not None
+    remedy = f"give such a value (the default is {field.default})" if known else "give such a value"
+    return f"expected {spelled(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
+
+
+def _in_words(field: FieldInfo) -> str:
+    """What a field takes.
+
+    >>> _in_words(NetworkSettings.model_fields["dropout"]), _in_words(TrainingSettings.model_fields["seed"])
+    ('a finite number of at least 0 and below 1', 'a whole number of at least 0')
+    >>> _in_words(TrainingSettings.model_fields["schedule"])
+    'one-cycle or constant'
+    """
+    kind: Any = field.annotation
+    if get_origin(kind) is UnionType:
+        kind = next(one for one in get_args(kind) if one is not NoneType)
+    if get_origin(kind) is Literal:
+        *most, last = get_args(kind)
+        return f"{', '.join(most)} or {last}" if most else str(last)
+    bounds = [
+        f"{words} {getattr(limit, name)}"
+        for limit in field.metadata
+        for name, words in {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}.items()
+        if hasattr(limit, name)
+    ]
+    noun = {int: "a whole number", float: "a finite number", bool: "true or false"}.get(kind, "text")
+    return f"{noun} {' and '.join(bounds)}".strip()

@@ -28,7 +28,7 @@ from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, count_segments, default_segment_length
 from dfstrans.data.splits import validation_split
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.training.evaluation import Evaluation, evaluate_probabilities
@@ -143,8 +143,9 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             train, validation = episodes, match_sensors(validation, episodes.sensors)
         if len(validation) == 0:
             raise DfstransError(
-                f"expected at least one episode for validation, got {len(episodes)} episodes and validation_fraction="
-                f"{training.validation_fraction}; record more episodes or use a larger fraction"
+                f"expected at least one episode for validation, got {len(episodes)} episodes and "
+                f"{spelled('validation_fraction', training.validation_fraction)}; record more episodes or use a "
+                "larger fraction"
             )
         network = self.network_settings(episodes)
         for part in (train, validation):

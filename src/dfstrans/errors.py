@@ -1,6 +1,14 @@
-"""The one exception users meet: what was expected, what came, and the remedy."""
+"""The one exception users meet: what was expected, what came, and the remedy, with settings as they write them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_as_options: ContextVar[bool] = ContextVar("settings_as_options", default=False)
+_NO_VALUE = object()
 
 
 class DfstransError(ValueError):
@@ -9,3 +17,29 @@ class DfstransError(ValueError):
     Its message names what was expected, what was received and what to do about it. The command line prints it without
     a traceback and exits with code 2.
     """
+
+
+@contextmanager
+def settings_as_options(on: bool = True) -> Iterator[None]:
+    """Within the block messages name settings as options of the command line, or as Python does when it is not `on`."""
+    token = _as_options.set(on)
+    try:
+        yield
+    finally:
+        _as_options.reset(token)
+
+
+def spelled(name: str, value: Any = _NO_VALUE) -> str:
+    """A setting, perhaps with a value (`...` for any), as its user writes it.
+
+    >>> spelled("threshold_rule"), spelled("threshold_rule", "fixed"), spelled("labels", ...)
+    ('threshold_rule', "threshold_rule='fixed'", 'labels=…')
+    >>> with settings_as_options():
+    ...     spelled("threshold_rule"), spelled("threshold_rule", "fixed"), spelled("sort_time", True)
+    ('--threshold-rule', '--threshold-rule fixed', '--sort-time')
+    """
+    if not _as_options.get():
+        shown = "…" if value is ... else repr(value)
+        return name if value is _NO_VALUE else f"{name}={shown}"
+    option = "--" + name.replace("_", "-")
+    return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"

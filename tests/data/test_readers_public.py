@@ -43,7 +43,7 @@ def test_telemanom_channels_are_cut_with_inclusive_ends_and_both_lines_of_p_2(ti
 
 
 def test_telemanom_needs_a_choice_of_spacecraft_and_its_files(tiny_telemanom: Path) -> None:
-    with pytest.raises(DfstransError, match=r"one of the spacecraft MSL, SMAP.*--spacecraft SMAP"):
+    with pytest.raises(DfstransError, match=r"one of the spacecraft MSL, SMAP.*spacecraft='SMAP'"):
         load_episodes(tiny_telemanom, length=10)
     with pytest.raises(DfstransError, match="got also n_sensors"):
         load_episodes(tiny_telemanom, spacecraft="MSL", n_sensors=55)

@@ -259,7 +259,7 @@ def test_a_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> N
     assert overlapping.labels.tolist() == [0, 1, 1, 0]
     with pytest.raises(DfstransError, match="recordings of at least 12 points, got at most 11"):
         from_text(tmp_path, text, length=12)
-    with pytest.raises(DfstransError, match="expected a length with stride 2"):
+    with pytest.raises(DfstransError, match="expected length with stride=2"):
         from_text(tmp_path, text, stride=2)
 
 
@@ -368,7 +368,10 @@ def test_a_general_label_table_of_other_recordings_is_left_aside_with_a_remark(t
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ("time", r"times in column 'time' of .*lists\.parquet as numbers or dates, got list.*another time_column"),
+        (
+            "time",
+            r"times in column 'time' of .*lists\.parquet as numbers or dates, got list.*another column .time_column=…",
+        ),
         ("a", "numbers in column 'a'.*got list"),
         ("id", r"lists\.parquet"),
         ("label", r"lists\.parquet"),

@@ -183,5 +183,5 @@ def test_default_segments_fit_into_the_shortest_episode() -> None:
 def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     episodes = Episodes.from_arrays(np.zeros((2, 1, 90)), lengths=[90, 40], ids=["long", "short"])
     check_segment_length(episodes, 40)
-    with pytest.raises(DfstransError, match=r"at most 40, the length of episode 'short', got 41"):
+    with pytest.raises(DfstransError, match=r"at least 41 points, the length of a segment, got 40 in episode 'short'"):
         check_segment_length(episodes, 41)

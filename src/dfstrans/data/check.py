@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import shortlist
+from dfstrans.errors import spelled
 
 _BATCH_BYTES = 16_000_000  # of values in memory at a time
 FEWEST = 2  # of each class, to train on one and validate on the other
@@ -258,10 +259,10 @@ def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[st
         add(
             "error",
             f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as "
-            "missing (infinite_as_missing=True, on the command line --infinite-as-missing)",
+            f"missing ({spelled('infinite_as_missing', True)})",
         )
     if check.empty_sensors:
-        add("error", f"no value at all in {shortlist(check.empty_sensors)}: leave them out (drop_sensors)")
+        add("error", f"no value at all in {shortlist(check.empty_sensors)}: leave them out ({spelled('drop_sensors')})")
     if check.constant_sensors:
         add(
             "info",
@@ -271,14 +272,16 @@ def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[st
         groups = [" = ".join(group) for group in check.duplicated_sensors]
         add(
             "warning",
-            f"identical sensors: {shortlist(groups)}; keep one of each (drop_sensors), or blame will be shared",
+            f"identical sensors: {shortlist(groups)}; keep one of each ({spelled('drop_sensors')}), or blame will be "
+            "shared",
         )
     much = [name for name, share in check.missing_by_sensor.items() if MUCH_MISSING < share < 1]
     if much:
         shares = [f"{name} ({check.missing_by_sensor[name]:.0%})" for name in much]
         add(
             "warning",
-            f"many missing values in {shortlist(shares)}: find out why, or leave the sensors out (drop_sensors)",
+            f"many missing values in {shortlist(shares)}: find out why, or leave the sensors out "
+            f"({spelled('drop_sensors')})",
         )
     if absent:
         shown = [f"{name} ({count} episodes)" for name, count in absent.items()]

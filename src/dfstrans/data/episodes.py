@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dfstrans.data.splits import three_way_split
 from dfstrans.data.stored import StoredValues
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 Values = npt.NDArray[np.float32] | StoredValues
 
@@ -329,7 +329,7 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
     if bad.any():
         raise DfstransError(
             f"expected labels 0 (normal) or 1 (anomalous), got {_some(sorted({str(x) for x in array[bad].tolist()}))}; "
-            "say which value means anomalous (anomalous_value=…, on the command line --anomalous-value)"
+            f"say which value means anomalous ({spelled('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class SensorScaler:
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
-                "leave these sensors out (drop_sensors=…, on the command line --drop-sensors)"
+                f"leave these sensors out ({spelled('drop_sensors', ...)})"
             )
         return cls(episodes.sensors, minimum, maximum, total / count)
 
@@ -96,5 +96,5 @@ def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tupl
         names = [name for name, bad in zip(sensors, infinite, strict=True) if bad]
         raise DfstransError(
             f"expected finite numbers, got infinite values in episode {episode_id!r}, sensors: {', '.join(names)}; "
-            "mend them, or read them as missing (infinite_as_missing=True, on the command line --infinite-as-missing)"
+            f"mend them, or read them as missing ({spelled('infinite_as_missing', True)})"
         )

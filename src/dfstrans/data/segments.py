@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dfstrans.config import NetworkSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler, check_finite
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
@@ -93,9 +93,8 @@ def check_segment_length(episodes: Episodes, segment_length: int) -> None:
     if segment_length > shortest:
         name = episodes.ids[int(episodes.lengths.argmin())]
         raise DfstransError(
-            "expected a segment_length "
-            f"of at most {shortest}, the length of episode {str(name)!r}, got {segment_length}: "
-            "use shorter segments or leave short episodes out"
+            f"expected episodes of at least {segment_length} points, the length of a segment, got {shortest} in "
+            f"episode {str(name)!r}; train with a shorter {spelled('segment_length')}, or leave short episodes out"
         )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.config import Encoding
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 
 def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
@@ -41,8 +41,8 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
     if n_segments > d_model:
         raise DfstransError(
             f"expected at most {d_model} segments (the embedding width d_model), got {n_segments}: beyond that the "
-            "faithful encoding repeats itself and is no longer faithful; use a longer segment_length, more filters, or "
-            'encoding="vanilla"'
+            "faithful encoding repeats itself and is no longer faithful; use a longer "
+            f"{spelled('segment_length')}, more {spelled('filters')}, or {spelled('encoding', 'vanilla')}"
         )
     position = np.arange(n_segments)[:, None]  # τ from 0: the Gram matrix is the same as from 1
     frequency = 2 * math.pi / d_model * np.arange(1, d_model // 2)  # ω₁ … ω_K

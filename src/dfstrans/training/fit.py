@@ -23,7 +23,7 @@ from lightning.pytorch.utilities.warnings import PossibleUserWarning
 from dfstrans.config import NetworkSettings, Precision, TrainingSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
 from dfstrans.model.network import DFSTrans
 from dfstrans.training.batches import batch_loader
@@ -107,7 +107,7 @@ def train_network(
     if not best.weights:
         raise DfstransError(
             "expected a loss that is a number, but training diverged from its first epoch on; "
-            "use a smaller learning_rate, or precision='32'"
+            f"use a smaller {spelled('learning_rate')}, or {spelled('precision', '32')}"
         )
     network.load_state_dict(best.weights)
     return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight)
@@ -179,7 +179,7 @@ def _read_run_record(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DfstransError(
             f"expected the record of an interrupted run at {folder / RUN_RECORD}, got none that can be read; "
-            "start anew without resume"
+            f"start anew without {spelled('resume')}"
         ) from error
 
 
@@ -189,7 +189,7 @@ def _check_readable(checkpoint: Path) -> None:
     except Exception as error:
         raise DfstransError(
             f"expected a whole checkpoint at {checkpoint}, got a damaged one ({type(error).__name__}); "
-            "start anew without resume"
+            f"start anew without {spelled('resume')}"
         ) from error
 
 

@@ -20,7 +20,7 @@ from dfstrans.data.readers import (
 )
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 __all__ = ["ReadOptions", "load_episodes"]
 
@@ -82,8 +82,10 @@ def _require_heeded(found: Format, options: ReadOptions, path: Path) -> None:
     idle = [name for name in changed if name not in heeded]
     if idle:
         raise DfstransError(
-            f"expected only options that apply to {path}, which is {found.NAME}, got also {shortlist(idle)}; "
-            f"leave them out (it heeds {shortlist(sorted(heeded), 20)})"
+            f"expected only options that apply to {path}, which is {found.NAME}, got also "
+            f"{shortlist(map(spelled, idle))}; leave them out (it heeds {shortlist(map(spelled, sorted(heeded)), 20)})"
         )
     if options.stride is not None and options.length is None and found in (long_table, folder):
-        raise DfstransError(f"expected a length with stride {options.stride}, got none; give both or neither")
+        raise DfstransError(
+            f"expected {spelled('length')} with {spelled('stride', options.stride)}, got none; give both or neither"
+        )

@@ -12,7 +12,7 @@ from dfstrans.data.readers.columns import dropped_columns, require_dropped
 from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredValues, infinite_to_nan
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 OPTIONS = frozenset({"drop_sensors", "infinite_as_missing"})
 
@@ -22,7 +22,7 @@ def without_dropped(episodes: Episodes, options: ReadOptions, source: Path) -> E
     require_dropped(episodes.sensors, options, source)
     dropped = dropped_columns(episodes.sensors, options)
     if len(dropped) == episodes.n_sensors:
-        raise DfstransError(f"expected to keep a sensor of {source}, got all in drop_sensors; correct drop_sensors")
+        raise DfstransError(f"expected to keep a sensor of {source}, got all in {spelled('drop_sensors')}; correct it")
     return episodes.select_sensors([name for name in episodes.sensors if name not in dropped]) if dropped else episodes
 
 
@@ -41,5 +41,5 @@ def without_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
         f"expected finite values, got {len(rows)} infinite ones in sensors "
         f"{shortlist(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
         f"{shortlist(episodes.ids[np.unique(rows)])}; correct them, or read them as missing "
-        "(infinite_as_missing=True, on the command line --infinite-as-missing)"
+        f"({spelled('infinite_as_missing', True)})"
     )

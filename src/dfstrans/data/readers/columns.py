@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 _SYNONYMS = {
     "id": ("episode_id", "episode", "episodeid", "id", "series_id", "sample_id", "run_id", "run", "sequence_id"),
@@ -95,7 +95,8 @@ def _named(names: Sequence[str], wanted: str, option: str, source: Path) -> str:
     found = _matching(names, wanted)
     if found is None:
         raise DfstransError(
-            f"expected a column {wanted!r} in {source} ({option}), got {shortlist(names, 20)}; correct {option}"
+            f"expected a column {wanted!r} in {source} ({spelled(option)}), got {shortlist(names, 20)}; "
+            f"correct {spelled(option)}"
         )
     return found
 

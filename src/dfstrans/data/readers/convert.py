@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dfstrans.data.readers.dialect import MISSING
 from dfstrans.data.readers.opening import shortlist
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 UNLABELLED = -1
 _WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}
@@ -35,7 +35,7 @@ def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
     ):
         raise DfstransError(
             f"expected numbers in column {name!r} of {source}, got {kind}; convert it or leave it out "
-            "(drop_sensors, on the command line --drop-sensors)"
+            f"({spelled('drop_sensors')})"
         )
     if not pa.types.is_float32(column.type):
         if pa.types.is_boolean(column.type):
@@ -77,7 +77,7 @@ def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
         raise DfstransError(
             f"expected times in column {name!r} of {source} as numbers or dates, got {column.type}; convert them, or "
-            "name another time_column"
+            f"name another column ({spelled('time_column', ...)})"
         )
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
@@ -102,7 +102,7 @@ def labels_and_words(
         if strange:
             raise DfstransError(
                 f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {shortlist(strange)}; say which value "
-                "means anomalous (anomalous_value=…, on the command line --anomalous-value)"
+                f"means anomalous ({spelled('anomalous_value', ...)})"
             )
     else:
         codes = {word: int(_same(word, anomalous_value)) for word in known}
@@ -116,7 +116,7 @@ def require_occurs(anomalous_value: str | None, words: Collection[str], source: 
     if anomalous_value is not None and len(words) > 1 and not any(_same(word, anomalous_value) for word in words):
         raise DfstransError(
             f"expected the anomalous label {anomalous_value!r} in {source}, got {shortlist(words)}; "
-            "correct anomalous_value"
+            f"correct {spelled('anomalous_value')}"
         )
 
 
@@ -148,7 +148,7 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
         raise DfstransError(
             f"expected numbers in column {name!r} of {source}, got {column[int(rows[0])].as_py()!r} in row "
             f"{rows[0] + 1} of the data{f' and text in {len(rows) - 1} more rows' if len(rows) > 1 else ''}; "
-            "correct it, or leave the column out (drop_sensors, on the command line --drop-sensors)"
+            f"correct it, or leave the column out ({spelled('drop_sensors')})"
         )
     return text.cast(pa.float64())
 
@@ -165,5 +165,6 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
         return pc.strptime(text, format="%d.%m.%Y %H:%M:%S", unit="ns")
     raise DfstransError(
         f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, "
-        f"got {shortlist(text.drop_null().unique()[:3].to_pylist())}; rewrite them, or name another time_column"
+        f"got {shortlist(text.drop_null().unique()[:3].to_pylist())}; rewrite them, or name another column "
+        f"({spelled('time_column', ...)})"
     )

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 
 def cut(
@@ -31,7 +31,7 @@ def cut(
     if total == 0:
         raise DfstransError(
             f"expected recordings of at least {length} points, got at most {int(recordings.lengths.max())}; "
-            "choose a smaller length"
+            f"choose a smaller {spelled('length')}"
         )
     values = np.empty((total, recordings.n_sensors, length), dtype=np.float32)
     labels = np.zeros(total, dtype=np.int8)

@@ -17,7 +17,7 @@ from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 __all__ = ["NAME", "OPTIONS", "read", "recognises"]
 
@@ -90,7 +90,7 @@ def _read_one(table: Table | _ArrayTable, options: ReadOptions) -> Rows:
     if len(rows.ids) > 1:
         raise DfstransError(
             f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; read the file "
-            "itself if it is a long table, or leave the column out (drop_sensors)"
+            f"itself if it is a long table, or leave the column out ({spelled('drop_sensors')})"
         )
     return rows
 
@@ -133,7 +133,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
                     ([f"none called {shortlist(missing)}"] if missing else [])
                     + ([f"also {shortlist(extra)}"] if extra else [])
                 )
-                + "; rename or add the columns, or leave them out (drop_sensors)"
+                + f"; rename or add the columns, or leave them out ({spelled('drop_sensors')})"
             )
         for what, here, there in (
             ("time", part.time, first.time),

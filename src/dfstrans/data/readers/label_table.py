@@ -14,7 +14,7 @@ from dfstrans.data.readers.convert import UNLABELLED, labels, texts
 from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.tables import Table, is_table, open_table
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 _ID_NAMES = ("file", "filename", "file_name", "name")
 
@@ -35,7 +35,7 @@ def read_label_table(path: Path, options: ReadOptions) -> LabelTable:
     if id_column is None or label_column is None:
         raise DfstransError(
             f"expected the columns id and label in the label table {path}, got {shortlist(table.names)}; rename them, "
-            "or name them (id_column=…, label_column=…)"
+            f"or name them ({spelled('id_column', ...)}, {spelled('label_column', ...)})"
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
     columns = table.read(dict.fromkeys(wanted, "text"))
@@ -93,7 +93,7 @@ def with_label_table(episodes: Episodes, table: LabelTable) -> Episodes:
     if unlabelled:
         raise DfstransError(
             f"expected a label for each episode in {table.path}, got none for {shortlist(unlabelled)}; "
-            "add their rows, or give another label table (labels=…)"
+            f"add their rows, or give another label table ({spelled('labels', ...)})"
         )
     labelled = episodes.with_labels([table.label[name] for name in episodes.ids.tolist()])
     if table.group is None or episodes.groups is not None:

@@ -21,7 +21,7 @@ from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
 from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 NAME = "a long table (.csv, .tsv, .txt, also .gz, or .parquet) with a row per point"
 OPTIONS = frozenset(
@@ -49,7 +49,8 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         if roles.id is None and options.length is None:
             raise DfstransError(
                 f"expected a column with the episode of each row (such as episode_id) in {path}, got "
-                f"{shortlist(table.names, 12)}; name it (id_column=…), or give a length to cut one recording by"
+                f"{shortlist(table.names, 12)}; name it "
+                f"({spelled('id_column', ...)}), or give a length to cut one recording by ({spelled('length', ...)})"
             )
         rows = read_rows(table, roles, options)
         require_occurs(options.anomalous_value, rows.label_words, path)
@@ -70,7 +71,7 @@ def _label_table_beside(path: Path, episodes: Episodes, options: ReadOptions) ->
         return general
     warnings.warn(
         f"left aside the label table {general}: it has no row for some episodes of {path.name}, which stay unlabelled; "
-        "if it is theirs, add the rows and name it (labels=…, on the command line --labels)",
+        f"if it is theirs, add the rows and name it ({spelled('labels', ...)})",
         stacklevel=2,
     )
     return None

@@ -15,7 +15,7 @@ from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredArray, StoredValues
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 NAME = "the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)"
 OPTIONS = frozenset({"n_sensors", "n_timepoints", "anomalous_value"})
@@ -73,8 +73,8 @@ def _sizes(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
         ways = [f"{k} × {width // k}" for k in range(1, min(width, 1000) + 1) if width % k == 0]
         got = f"{options.n_sensors} × {options.n_timepoints}" if given else "neither"
         raise DfstransError(
-            f"expected n_sensors × n_timepoints = {width} values and a label in each row of {path}, got {got}; give "
-            f"n_sensors=… or n_timepoints=… (on the command line --n-sensors, --n-timepoints); possible: "
+            f"expected {spelled('n_sensors')} × {spelled('n_timepoints')} = {width} values and a label in each row of "
+            f"{path}, got {got}; give {spelled('n_sensors', ...)} or {spelled('n_timepoints', ...)}; possible: "
             f"{shortlist(ways, 30)}"
         )
     return n_sensors, n_timepoints

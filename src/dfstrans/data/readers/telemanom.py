@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 NAME = "a telemanom folder (labeled_anomalies.csv, test/<channel>.npy)"
 OPTIONS = frozenset({"length", "stride", "spacecraft"})
@@ -82,5 +82,5 @@ def _spacecraft(found: set[str], options: ReadOptions, path: Path) -> str:
         return found.pop()
     raise DfstransError(
         f"expected one of the spacecraft {shortlist(sorted(found))} in {path}, got {options.spacecraft or 'none'}; "
-        "choose one, since their sensors differ (spacecraft='SMAP', on the command line --spacecraft SMAP)"
+        f"choose one, since their sensors differ ({spelled('spacecraft', 'SMAP')})"
     )

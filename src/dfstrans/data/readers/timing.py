@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
 _MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings
@@ -38,14 +38,14 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
         raise DfstransError(
             f"expected regular time (median step {interval:g}), got a step of {steps[worst]:g} in episode "
             f"{ids[episode[worst]]!r} after time {time[worst]:g}, and {len(off)} irregular steps in all; resample the "
-            "data, or take the rows as they come (irregular_time='ignore', on the command line --irregular-time ignore)"
+            f"data, or take the rows as they come ({spelled('irregular_time', 'ignore')})"
         )
     if whole.sum() > _MOST_INSERTED * len(time) + 1000:
         worst = int(np.argmax(whole))
         raise DfstransError(
             f"expected recordings without long gaps, got one of {whole[worst]:.0f} points in episode "
             f"{ids[episode[worst]]!r} after time {time[worst]:g}; split the episode there, or take the rows as they "
-            "come (irregular_time='ignore', on the command line --irregular-time ignore)"
+            f"come ({spelled('irregular_time', 'ignore')})"
         )
     run = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
     starts = np.concatenate([[0], np.flatnonzero(~inside) + 1])
