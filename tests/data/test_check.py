@@ -12,6 +12,7 @@ import pytest
 
 from dfstrans.data import Episodes, check, load_episodes, save_episodes
 from dfstrans.data.check import DataCheck, check_episodes
+from dfstrans.data.episodes import Fault
 
 Array = npt.NDArray[np.float32]
 
@@ -134,6 +135,29 @@ def test_missing_values_are_reported_by_sensor_and_episode() -> None:
     assert next(iter(result.missing_by_sensor)) == "sensor_2"
 
 
+def test_gaps_in_time_are_counted_by_episode(tmp_path: Path) -> None:
+    times = {"x": (0, 1, 4, 5), "y": (0, 1, 2, 3), "z": (0, 2, 3, 4)}
+    rows = [f"{name},{t},{t + len(name)},{t * t},0" for name, present in times.items() for t in present]
+    (tmp_path / "runs.csv").write_text("\n".join(["id,time,a,b,label", *rows]))
+    result = check_episodes(load_episodes(tmp_path / "runs.csv"))
+    assert result.gaps == {"x": 2, "z": 1}
+    assert "3 points without a value of any sensor, in 2 episodes: x (2), z (1)" in messages(result, "info")
+
+
+def test_only_a_label_that_changes_tells_the_place(tmp_path: Path) -> None:
+    labels = {"changing": (0, 1, 1, 0), "constant": (1, 1, 1, 1), "normal": (0, 0, 0, 0)}
+    rows = [f"{name},{t},{t},{label}" for name, points in labels.items() for t, label in enumerate(points)]
+    (tmp_path / "runs.csv").write_text("\n".join(["id,time,a,label", *rows]))
+    episodes = load_episodes(tmp_path / "runs.csv")
+    assert episodes.faults == ((Fault(1, 3),), (), ())
+    result = check_episodes(episodes)
+    assert result.partly_anomalous == ("changing",)
+    assert "1 episodes: changing; each counts as anomalous as a whole" in messages(result, "info")
+    pieces = load_episodes(tmp_path / "runs.csv", length=2)
+    assert pieces.labels is not None
+    assert pieces.labels.tolist() == [1, 1, 1, 1, 0, 0]
+
+
 @pytest.mark.parametrize(("n_timepoints", "words"), [(4, "20 sensors and only 4 points"), (30, "more alike")])
 def test_transposed_axes_are_suspected(n_timepoints: int, words: str) -> None:
     scales = np.random.default_rng(0).uniform(-50, 50, (1, 1, n_timepoints))
@@ -148,7 +172,8 @@ def test_classes_out_of_balance_are_reported() -> None:
     for labels, words, level in (
         (np.zeros(300), "all episodes are normal", "error"),
         (np.ones(300), "all episodes are anomalous", "error"),
-        (np.arange(300) < 1, "only 1 of 300 episodes is anomalous: training needs at least 2", "error"),
+        (np.arange(300) < 1, "only 1 of 300 episodes is anomalous: training needs at least 4", "error"),
+        (np.arange(300) < 3, "only 3 of 300 episodes are anomalous: training needs at least 4", "error"),
         (np.arange(300) < 4, "only 4 of 300 episodes are anomalous", "warning"),
         (None, "no labels", "info"),
     ):

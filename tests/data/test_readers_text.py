@@ -145,6 +145,14 @@ def test_unsorted_time_is_refused_until_sorting_is_asked_for(tmp_path: Path) -> 
     assert_array_equal(np.asarray(from_text(tmp_path, text, sort_time=True).values)[0, 0], [1, 2, 3])
 
 
+@pytest.mark.parametrize("copy", [["x,0,1", "x,1,2"], ["x,1,7", "x,2,8"]], ids=["the same", "overlapping"])
+def test_an_episode_that_is_there_twice_is_named_before_sorting_is_advised(tmp_path: Path, copy: list[str]) -> None:
+    lines = ["id,time,a", "x,0,1", "x,1,2", "x,2,3", "y,0,1", "y,1,2", *copy]
+    with pytest.raises(DfstransError, match=r"same times more than once in x: .*id of its own") as caught:
+        from_text(tmp_path, "\n".join(lines))
+    assert "sort_time" not in str(caught.value)
+
+
 def test_repeated_and_irregular_times_are_refused_unless_ignored(tmp_path: Path) -> None:
     repeated = "id,time,a\nx,0,1\nx,1,2\nx,1,3\n"
     irregular = "id,time,a\nx,0,1\nx,1,2\nx,2.5,3\nx,3.5,3\n"
@@ -162,7 +170,7 @@ def test_labels_of_points_make_an_episode_anomalous_and_are_kept_as_faults(tmp_p
     episodes = from_text(tmp_path, text)
     assert episodes.labels is not None
     assert episodes.labels.tolist() == [1, 0, 1]
-    assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), (Fault(0, 2),))
+    assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), ())  # 1 throughout tells no place
 
 
 def test_a_label_column_without_entries_means_no_labels_but_some_missing_are_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dfstrans.data.readers.opening import shortlist
 from dfstrans.errors import spelled
 
 _BATCH_BYTES = 16_000_000  # of values in memory at a time
-FEWEST = 2  # of each class, to train on one and validate on the other
+FEWEST = 4  # of each class: 70 % of them are the two that training needs
 FEW_ANOMALIES = 10  # fewer leave one or two for validation
 LOPSIDED = 0.01  # of the episodes in the rarer class
 MUCH_MISSING = 0.2  # of a sensor's values
@@ -46,7 +46,10 @@ class SensorRange:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What was read. Sensors are named worst first in `missing_by_sensor`; fractions are between 0 and 1."""
+    """What was read. Sensors are named worst first in `missing_by_sensor`; fractions are between 0 and 1.
+
+    `gaps` counts the points at which no sensor has a value, by episode.
+    """
 
     episodes: int
     anomalous: int
@@ -67,6 +70,8 @@ class DataCheck:
     duplicated_sensors: tuple[tuple[str, ...], ...]
     infinite_values: dict[str, int]
     duplicated_episodes: tuple[tuple[str, ...], ...]
+    gaps: dict[str, int]
+    partly_anomalous: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -106,6 +111,7 @@ class _Tally:
         self.stuck_examples: list[list[str]] = [[] for _ in range(n_sensors)]
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
         self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
+        self.gaps: dict[str, int] = {}  # points without any value, by episode
         self.time_steps = _Mean()
         self.sensor_steps = _Mean()
 
@@ -122,8 +128,13 @@ class _Tally:
         self.min = np.minimum(self.min, np.where(finite, values, np.inf).min(axis=(0, 2)))
         self.max = np.maximum(self.max, np.where(finite, values, -np.inf).max(axis=(0, 2)))
         self.present += finite.any(axis=2).sum(axis=0)
+        self._add_gaps(batch, inside & np.isnan(values).all(axis=1))
         self._add_steps(batch, values, finite)
         self._add_digests(batch, values)
+
+    def _add_gaps(self, batch: Episodes, empty: npt.NDArray[np.bool_]) -> None:
+        counts = empty.sum(axis=1)
+        self.gaps |= {str(batch.ids[row]): int(counts[row]) for row in np.flatnonzero(counts)}
 
     def _add_steps(self, batch: Episodes, values: npt.NDArray[np.float32], finite: npt.NDArray[np.bool_]) -> None:
         pairs = finite[..., 1:] & finite[..., :-1]
@@ -204,11 +215,14 @@ def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
         duplicated_sensors=tuple(tuple(group) for group in alike.values() if len(group) > 1),
         infinite_values={names[i]: int(tally.infinite[i]) for i in np.flatnonzero(tally.infinite)},
         duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
+        gaps=tally.gaps,
+        partly_anomalous=_partly_anomalous(episodes),
     )
     absent = {names[i]: n - int(tally.present[i]) for i in np.flatnonzero(~empty & (tally.present < n))}
     examples = dict(zip(names, tally.stuck_examples, strict=True))
     findings = [
         *_class_findings(check),
+        *_place_findings(check),
         *_sensor_findings(check, absent, examples),
         *_shape_findings(check, episodes.n_timepoints, tally),
     ]
@@ -231,11 +245,12 @@ def _class_findings(check: DataCheck) -> list[Finding]:
     rarer = min(check.anomalous, check.normal)
     name = "anomalous" if rarer == check.anomalous else "normal"
     if rarer < FEWEST:
+        verb = "is" if rarer == 1 else "are"
         return [
             Finding(
                 "error",
-                f"only {rarer} of {check.episodes} episodes is {name}: training needs at least {FEWEST} of each class; "
-                "add more of them",
+                f"only {rarer} of {check.episodes} episodes {verb} {name}: training needs at least {FEWEST} of each "
+                "class; add more of them",
             )
         ]
     if rarer < FEW_ANOMALIES or rarer < LOPSIDED * check.episodes:
@@ -247,6 +262,37 @@ def _class_findings(check: DataCheck) -> list[Finding]:
             )
         ]
     return []
+
+
+def _partly_anomalous(episodes: Episodes) -> tuple[str, ...]:
+    """The episodes of which it is known that a part of them only is anomalous."""
+    if episodes.faults is None:
+        return ()
+    known = zip(episodes.ids.tolist(), episodes.lengths.tolist(), episodes.faults, strict=True)
+    return tuple(name for name, length, faults in known if any(f.start > 0 or f.stop < length for f in faults))
+
+
+def _place_findings(check: DataCheck) -> list[Finding]:
+    found = []
+    if check.partly_anomalous:
+        found.append(
+            Finding(
+                "info",
+                f"the label changes within, or the place of the fault is known in, {len(check.partly_anomalous)} "
+                f"episodes: {shortlist(check.partly_anomalous)}; each counts as anomalous as a whole, and the place is "
+                "kept to judge a diagnosis by",
+            )
+        )
+    if check.gaps:
+        shown = [f"{name} ({count})" for name, count in check.gaps.items()]
+        found.append(
+            Finding(
+                "info",
+                f"{sum(check.gaps.values())} points without a value of any sensor, in {len(check.gaps)} episodes: "
+                f"{shortlist(shown)}; so are gaps in time filled, and the network sees the last value there",
+            )
+        )
+    return found
 
 
 def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str, list[str]]) -> list[Finding]:

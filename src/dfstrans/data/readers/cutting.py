@@ -62,7 +62,7 @@ def _points(recordings: Episodes, row: int) -> npt.NDArray[np.bool_] | None:
     """Which points of a recording are anomalous, as far as its faults or its label tell."""
     if recordings.labels is None:
         return None
-    if recordings.faults is None:
+    if recordings.faults is None or not recordings.faults[row]:
         return np.full(int(recordings.lengths[row]), bool(recordings.labels[row]))
     anomalous = np.zeros(int(recordings.lengths[row]), dtype=np.bool_)
     for fault in recordings.faults[row]:

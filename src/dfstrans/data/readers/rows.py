@@ -94,7 +94,10 @@ def _spread(
 def _labels(
     rows: Rows, order: npt.NDArray[np.intp] | None, episode: Index, starts: Index, place: Index
 ) -> tuple[npt.NDArray[np.int8] | None, list[list[Fault]] | None]:
-    """The label of each episode, and the anomalous stretches when points of one episode differ."""
+    """The label of each episode, and the anomalous stretches of those whose points differ.
+
+    A label that is 1 throughout says nothing about the place.
+    """
     if rows.labels is None or (rows.labels == UNLABELLED).all():
         return None, None
     points = rows.labels if order is None else rows.labels[order]
@@ -105,7 +108,8 @@ def _labels(
         raise DfstransError(
             f"expected a label for each episode, got none for {shortlist(unlabelled)}; label them, or leave them out"
         )
-    if not ((highest == 1) & (lowest == 0)).any():
+    differ = (highest == 1) & (lowest == 0)
+    if not differ.any():
         return highest, None
     begins = np.zeros(len(points), dtype=np.bool_)
     begins[starts] = True
@@ -115,7 +119,8 @@ def _labels(
     last = np.flatnonzero(anomalous & (ends | ~np.roll(anomalous, -1)))
     faults: list[list[Fault]] = [[] for _ in starts]
     for begin, end in zip(first, last, strict=True):
-        faults[episode[begin]].append(Fault(int(place[begin]), int(place[end]) + 1))
+        if differ[episode[begin]]:
+            faults[episode[begin]].append(Fault(int(place[begin]), int(place[end]) + 1))
     return highest, faults
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.data.readers.opening import shortlist
 from dfstrans.errors import DfstransError, spelled
 
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
@@ -80,12 +81,26 @@ def _require_rising(
         return
     row = int(back[0])
     where = f"in episode {ids[episode[row]]!r}: {time[row + 1]:.12g} after {time[row]:.12g}"
-    if (steps[back] < 0).any():
+    falls = bool((steps[back] < 0).any())
+    again = _episodes_with_a_time_twice(time, episode)
+    if falls and len(again):
+        raise DfstransError(
+            f"expected each episode once, got the same times more than once in {shortlist(ids[i] for i in again)}: "
+            "was it recorded or written twice under one id? give each recording an id of its own, or leave out the copy"
+        )
+    if falls:
         raise DfstransError(
             f"expected time to rise within each episode, got it unsorted {where}; sort the rows "
-            "(sort_time=True, on the command line --sort-time)"
+            f"({spelled('sort_time', True)})"
         )
     raise DfstransError(
-        f"expected each time once within an episode, got a repeated one {where}; leave out the repeated rows, or take "
-        "them as they come (irregular_time='ignore', on the command line --irregular-time ignore)"
+        f"expected each time once within an episode, got a repeated one {where}, and repeated times in "
+        f"{shortlist(ids[i] for i in again)}; leave out the repeated rows, or take them as they come "
+        f"({spelled('irregular_time', 'ignore')})"
     )
+
+
+def _episodes_with_a_time_twice(time: npt.NDArray[np.float64], episode: Index) -> Index:
+    order = np.lexsort((time, episode))
+    twice = (np.diff(time[order]) == 0) & (np.diff(episode[order]) == 0)
+    return np.unique(episode[order][1:][twice])
