@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 
 from dfstrans import DfstransError, Diagnoser, artifact
+from dfstrans.summary import model_summary
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
@@ -61,6 +62,13 @@ def test_a_missing_or_changed_file_gives_one_clear_error(model: Path, name: str)
     (model / name).unlink()
     with pytest.raises(DfstransError, match=f"damaged one: {name} is missing"):
         Diagnoser.load(model)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "scaler.json", "model.json"])
+def test_the_summary_of_a_damaged_model_says_what_to_do(model: Path, name: str) -> None:
+    (model / name).unlink()
+    with pytest.raises(DfstransError, match=f"damaged one: {name} is missing; restore it from a copy or train again"):
+        model_summary(model)
 
 
 def test_a_truncated_record_gives_one_clear_error(model: Path) -> None:

@@ -215,7 +215,7 @@ def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: An
         (["data", "check", "{table}", "--spacecraft", "SMAP"], "got also --spacecraft; leave them out"),
         (["train", "{tmp}/nothing.csv", "--out", "{tmp}/m"], "nothing.csv"),
         (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
-        (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "expected episodes with a group"),
+        (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "--group-column …), or use --split random"),
         (["evaluate", "{tmp}", "{table}"], "expected a saved model"),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--seed", "-1"],
@@ -277,6 +277,28 @@ def test_every_command_has_help_with_an_example_and_json(capsys: Any, monkeypatc
     assert code == 0
     assert f"Example: dfstrans {' '.join(command)}" in out
     assert "--json" in out
+
+
+def test_replacing_a_model_is_said(table: Path, tmp_path: Path) -> None:
+    said = [call("train", table, "--out", tmp_path / "m", *SMALL, "--epochs", "1")[2] for _ in range(2)]
+    assert "was replaced" not in said[0]
+    assert f"the earlier model in {tmp_path / 'm'} was replaced" in said[1]
+
+
+def test_evaluating_the_training_episodes_names_the_part_to_use(model: Path, table: Path) -> None:
+    code, _, err = call("evaluate", model, table)
+    assert code == 0
+    assert "--part all includes" in err
+    assert "use --part test (the parts are train, validation, test and all)" in err
+
+
+def test_recordings_without_labels_are_exempt_from_exit_code_1(
+    capsys: Any, monkeypatch: Any, table: Path, tmp_path: Path
+) -> None:
+    pd.read_csv(table).drop(columns="label").to_csv(tmp_path / "new.csv", index=False)
+    assert run(capsys, monkeypatch, "data", "check", tmp_path / "new.csv")[0] == 0
+    _, out, _ = run(capsys, monkeypatch, "data", "check", "--help")
+    assert "recordings without labels are exempt" in " ".join(out.split())
 
 
 def test_a_larger_than_memory_file_trains_too(model: Path, table: Path, tmp_path: Path) -> None:

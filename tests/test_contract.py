@@ -146,7 +146,7 @@ def test_an_unfitted_estimator_cannot_be_saved(make: Any, tmp_path: Path) -> Non
         (X, None, "expected labelled episodes"),
         (np.full(X.shape, "text"), Y, "expected numbers"),
         (np.swapaxes(X, 1, 2), Y, "looks transposed"),
-        (X[:, :, :10], Y, "segment_length of at most 10"),
+        (X[:, :, :10], Y, "at least 16 points, the length of a segment, got 10"),
         (np.where(np.arange(3)[:, None] == 1, np.nan, X), Y, "got none of: sensor_2"),
         (np.where(X.max() == X, np.inf, X), Y, "infinite values in episode"),
         (np.tile(X, (1, 1, 4)), Y, "no longer faithful"),

@@ -34,13 +34,13 @@ def test_the_test_part_can_be_evaluated_again(model: Path) -> None:
 
 
 def test_evaluating_the_training_episodes_warns(model: Path) -> None:
-    with pytest.warns(UserWarning, match="figures flatter"):
+    with pytest.warns(UserWarning, match=r"part='all' includes.*figures flatter; use part='test' .the parts are train"):
         evaluate_model(Diagnoser.load(model), EPISODES)
 
 
 def test_a_part_of_other_episodes_is_refused(model: Path) -> None:
     other = tiny_episodes(seed=9)
-    with pytest.raises(DfstransError, match="expected the very episodes"):
+    with pytest.raises(DfstransError, match=r"expected the very episodes.* for part='test', got others.*part='all'"):
         evaluate_model(Diagnoser.load(model), other, "test")
     assert evaluate_model(Diagnoser.load(model), other).episodes == len(other)
 
@@ -53,8 +53,35 @@ def test_predictions_have_a_row_per_episode(model: Path) -> None:
 
 
 def test_a_grouped_split_needs_groups(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match="expected episodes with a group"):
+    with pytest.raises(DfstransError, match=r"expected episodes with a group.*group_column=….*split='random'"):
         train_model(EPISODES, tmp_path / "model", split="grouped", **TINY)
+
+
+@pytest.mark.parametrize(
+    ("n_anomalous", "message"),
+    [
+        (0, "got 24 normal and 0 anomalous"),
+        (3, "in the training part, got 17 and 1 there, of 24 normal and 3 anomalous in all"),
+    ],
+)
+def test_too_few_of_a_class_are_counted_in_the_whole_set(tmp_path: Path, n_anomalous: int, message: str) -> None:
+    labels = EPISODES.require_labels()
+    kept = np.concatenate([np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)[:n_anomalous]])
+    with pytest.raises(DfstransError, match=message):
+        train_model(EPISODES[kept], tmp_path / "model", **TINY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_swapped_axes_are_suspected_before_shorter_segments_are_advised(tmp_path: Path) -> None:
+    swapped = Episodes.from_arrays(np.asarray(EPISODES.values).transpose(0, 2, 1), EPISODES.labels)
+    with pytest.raises(DfstransError, match=r"got 3 points of 48 sensors, which looks transposed; swap"):
+        train_model(swapped, tmp_path / "model", **TINY)
+
+
+def test_more_sensors_than_points_are_trained_on_with_a_warning(tmp_path: Path) -> None:
+    wide = Episodes.from_arrays(np.tile(np.asarray(EPISODES.values), (1, 17, 1)), EPISODES.labels)
+    with pytest.warns(UserWarning, match="51 sensors and only 48 points look transposed"):
+        train_model(wide, tmp_path / "model", **{**TINY, "epochs": 1})
 
 
 def test_a_new_run_sets_an_interrupted_one_aside(tmp_path: Path) -> None:

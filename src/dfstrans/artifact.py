@@ -109,17 +109,16 @@ def check_place(folder: Path) -> None:
         read_record(folder)
 
 
+def holds_model(folder: Path) -> bool:
+    """Whether a saved model is there."""
+    return (folder / RECORD).is_file()
+
+
 def load_model(
     folder: Path,
 ) -> tuple[ModelRecord, dict[str, torch.Tensor], SensorScaler, LogRows]:
     """Read a model folder; anything missing, damaged or foreign gives one clear error."""
-    record = read_record(folder)
-    for name, expected in record.checksums.items():
-        path = folder / name
-        if not path.is_file():
-            raise _damaged(folder, f"{name} is missing")
-        if _sha256(path) != expected:
-            raise _damaged(folder, f"{name} is not the file that was saved (its checksum differs)")
+    record = read_whole_record(folder)
     try:
         weights = load_file(folder / WEIGHTS)
         scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
@@ -131,9 +130,23 @@ def load_model(
     return record, weights, scaler, log
 
 
+def read_whole_record(folder: Path) -> ModelRecord:
+    """The content of model.json, when the files beside it are those that were saved."""
+    record = read_record(folder)
+    for name, expected in record.checksums.items():
+        path = folder / name
+        if not path.is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _sha256(path) != expected:
+            raise _damaged(folder, f"{name} is not the file that was saved (its checksum differs)")
+    return record
+
+
 def read_record(folder: Path) -> ModelRecord:
     """The content of model.json, checked."""
-    path = Path(folder) / RECORD
+    path = folder / RECORD
+    if not path.is_file() and (folder / WEIGHTS).is_file():
+        raise _damaged(folder, f"{RECORD} is missing")
     if not path.is_file():
         raise DfstransError(f"expected a saved model (a folder with {RECORD}) at {folder}, found none; check the path")
     try:

@@ -67,7 +67,11 @@ def dfstrans(
 @data_app.command("check", epilog="Example: dfstrans data check recordings.csv")
 @reading
 def data_check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
-    """Tell what was read and what is suspicious about it; exit code 1 when something keeps one from training."""
+    """Tell what was read and what is suspicious about it.
+
+    The exit code is 1 when something keeps one from training; recordings without labels are exempt: they can be
+    predicted.
+    """
     from dfstrans.data import load_episodes
     from dfstrans.data.check import check_episodes
 
@@ -119,12 +123,14 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
+    from dfstrans.artifact import holds_model
     from dfstrans.data import load_episodes
     from dfstrans.pipeline import partial_folder, train_model
 
     check_settings(network, training)
     episodes = load_episodes(data, **read)
     _remark(repr(episodes))
+    replaces = holds_model(out)
     if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
         warnings.warn(
             "episodes that overlap stand on both sides of a random split, so the test figures flatter; "
@@ -137,6 +143,8 @@ def train(
         )
     except KeyboardInterrupt:
         _fail(f"interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume", 1)
+    if replaces:
+        _remark(f"the earlier model in {out} was replaced")
     result = {
         "model": str(out),
         "parameters": detector.n_parameters_,

@@ -26,7 +26,12 @@ from dfstrans.config import (
 )
 from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.segments import check_segment_length, count_segments, default_segment_length
+from dfstrans.data.segments import (
+    check_segment_length,
+    count_segments,
+    default_segment_length,
+    looks_transposed,
+)
 from dfstrans.data.splits import validation_split
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.model.encoding import positional_encoding
@@ -134,7 +139,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         training = self.training_settings()
         episodes = as_episodes(X, y)
         labels = episodes.require_labels()
-        _require_both_classes(labels)
+        require_both_classes(labels)
         if validation is None:
             groups = episodes.groups if episodes.groups is not None and len(set(episodes.groups)) > 1 else None
             rows = validation_split(labels, groups, fraction=training.validation_fraction, seed=training.seed)
@@ -316,7 +321,7 @@ def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = Tr
     if isinstance(X, Episodes):
         return X if y is None else X.with_labels(y)
     episodes = Episodes.from_arrays(X, y)
-    if check_axes and episodes.n_sensors > episodes.n_timepoints:
+    if check_axes and looks_transposed(episodes):
         raise DfstransError(
             f"expected an array (n_episodes, n_sensors, n_timepoints), got {episodes.n_sensors} sensors with only "
             f"{episodes.n_timepoints} points each, which looks transposed; swap the last two axes, or, if it is right, "
@@ -357,7 +362,8 @@ def check_fits(episodes: Episodes, network: NetworkSettings) -> None:
     positional_encoding(network.encoding, n_segments, network.d_model)
 
 
-def _require_both_classes(labels: npt.NDArray[np.int8]) -> None:
+def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
+    """Refuse labels from which nothing can be learnt."""
     n_anomalous = int(labels.sum())
     if min(n_anomalous, len(labels) - n_anomalous) < 2:
         raise DfstransError(

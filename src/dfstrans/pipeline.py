@@ -12,8 +12,9 @@ import pandas as pd
 
 from dfstrans.artifact import check_place
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnoser import Diagnoser, check_fits
-from dfstrans.errors import DfstransError
+from dfstrans.data.segments import looks_transposed
+from dfstrans.diagnoser import Diagnoser, check_fits, require_both_classes
+from dfstrans.errors import DfstransError, spelled
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 
@@ -39,8 +40,15 @@ def train_model(
     detector = Diagnoser(**settings)
     seed = detector.training_settings().seed
     check_place(out)
+    require_both_classes(episodes.require_labels())
     check_fits(episodes, detector.network_settings(episodes))  # all parts, before hours are spent on one
-    train, validation, test = episodes.split(seed, by_group=split == "grouped")
+    if looks_transposed(episodes):
+        warnings.warn(
+            f"{episodes.n_sensors} sensors and only {episodes.n_timepoints} points look transposed; expected (episode, "
+            "sensor, timepoint)",
+            stacklevel=2,
+        )
+    train, validation, test = _parts(episodes, split, seed)
     partial = partial_folder(out)
     if not resume:
         _set_aside(partial)
@@ -56,6 +64,24 @@ def train_model(
     return detector
 
 
+def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
+    """Training, validation and test part, the first with enough of both classes."""
+    if split == "grouped" and episodes.groups is None:
+        raise DfstransError(
+            f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name the "
+            f"column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
+        )
+    parts = episodes.split(seed, by_group=split == "grouped")
+    anomalous, normal = parts[0].n_anomalous, len(parts[0]) - parts[0].n_anomalous
+    if min(anomalous, normal) < 2:
+        raise DfstransError(
+            f"expected at least two normal and two anomalous episodes in the training part, got {normal} and "
+            f"{anomalous} there, of {len(episodes) - episodes.n_anomalous} normal and {episodes.n_anomalous} anomalous "
+            "in all; add episodes of the rarer class (at least four of each), or another group of them"
+        )
+    return parts
+
+
 def partial_folder(out: Path) -> Path:
     """Where a run keeps its checkpoint until its model is saved."""
     place = out.absolute()
@@ -69,15 +95,17 @@ def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") 
     if part == "all":
         if same_set:
             warnings.warn(
-                "these episodes include those the model was trained on, so the figures flatter; "
-                "evaluate the part 'test'",
+                f"these are the episodes the model was trained from, and {spelled('part', 'all')} includes those "
+                f"it was trained on, so the figures flatter; use {spelled('part', 'test')} (the parts are "
+                f"{', '.join(PARTS)} and all)",
                 stacklevel=2,
             )
         return detector.evaluate(episodes)
     if not same_set or record.split is None:
         raise DfstransError(
-            f"expected the very episodes that the model was trained from, to cut their {part} part again, got others; "
-            "evaluate all of them (part 'all')"
+            f"expected the very episodes that the model was trained from, for {spelled('part', part)}, got others; "
+            f"evaluate all of these ({spelled('part', 'all')}), or give the recordings of training, read with the same "
+            "options"
         )
     cut = episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")
     return detector.evaluate(cut[PARTS.index(part)])

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from dfstrans.artifact import read_record
+from dfstrans.artifact import read_whole_record
 from dfstrans.config import NetworkSettings
 from dfstrans.data.segments import count_segments
 from dfstrans.errors import DfstransError
@@ -46,7 +46,7 @@ def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any
 
 def model_summary(folder: Path) -> dict[str, Any]:
     """The same for a saved model, with its threshold and figures."""
-    record = read_record(folder)
+    record = read_whole_record(folder)
     n_segments = count_segments(record.data.longest, record.network.segment_length)
     return {
         **network_summary(record.network, n_segments),

@@ -99,8 +99,15 @@ def test_resume_without_an_earlier_run_starts_anew(tmp_path: Path) -> None:
 
 def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
-    with pytest.raises(DfstransError, match="other values for: training; give the same ones"):
-        train(tmp_path, resume=True, epochs=2)
+    with pytest.raises(DfstransError, match=r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.02; give the same"):
+        train(tmp_path, resume=True, epochs=2, noise=0.5)
+
+
+def test_resume_with_other_recordings_is_refused_and_names_the_part(tmp_path: Path) -> None:
+    train(tmp_path, epochs=1)
+    settings = TrainingSettings(epochs=1, batch_size=8, precision="32")
+    with pytest.raises(DfstransError, match=r"got another validation part .*; give the same ones"):
+        train_network(NETWORK, settings, TRAIN, VALIDATION[:-1], SCALER, run_folder=tmp_path, resume=True)
 
 
 def test_a_checkpoint_holds_no_code(tmp_path: Path) -> None:

@@ -87,10 +87,21 @@ def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
     return length
 
 
+def looks_transposed(episodes: Episodes) -> bool:
+    """Whether there are more sensors than points: possible, but more often the axes were swapped."""
+    return episodes.n_sensors > episodes.n_timepoints
+
+
 def check_segment_length(episodes: Episodes, segment_length: int) -> None:
     """Refuse segments longer than the shortest episode."""
     shortest = int(episodes.lengths.min())
     if segment_length > shortest:
+        if looks_transposed(episodes) and segment_length <= episodes.n_sensors:
+            raise DfstransError(
+                f"expected episodes of at least {segment_length} points, a segment's length, got {shortest} points of "
+                f"{episodes.n_sensors} sensors, which looks transposed; swap the last two axes to (episode, sensor, "
+                f"timepoint), or, if it is right, train with a shorter {spelled('segment_length')}"
+            )
         name = episodes.ids[int(episodes.lengths.argmin())]
         raise DfstransError(
             f"expected episodes of at least {segment_length} points, the length of a segment, got {shortest} in "

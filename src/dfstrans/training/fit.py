@@ -156,12 +156,11 @@ def _run_record(
 def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
     """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any."""
     if resume and has_checkpoint(folder):
-        earlier = _read_run_record(folder)
-        changed = [key for key in record if earlier.get(key) != json.loads(json.dumps(record[key]))]
+        changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
         if changed:
             raise DfstransError(
-                f"expected the settings and data of the interrupted run in {folder}, got other values for: "
-                f"{', '.join(changed)}; give the same ones, or start anew without resume"
+                f"expected the settings and data of the interrupted run in {folder}, got {', '.join(changed)}; "
+                f"give the same ones, or start anew without {spelled('resume')}"
             )
         _check_readable(folder / CHECKPOINT)
         return folder / CHECKPOINT
@@ -171,6 +170,22 @@ def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> P
         (folder / CHECKPOINT).unlink(missing_ok=True)
         temporary.write_text(json.dumps(record, indent=2))
     return None
+
+
+def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between the records of two runs, with both values."""
+    changed = []
+    for group in ("network", "training"):
+        before = earlier.get(group, {})
+        changed += [
+            f"{spelled(name, value)} instead of {before.get(name)}"
+            for name, value in now[group].items()
+            if before.get(name) != value
+        ]
+    for part in ("train", "validation"):
+        if earlier.get(f"{part}_fingerprint") != now[f"{part}_fingerprint"]:
+            changed.append(f"another {part} part (other recordings, labels, or a split by another seed)")
+    return changed
 
 
 def _read_run_record(folder: Path) -> dict[str, Any]:
