@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import traceback
 import warnings
@@ -13,8 +12,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dfstrans import __version__
+from dfstrans import __version__, cli_simulate
 from dfstrans.cli_options import options_from
+from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
 from dfstrans.config import NetworkSettings, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError, settings_as_options
@@ -22,10 +22,10 @@ from dfstrans.errors import DfstransError, settings_as_options
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
 app.add_typer(data_app, name="data")
+app.add_typer(cli_simulate.app, name="simulate")
 
 Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network")
 training = options_from(TrainingSettings, into="training", panel="Training")
@@ -76,13 +76,15 @@ def data_check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> Non
     from dfstrans.data.check import check_episodes
 
     episodes = load_episodes(data, **read)
-    with _progress("checking", len(episodes)) as advance:
+    with progress("checking", len(episodes)) as advance:
         found = check_episodes(episodes, advance)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
     else:
         print(episodes)
         print(f"  missing   {found.missing:.2%} of the values")
+        if found.fault_kinds:
+            print("  kinds     " + ", ".join(f"{kind} {n}" for kind, n in found.fault_kinds.items()))
         for finding in found.findings:
             print(f"{finding.level}: {finding.message}")
         if not found.findings:
@@ -103,7 +105,7 @@ def data_convert(
 
     episodes = load_episodes(data, **read)
     save_episodes(episodes, out)
-    _print_result({"written": str(out), "episodes": len(episodes), "anomalous": episodes.n_anomalous}, as_json)
+    print_result({"written": str(out), "episodes": len(episodes), "anomalous": episodes.n_anomalous}, as_json)
 
 
 @app.command(epilog="Example: dfstrans train recordings.csv --out model --segment-length 50")
@@ -129,7 +131,7 @@ def train(
 
     check_settings(network, training)
     episodes = load_episodes(data, **read)
-    _remark(repr(episodes))
+    remark(repr(episodes))
     replaces = holds_model(out)
     if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
         warnings.warn(
@@ -144,7 +146,7 @@ def train(
     except KeyboardInterrupt:
         _fail(f"interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume", 1)
     if replaces:
-        _remark(f"the earlier model in {out} was replaced")
+        remark(f"the earlier model in {out} was replaced")
     result = {
         "model": str(out),
         "parameters": detector.n_parameters_,
@@ -155,7 +157,7 @@ def train(
         "metrics": detector.metrics_,
     }
     if as_json:
-        _print_json(result)
+        print_json(result)
         return
     _print_figures(detector.metrics_)
     print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
@@ -183,7 +185,7 @@ def evaluate(
     figures = evaluate_model(detector, episodes, part).to_dict()
     outside = _outside(detector, episodes)
     if as_json:
-        _print_json({"part": part, **figures, "out_of_range": outside})
+        print_json({"part": part, **figures, "out_of_range": outside})
     else:
         _print_figures({part: figures})
 
@@ -209,10 +211,10 @@ def predict(
     if out is not None:
         with written_atomically(out) as temporary:
             table.to_csv(temporary, index=False)
-        _remark(f"predictions of {len(table)} episodes written to {out}")
+        remark(f"predictions of {len(table)} episodes written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
-        _print_json({"threshold": detector.threshold_.value, "out_of_range": outside, "predictions": rows})
+        print_json({"threshold": detector.threshold_.value, "out_of_range": outside, "predictions": rows})
     elif out is None:
         print(table.to_csv(index=False), end="")
 
@@ -244,7 +246,7 @@ def summary(
                 raise DfstransError(f"expected {option} to be a whole number of at least 1, got {count}; correct it")
         content = network_summary(NetworkSettings(n_sensors=sensors, **network), segments)
     if as_json:
-        _print_json(content)
+        print_json(content)
         return
     for name, count in content["parts"].items():
         print(f"{name:<20}{count:>12,}")
@@ -263,9 +265,9 @@ def demo(
     """Make labelled recordings with planted anomalies, train, evaluate, diagnose, and write an HTML report."""
     from dfstrans.demo import run_demo
 
-    result = run_demo(out, seed=seed, remark=_remark)
+    result = run_demo(out, seed=seed, remark=remark)
     if as_json:
-        _print_json(result)
+        print_json(result)
         return
     _print_figures(result["metrics"])
     print(f"report    {Path(result['report']).resolve()}")
@@ -298,24 +300,8 @@ def _fail(message: str, code: int) -> Any:
     sys.exit(code)
 
 
-def _remark(message: str) -> None:
-    print(message, file=sys.stderr)
-
-
 def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    _remark(f"warning: {message}")
-
-
-def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, allow_nan=False))
-
-
-def _print_result(content: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        _print_json(content)
-    else:
-        for name, value in content.items():
-            print(f"{name:<10}{value}")
+    remark(f"warning: {message}")
 
 
 def _print_figures(metrics: dict[str, dict[str, Any]]) -> None:
@@ -330,19 +316,3 @@ def _print_figures(metrics: dict[str, dict[str, Any]]) -> None:
         cells = [figures.get(key) for figures in metrics.values()]
         table.add_row(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells))
     Console(width=100).print(table)
-
-
-def _progress(what: str, total: int) -> Any:
-    """A bar on stderr; gives the function that moves it on."""
-    from contextlib import contextmanager
-
-    from rich.progress import Progress
-
-    @contextmanager
-    def bar() -> Any:
-        console = Console(stderr=True)
-        with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-            task = progress.add_task(what, total=total)
-            yield lambda n: progress.advance(task, n)
-
-    return bar()

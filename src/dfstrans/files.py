@@ -23,17 +23,31 @@ def written_atomically(target: Path) -> Iterator[Path]:
     target = Path(target)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        _flush(temporary)
-        _move_into_place(temporary, target)
+        with disk_errors_explained(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            replace_file(temporary, target)
+    finally:
+        _remove(temporary)
+
+
+@contextmanager
+def disk_errors_explained(target: Path) -> Iterator[None]:
+    """Turn a disk or permission error into a `DfstransError` that says so."""
+    try:
+        yield
     except OSError as error:
         raise DfstransError(
             f"expected to write {target}, but the system refused: {error.strerror or error}; "
             "free some space or choose another place (nothing was left half-written)"
         ) from error
-    finally:
-        _remove(temporary)
+
+
+def replace_file(temporary: Path, target: Path) -> Path:
+    """Give a finished file or folder its name, once its content is on disk; what stood there goes."""
+    _flush(temporary)
+    _move_into_place(temporary, target)
+    return target
 
 
 def _move_into_place(temporary: Path, target: Path) -> None:

@@ -31,7 +31,7 @@ def test_every_change_lies_between_start_and_stop_of_the_named_sensor() -> None:
     kinds = set()
     for row, episode in enumerate(small(strength=1.0)):
         assert len(episode.faults) == episode.label
-        for start, stop, (sensor,), kind in episode.faults:
+        for start, stop, (sensor,), kind, _ in episode.faults:
             kinds.add(kind)
             assert sensor in ("S1", "S4")
             s = int(sensor[1]) - 1

@@ -51,7 +51,10 @@ def episode_sets(draw: st.DrawFn) -> Episodes:
             names | st.sampled_from(["time", "label", "group"]), min_size=n_sensors, max_size=n_sensors, unique=True
         )
     )
-    fault = st.builds(Fault, st.integers(0, 3), st.integers(4, 9), st.just(tuple(sensors[:1])), st.just("wear"))
+    severity = st.none() | st.floats(0, 1e3)
+    fault = st.builds(
+        Fault, st.integers(0, 3), st.integers(4, 9), st.just(tuple(sensors[:1])), st.just("wear"), severity
+    )
     return Episodes.from_arrays(
         series,
         draw(st.none() | st.lists(st.integers(0, 1), min_size=n, max_size=n)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
@@ -48,7 +48,8 @@ class SensorRange:
 class DataCheck:
     """What was read. Sensors are named worst first in `missing_by_sensor`; fractions are between 0 and 1.
 
-    `gaps` counts the points at which no sensor has a value, by episode.
+    `units` holds the sensors that have one; `fault_kinds` counts the episodes with a fault of each known kind; `gaps`
+    counts the points at which no sensor has a value, by episode.
     """
 
     episodes: int
@@ -56,11 +57,13 @@ class DataCheck:
     normal: int
     unlabelled: int
     sensors: tuple[str, ...]
+    units: dict[str, str]
     shortest: int
     median_length: float
     longest: int
     interval: float | None
     groups: int | None
+    fault_kinds: dict[str, int]
     missing: float
     missing_by_sensor: dict[str, float]
     ranges: dict[str, SensorRange]
@@ -184,6 +187,12 @@ def longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.asarray((place - last_false).max(axis=-1), dtype=np.int64)
 
 
+def _fault_kinds(episodes: Episodes) -> dict[str, int]:
+    """In how many episodes each kind of fault is known."""
+    kinds = [{fault.kind for fault in faults if fault.kind} for faults in episodes.faults or ()]
+    return dict(sorted(Counter(kind for found in kinds for kind in found).items()))
+
+
 def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
     names = episodes.sensors
     n = len(episodes)
@@ -201,11 +210,13 @@ def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
         normal=0 if episodes.labels is None else n - episodes.n_anomalous,
         unlabelled=n if episodes.labels is None else 0,
         sensors=names,
+        units={name: unit for name, unit in zip(names, episodes.units, strict=True) if unit},
         shortest=int(lengths.min()),
         median_length=float(np.median(lengths)),
         longest=int(lengths.max()),
         interval=episodes.interval,
         groups=None if episodes.groups is None else len(set(episodes.groups.tolist())),
+        fault_kinds=_fault_kinds(episodes),
         missing=float(missing.mean()),
         missing_by_sensor={names[i]: float(missing[i]) for i in np.argsort(-missing, kind="stable")},
         ranges={name: _range(tally, sensor) for sensor, name in enumerate(names)},

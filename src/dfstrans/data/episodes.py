@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dfstrans.data.splits import three_way_split
 from dfstrans.data.stored import StoredValues
+from dfstrans.data.truth import Truth
 from dfstrans.errors import DfstransError, spelled
 
 Values = npt.NDArray[np.float32] | StoredValues
@@ -22,13 +23,14 @@ Values = npt.NDArray[np.float32] | StoredValues
 class Fault(NamedTuple):
     """What is known to be wrong in an episode: what kind, from which point to which (half-open), in which sensors.
 
-    An empty kind or an empty tuple of sensors means that it is not known.
+    An empty kind, an empty tuple of sensors or no severity means that it is not known.
     """
 
     start: int
     stop: int
     sensors: tuple[str, ...] = ()
     kind: str = ""
+    severity: float | None = None
 
 
 class Episode(NamedTuple):
@@ -61,6 +63,7 @@ class Episodes:
     interval: float | None = None
     groups: npt.NDArray[np.str_] | None = None
     faults: tuple[tuple[Fault, ...], ...] | None = None
+    truth: Truth | None = None
 
     @classmethod
     def from_arrays(
@@ -75,6 +78,7 @@ class Episodes:
         interval: float | None = None,
         groups: Sequence[str] | npt.NDArray[Any] | None = None,
         faults: Sequence[Sequence[Fault]] | None = None,
+        truth: Truth | None = None,
     ) -> Self:
         """Check and gather what is known of some recordings.
 
@@ -114,6 +118,11 @@ class Episodes:
         fault_lists = None if faults is None else tuple(tuple(f) for f in faults)
         if fault_lists is not None:
             _check_count("lists of faults", fault_lists, n)
+        if truth is not None and (len(truth.relevance), truth.relevance.shape[2]) != (n, n_sensors):
+            raise DfstransError(
+                f"expected the truth of {n} episodes and {n_sensors} sensors, got that of "
+                f"{len(truth.relevance)} episodes and {truth.relevance.shape[2]} sensors"
+            )
         if interval is not None and not (np.isfinite(interval) and interval > 0):
             raise DfstransError(f"expected a sampling interval above 0, got {interval}")
         return cls(
@@ -126,6 +135,7 @@ class Episodes:
             interval=None if interval is None else float(interval),
             groups=group_array,
             faults=fault_lists,
+            truth=truth,
         )
 
     # ---- what is here -------------------------------------------------------------------------------------------
@@ -183,6 +193,8 @@ class Episodes:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
             lines.append(f"faults    {sum(map(len, self.faults))} with known place")
+        if self.truth is not None:
+            lines.append(f"truth     graded, in segments of {self.truth.segment_length} points")
         megabytes = float(np.prod(self.shape)) * 4 / 1e6
         lines.append(f"values    {'in a file' if self.is_stored else 'in memory'}, {megabytes:.1f} MB")
         return "\n  ".join(lines)
@@ -209,6 +221,7 @@ class Episodes:
             labels=None if self.labels is None else self.labels[index],
             groups=None if self.groups is None else self.groups[index],
             faults=None if self.faults is None else tuple(self.faults[i] for i in index),
+            truth=None if self.truth is None else self.truth.select(index),
         )
 
     def select_sensors(self, names: Sequence[str]) -> Episodes:
@@ -218,7 +231,13 @@ class Episodes:
             raise DfstransError(f"expected names among {_some(self.sensors, 60)}, got {_some(unknown)}")
         index = np.array([self.sensors.index(name) for name in names])
         values = self.values.select_sensors(index) if isinstance(self.values, StoredValues) else self.values[:, index]
-        return replace(self, values=values, sensors=tuple(names), units=tuple(self.units[i] for i in index))
+        return replace(
+            self,
+            values=values,
+            sensors=tuple(names),
+            units=tuple(self.units[i] for i in index),
+            truth=None if self.truth is None else self.truth.select_sensors(index),
+        )
 
     def with_labels(self, labels: npt.ArrayLike) -> Episodes:
         """The same recordings with these labels."""
@@ -280,6 +299,9 @@ class Episodes:
             faults=None
             if any(part.faults is None for part in parts)
             else [faults for part in parts for faults in part.faults or ()],
+            truth=None
+            if any(part.truth is None for part in parts)
+            else Truth.concatenate([part.truth for part in parts if part.truth is not None]),
         )
 
     # ---- identity and truth -------------------------------------------------------------------------------------
@@ -305,6 +327,8 @@ class Episodes:
             (n_segments, n_sensors)
         """
         n_segments = -(-int(self.lengths[row]) // segment_length)
+        if self.truth is not None:
+            return self.truth.cells(row, segment_length, n_segments) >= 1
         cells = np.zeros((n_segments, self.n_sensors), dtype=np.bool_)
         for fault in () if self.faults is None else self.faults[row]:
             columns = [self.sensors.index(name) for name in fault.sensors if name in self.sensors]

@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.own_layout import FORMAT, PARQUET_KEY, VERSION, faults_to_json
+from dfstrans.data.readers.own_layout import (
+    FORMAT,
+    PARQUET_KEY,
+    VERSION,
+    faults_to_json,
+    truth_to_arrays,
+    truth_to_text,
+)
 from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
 
@@ -52,19 +59,22 @@ def _write_hdf5(episodes: Episodes, path: Path) -> None:
     _require_room(path, 4 * n * n_sensors * n_timepoints)
     with h5py.File(path, "w", libver="v110") as file:  # with checksums, and without a limit on the number of sensors
         file.attrs.update({"format": FORMAT, "version": VERSION})
-        file.attrs["sensors"] = _fixed_text(episodes.sensors)
-        file.attrs["units"] = _fixed_text(episodes.units)
+        file.attrs["sensors"] = fixed_text(episodes.sensors)
+        file.attrs["units"] = fixed_text(episodes.units)
         if episodes.interval is not None:
             file.attrs["interval"] = episodes.interval
         file.create_dataset("lengths", data=episodes.lengths)
-        file.create_dataset("ids", data=_fixed_text(episodes.ids.tolist()))
+        file.create_dataset("ids", data=fixed_text(episodes.ids.tolist()))
         if episodes.labels is not None:
             file.create_dataset("labels", data=episodes.labels)
         if episodes.groups is not None:
-            file.create_dataset("groups", data=_fixed_text(episodes.groups.tolist()))
+            file.create_dataset("groups", data=fixed_text(episodes.groups.tolist()))
         if episodes.faults is not None:
-            texts = _fixed_text([faults_to_json(faults) for faults in episodes.faults])
+            texts = fixed_text([faults_to_json(faults) for faults in episodes.faults])
             file.create_dataset("faults", data=texts, chunks=True, compression="gzip")  # most are much shorter
+        if episodes.truth is not None:
+            for name, array in truth_to_arrays(episodes.truth).items():
+                file.create_dataset(name, data=array, compression="gzip" if array.ndim > 1 else None)
         values = file.create_dataset(
             "values", (n, n_sensors, n_timepoints), dtype=np.float32, chunks=(1, n_sensors, n_timepoints)
         )
@@ -74,7 +84,7 @@ def _write_hdf5(episodes: Episodes, path: Path) -> None:
             start += len(batch)
 
 
-def _fixed_text(texts: Sequence[str]) -> Any:
+def fixed_text(texts: Sequence[str]) -> Any:
     """Texts of one width: others are on a heap without checksum, over which HDF5 crashes when it is damaged."""
     encoded = [text.encode() for text in texts]
     return np.array(encoded, dtype=h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
@@ -101,6 +111,7 @@ def _write_npz(episodes: Episodes, path: Path) -> None:
         "interval": None if episodes.interval is None else np.array(episodes.interval),
         "groups": episodes.groups,
         "faults": None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults]),
+        **({} if episodes.truth is None else truth_to_arrays(episodes.truth)),
     }
     with path.open("wb") as file:
         np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
@@ -123,6 +134,7 @@ def _write_parquet(episodes: Episodes, path: Path) -> None:
         "faults": None
         if episodes.faults is None
         else {name: faults_to_json(found) for name, found in zip(episodes.ids.tolist(), episodes.faults, strict=True)},
+        "truth": None if episodes.truth is None else truth_to_text(episodes.truth),
     }
     fields = [(role["id"], pa.string()), (role["time"], pa.float64())]
     fields += [(name, pa.float32()) for name in episodes.sensors]

@@ -36,7 +36,7 @@ def probability_figure(
     figure.add_vline(threshold, line_dash="dash", line_color=INK, annotation_text=f"threshold {threshold:.2f}")
     figure.update_yaxes(tickvals=[0, 1], ticktext=["normal", "anomalous"], range=[-0.6, 1.6])
     figure.update_xaxes(title="anomaly probability", range=[-0.03, 1.03])
-    return _styled(figure, height=260, showlegend=False)
+    return styled(figure, height=260, showlegend=False)
 
 
 def precision_recall_figure(
@@ -50,7 +50,7 @@ def precision_recall_figure(
     figure.add_scatter(x=[point[0]], y=[point[1]], mode="markers", marker={"size": 11, "color": INK}, name="threshold")
     figure.update_xaxes(title="recall", range=[-0.02, 1.02])
     figure.update_yaxes(title="precision", range=[-0.02, 1.05])
-    return _styled(figure, height=320, showlegend=False)
+    return styled(figure, height=320, showlegend=False)
 
 
 def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
@@ -68,7 +68,7 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
     figure.update_xaxes(title="epoch")
     figure.update_yaxes(title="loss", secondary_y=False)
     figure.update_yaxes(title="PR-AUC", range=[0, 1.05], dtick=0.25, secondary_y=True, showgrid=False)
-    return _styled(figure, height=320, legend={"orientation": "h", "y": -0.25})
+    return styled(figure, height=320, legend={"orientation": "h", "y": -0.25})
 
 
 def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | None) -> go.Figure:
@@ -113,10 +113,11 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
     figure.update_yaxes(tickvals=[0.45 - lane for lane in range(len(sensors))], ticktext=list(sensors), row=1, col=1)
     figure.update_yaxes(autorange="reversed", row=3, col=1)
     figure.update_xaxes(title="time", row=3, col=1)
-    return _styled(figure, height=180 + 34 * len(sensors) + 220, showlegend=False)
+    return styled(figure, height=180 + 34 * len(sensors) + 220, showlegend=False)
 
 
-def _styled(figure: go.Figure, **layout: Any) -> go.Figure:
+def styled(figure: go.Figure, **layout: Any) -> go.Figure:
+    """The look that all figures share."""
     figure.update_layout(
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},

@@ -39,7 +39,7 @@ def write_report(
     for row in shown:
         (episode,) = test[row]
         figure = diagnosis_figure(diagnoses[row], episode, test.interval)
-        details.append({"diagnosis": diagnoses[row], "truth": _truth(episode, test.interval), "figure": _div(figure)})
+        details.append({"diagnosis": diagnoses[row], "truth": _truth(episode, test.interval), "figure": as_div(figure)})
     environment = Environment(
         loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -48,8 +48,8 @@ def write_report(
         test=test,
         evaluation=evaluation,
         detector=detector,
-        plotly=_plotly_script(),
-        figures={name: _div(figure) for name, figure in figures.items()},
+        plotly=plotly_script(),
+        figures={name: as_div(figure) for name, figure in figures.items()},
         details=details,
         agreement=agreement(test, diagnoses),
     )
@@ -99,14 +99,16 @@ def _truth(episode: Episode, interval: float | None) -> str:
     )
 
 
-def _div(figure: object) -> str:
+def as_div(figure: object) -> str:
+    """A figure as a piece of HTML, without plotly's own code."""
     html: str = figure.to_html(  # type: ignore[attr-defined]
         full_html=False, include_plotlyjs=False, config={"displayModeBar": False, "responsive": True}
     )
     return html
 
 
-def _plotly_script() -> str:
+def plotly_script() -> str:
+    """Plotly's own code, so that a page needs nothing from outside."""
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())

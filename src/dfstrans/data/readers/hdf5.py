@@ -47,6 +47,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             interval=None if interval is None or np.isnan(interval) else float(interval),
             groups=_texts(file, "groups"),
             faults=None if faults is None else [own_layout.faults_from_json(text) for text in faults],
+            truth=own_layout.truth_from_arrays(file),
         )
 
 

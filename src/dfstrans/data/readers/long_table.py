@@ -142,7 +142,8 @@ def _read_own(table: Table, options: ReadOptions) -> Episodes:
         require_occurs(options.anomalous_value, rows.label_words, table.path)
         named = replace(rows, sensors=sensors, units=tuple(known["units"]))
         faults = known["faults"] and {name: own_layout.faults_from_json(text) for name, text in known["faults"].items()}
-    episodes = replace(gather(named, options), interval=known["interval"], faults=None)
+        truth = own_layout.truth_from_text(known["truth"]) if known.get("truth") else None
+    episodes = replace(gather(named, options), interval=known["interval"], faults=None, truth=truth)
     if faults is not None:
         episodes = replace(episodes, faults=tuple(faults.get(name, ()) for name in episodes.ids.tolist()))
     return without_dropped(episodes, options, table.path)

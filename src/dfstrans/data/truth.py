@@ -1,0 +1,78 @@
+"""`Truth`: how much a known fault changed each sensor at each moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.errors import DfstransError
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """Graded relevance of every (segment, sensor) cell of some episodes, and the phase of work of every segment.
+
+    Relevance is the change that the fault made, relative to how much the same cell changes from one normal day to
+    another: 0 nothing, 1 more than 95 % of normal changes.
+
+    Shape:
+        relevance (n_episodes, n_segments, n_sensors) float16; phases (n_episodes, n_segments), indices of `phase_names`
+    """
+
+    segment_length: int
+    relevance: npt.NDArray[np.float16]
+    phases: npt.NDArray[np.int8]
+    phase_names: tuple[str, ...]
+
+    @property
+    def affected(self) -> npt.NDArray[np.bool_]:
+        """Cells that changed more than 95 % of normal changes."""
+        return self.relevance >= 1
+
+    @property
+    def strong(self) -> npt.NDArray[np.bool_]:
+        """Cells that changed at least twice as much."""
+        return self.relevance >= 2
+
+    def select(self, rows: Any) -> Truth:
+        """Of some episodes."""
+        return replace(self, relevance=self.relevance[rows], phases=self.phases[rows])
+
+    def select_sensors(self, columns: npt.NDArray[np.intp]) -> Truth:
+        """Of some sensors."""
+        return replace(self, relevance=self.relevance[:, :, columns])
+
+    def cells(self, row: int, segment_length: int, n_segments: int) -> npt.NDArray[np.float16]:
+        """The relevance of one episode on segments of another length: of each, the largest that it overlaps.
+
+        Shape:
+            (n_segments, n_sensors)
+        """
+        own = self.relevance[row]
+        found = np.zeros((n_segments, own.shape[1]), dtype=own.dtype)
+        for segment in range(n_segments):
+            first = segment * segment_length // self.segment_length
+            last = -(-(segment + 1) * segment_length // self.segment_length)
+            if first < len(own):
+                found[segment] = own[first:last].max(axis=0)
+        return found
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Truth]) -> Truth:
+        """Of all parts, which must be cut alike."""
+        first = parts[0]
+        if any(
+            (part.segment_length, part.phase_names, part.relevance.shape[1:])
+            != (first.segment_length, first.phase_names, first.relevance.shape[1:])
+            for part in parts
+        ):
+            raise DfstransError("expected parts whose truth is cut into the same segments, got different ones")
+        return replace(
+            first,
+            relevance=np.concatenate([part.relevance for part in parts]),
+            phases=np.concatenate([part.phases for part in parts]),
+        )

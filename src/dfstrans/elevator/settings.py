@@ -1,0 +1,106 @@
+"""What to simulate."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from dfstrans.config import Settings
+from dfstrans.elevator.motion import N_FLOORS, longest_duration
+from dfstrans.errors import spelled
+
+SAMPLING_RATE = 400.0  # Hz, the simulator's own
+SEGMENT_SECONDS = 0.25
+SEVERITIES: dict[str, tuple[float, float]] = {
+    "lubrication": (0.25, 1.5),  # loss of lubrication, x
+    "misalignment": (1.2, 4.0),  # of the guides, x
+    "bump": (0.55, 4.0),  # height of bumps on the cabin's guides, mm
+    "demagnetisation": (0.06, 0.20),  # share of the flux that is lost
+    "inductance": (0.15, 0.40),  # share of the inductance that is lost
+    "sensor-stuck": (1.0, 1.0),
+    "sensor-drift": (0.5, 5.0),  # at the end of the recording, in normal standard deviations
+    "sensor-gain": (0.05, 0.30),  # relative
+}
+PAPER_FAULTS = ("lubrication", "misalignment", "bump")
+FRICTION_SENSORS = ("FrictionCabin", "FrictionCw")  # which few real elevators have
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {"normal": 10_400, "faulty": 387},
+    "small": {"normal": 1_000, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2_000},
+}
+
+
+class SimulationSettings(Settings):
+    """What to simulate."""
+
+    normal: int = Field(default=400, ge=0, description="Normal journeys.")
+    faulty: int = Field(default=40, ge=0, description="Journeys with a fault.")
+    faults: tuple[str, ...] = Field(default=PAPER_FAULTS, description="Kinds of fault, in turn.")
+    severity: tuple[float, float] | None = Field(
+        default=None, description="From which severity to which, instead of each kind's own range."
+    )
+    seed: int = Field(default=0, ge=0, description="Seed of the fleet and of all its journeys.")
+    installations: int = Field(default=8, ge=1, description="Different elevators.")
+    sensors: Literal["all", "no-friction"] = Field(
+        default="all", description="All 20 sensors, or without the two of friction, which few elevators have."
+    )
+    sampling_rate: int = Field(default=400, description="Samples per second: a divisor of 400, a multiple of 4.")
+    n_timepoints: int = Field(default=8000, ge=1, description="Samples of a recording.")
+    shortest: int = Field(default=5, ge=2, description="Fewest floors of a journey.")
+    longest: int = Field(default=8, le=N_FLOORS - 1, description="Most floors of a journey.")
+
+    @field_validator("faults")
+    @classmethod
+    def _check_faults(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        unknown = [kind for kind in kinds if kind not in SEVERITIES]
+        if unknown or not kinds:
+            raise ValueError(f"expected kinds among {', '.join(SEVERITIES)}, got {', '.join(unknown) or 'none'}")
+        return kinds
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.normal + self.faulty == 0:
+            raise ValueError(f"expected at least one journey, got {spelled('normal', 0)} and {spelled('faulty', 0)}")
+        if self.severity is not None and not 0 <= self.severity[0] <= self.severity[1]:
+            raise ValueError(f"expected a severity from 0 or more to as much or more, got {self.severity}")
+        if self.sampling_rate < 4 or SAMPLING_RATE % self.sampling_rate or self.sampling_rate % 4:
+            raise ValueError(
+                f"expected a sampling_rate that divides {SAMPLING_RATE:.0f} Hz and is a multiple of 4 Hz "
+                f"(400, 200, 100, 80, 40, 20, 16, 8, 4), got {self.sampling_rate}"
+            )
+        if self.n_timepoints % self.segment_length:
+            raise ValueError(
+                f"expected n_timepoints to be a multiple of {self.segment_length}, the samples of a segment of "
+                f"{SEGMENT_SECONDS} s, got {self.n_timepoints}"
+            )
+        if self.shortest > self.longest:
+            raise ValueError(f"expected journeys of at most {self.longest} floors, got shortest={self.shortest}")
+        needed, there = longest_duration(self.longest), self.n_timepoints / self.sampling_rate
+        if needed > there:
+            raise ValueError(
+                f"expected a recording of at least {needed:.1f} s for journeys of {self.longest} floors, got "
+                f"{there:g} s ({self.n_timepoints} samples at {self.sampling_rate} Hz); use more n_timepoints, a lower "
+                "sampling_rate, or shorter journeys (longest)"
+            )
+        return self
+
+    @property
+    def segment_length(self) -> int:
+        """Samples of a segment of 0.25 s."""
+        return round(self.sampling_rate * SEGMENT_SECONDS)
+
+    @property
+    def n_samples(self) -> int:
+        """Samples at the simulator's own 400 Hz."""
+        return self.n_timepoints * self.samples_per_timepoint
+
+    @property
+    def samples_per_timepoint(self) -> int:
+        """How many of the simulator's samples make one of the recording."""
+        return round(SAMPLING_RATE / self.sampling_rate)
+
+    @property
+    def n_journeys(self) -> int:
+        """Normal and faulty ones."""
+        return self.normal + self.faulty

@@ -1,0 +1,291 @@
+"""Many journeys, in memory or in a file; each can be made again from the seed and its number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.growing import Contents, GrowingFile
+from dfstrans.data.truth import Truth
+from dfstrans.elevator.faults import ElevatorFault, draw_fault, on_signals
+from dfstrans.elevator.fleet import FleetMember, Trip, as_plain, draw_conditions, draw_installation, draw_trip
+from dfstrans.elevator.journey import PHASES, Setup, phases, set_up
+from dfstrans.elevator.plant import SHOE_DISTANCE
+from dfstrans.elevator.sensors import NAMES, UNITS, calibrated, measured
+from dfstrans.elevator.settings import FRICTION_SENSORS, SAMPLING_RATE, SimulationSettings
+from dfstrans.elevator.streams import Stream, generator
+from dfstrans.elevator.truth import (
+    SAMPLES_PER_SEGMENT,
+    NormalChange,
+    measure_normal_change,
+    segment_centres,
+)
+
+VERSION = 1  # of the physics and the draws: the same settings and version give the same journeys
+COMMIT_EVERY = 32  # journeys
+ZC = NAMES.index("Zc")
+
+
+class Journey(NamedTuple):
+    """One journey, measured and clean, with its truth.
+
+    Shape:
+        values (n_sensors, n_timepoints); clean, twin (n_samples, 20), at 400 Hz, with the fault and without;
+        relevance (n_segments, n_sensors); phases (n_segments,)
+    """
+
+    sensors: tuple[str, ...]
+    values: npt.NDArray[np.float32]
+    clean: npt.NDArray[np.float64]
+    twin: npt.NDArray[np.float64]
+    relevance: npt.NDArray[np.float16]
+    phases: npt.NDArray[np.int8]
+    faults: tuple[Fault, ...]
+    interval: float  # s between two points of `values`
+    recipe: dict[str, Any]
+
+
+def recorded(sensors: str) -> list[int]:
+    """Which of the 20 sensors are recorded, by number."""
+    left_out = FRICTION_SENSORS if sensors == "no-friction" else ()
+    return [column for column, name in enumerate(NAMES) if name not in left_out]
+
+
+class Fleet:
+    """The elevators of a seed, and every journey that they will ever make."""
+
+    def __init__(self, settings: SimulationSettings) -> None:
+        self.settings = settings
+
+    @property
+    def members(self) -> tuple[FleetMember, ...]:
+        """The installations."""
+        return _members(self.settings.seed, self.settings.installations)
+
+    @property
+    def normal_change(self) -> NormalChange:
+        """How much normal journeys differ from day to day; takes some seconds, once."""
+        return _normal_change(self.settings.seed, self.settings.installations, self._floors, self.settings.n_samples)
+
+    def trip(self, row: int) -> Trip:
+        """Where a journey goes."""
+        return draw_trip(self.settings.seed, self._key(row), self.settings.installations, self._floors)
+
+    def journey(self, row: int) -> Journey:
+        """Simulate a journey: normal ones come first, then those with a fault."""
+        settings, key = self.settings, self._key(row)
+        trip = self.trip(row)
+        conditions = draw_conditions(settings.seed, key, trip.passengers)
+        member = self.members[trip.installation]
+        setup = set_up(member, trip, conditions)
+        clean = twin = setup.run(settings.n_samples)
+        fault = self.fault(row)
+        if fault is not None:
+            setup = set_up(member, trip, conditions, fault)
+            clean = self._on_sensors(fault, setup, setup.run(settings.n_samples))
+        segment_phases = phases(setup, segment_centres(settings.n_samples // SAMPLES_PER_SEGMENT))
+        columns = recorded(settings.sensors)
+        relevance = np.zeros((len(segment_phases), len(columns)), dtype=np.float16)
+        if fault is not None:
+            relevance = self.normal_change.relevance(clean - twin, segment_phases)[:, columns]
+        noise = generator(settings.seed, Stream.NOISE, *key)
+        sampled = clean.reshape(settings.n_timepoints, settings.samples_per_timepoint, -1).mean(axis=1)
+        values = measured(calibrated(sampled, noise), noise)[:, columns].T
+        return Journey(
+            tuple(NAMES[column] for column in columns),
+            np.ascontiguousarray(values),
+            clean,
+            twin,
+            relevance,
+            segment_phases,
+            () if fault is None else self._faults(fault, setup, clean, relevance),
+            1 / settings.sampling_rate,
+            {
+                "seed": settings.seed,
+                "journey": list(key),
+                "trip": as_plain(trip),
+                "conditions": as_plain(conditions),
+                "fault": None if fault is None else fault.to_dict(),
+            },
+        )
+
+    def _on_sensors(
+        self, fault: ElevatorFault, setup: Setup, clean: npt.NDArray[np.float64]
+    ) -> npt.NDArray[np.float64]:
+        times = setup.schedule
+        moving = (round(times.go * SAMPLING_RATE), round(times.end * SAMPLING_RATE))
+        return on_signals(fault, clean, moving, lambda: self.normal_change.spread)
+
+    @property
+    def _floors(self) -> tuple[int, int]:
+        return self.settings.shortest, self.settings.longest
+
+    def _key(self, row: int) -> tuple[int, int]:
+        """What a journey is drawn from: the same however many others there are."""
+        n_normal = self.settings.normal
+        return (0, row) if row < n_normal else (1, row - n_normal)
+
+    def fault(self, row: int) -> ElevatorFault | None:
+        """What is wrong in a journey, if anything."""
+        faulty, number = self._key(row)
+        if not faulty:
+            return None
+        kind = self.settings.faults[number % len(self.settings.faults)]
+        return draw_fault(self.settings.seed, (faulty, number), kind, self.trip(row), self.settings.severity)
+
+    def _faults(
+        self,
+        fault: ElevatorFault,
+        setup: Setup,
+        clean: npt.NDArray[np.float64],
+        relevance: npt.NDArray[np.float16],
+    ) -> tuple[Fault, ...]:
+        """When the cause acts, and which sensors show it then, the clearest first."""
+        names = [NAMES[column] for column in recorded(self.settings.sensors)]
+        found = []
+        for start, stop in cause_windows(fault, setup, clean):
+            segments = relevance[start // SAMPLES_PER_SEGMENT : -(-stop // SAMPLES_PER_SEGMENT)]
+            largest = segments.max(axis=0)
+            order = [int(column) for column in np.argsort(-largest, kind="stable") if largest[column] >= 1]
+            per = self.settings.samples_per_timepoint
+            found.append(
+                Fault(
+                    start // per,
+                    max(start // per + 1, -(-stop // per)),
+                    tuple(names[column] for column in order),
+                    fault.kind,
+                    round(fault.severity, 4),
+                )
+            )
+        return tuple(found)
+
+
+@lru_cache(maxsize=4)
+def _members(seed: int, installations: int) -> tuple[FleetMember, ...]:
+    return tuple(draw_installation(seed, number) for number in range(installations))
+
+
+@lru_cache(maxsize=4)
+def _normal_change(seed: int, installations: int, floors: tuple[int, int], n_samples: int) -> NormalChange:
+    return measure_normal_change(seed, _members(seed, installations), floors, n_samples)
+
+
+def cause_windows(fault: ElevatorFault, setup: Setup, clean: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
+    """From which sample to which the cause acts: contacts of shoes with bumps, else as long as the motor is on."""
+    if not fault.bumps:
+        times = setup.schedule
+        return [(round(times.on * SAMPLING_RATE), round(times.off * SAMPLING_RATE))]
+    windows = []
+    for bump in fault.bumps:
+        for shoe in (0.0, SHOE_DISTANCE):
+            near = np.flatnonzero(np.abs(clean[:, ZC] + shoe - bump.centre) < bump.length / 2)
+            if len(near):
+                windows.append((int(near[0]), int(near[-1]) + 1))
+    return sorted(windows)
+
+
+def simulate(
+    n_normal: int = 400,
+    n_faulty: int = 40,
+    *,
+    jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+    **settings: Any,
+) -> Episodes:
+    """Journeys of a fleet as labelled episodes in memory, with exact truth; see `SimulationSettings`."""
+    chosen = SimulationSettings(normal=n_normal, faulty=n_faulty, **settings)
+    fleet = Fleet(chosen)
+    made = []
+    for _, journey in _in_order(fleet, range(chosen.n_journeys), jobs):
+        made.append(journey._replace(clean=np.empty((0, 0)), twin=np.empty((0, 0))))
+        advance()
+    contents = _contents(fleet)
+    return Episodes.from_arrays(
+        np.stack([journey.values for journey in made]),
+        contents.labels,
+        ids=contents.ids,
+        sensors=contents.sensors,
+        units=contents.units,
+        interval=contents.interval,
+        groups=contents.groups,
+        faults=[journey.faults for journey in made],
+        truth=Truth(
+            contents.segment_length,
+            np.stack([journey.relevance for journey in made]),
+            np.stack([journey.phases for journey in made]),
+            PHASES,
+        ),
+    )
+
+
+def simulate_to_file(
+    path: Path,
+    fleet: Fleet,
+    *,
+    jobs: int = 1,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Path:
+    """All journeys of a fleet into an HDF5 file; an interrupted run goes on where it was.
+
+    `advance` hears how many more journeys are done, those of an earlier run at once.
+    """
+    settings = fleet.settings
+    with GrowingFile(path, _contents(fleet)) as file:
+        missing = file.missing()
+        advance(settings.n_journeys - len(missing))
+        written: list[int] = []
+        for row, journey in _in_order(fleet, missing, jobs):
+            file.write(row, journey.values, journey.faults, journey.relevance, journey.phases, journey.recipe)
+            written.append(row)
+            if len(written) == COMMIT_EVERY:
+                file.commit(written)
+                written.clear()
+            advance(1)
+        file.commit(written)
+    return file.finish()
+
+
+def _contents(fleet: Fleet) -> Contents:
+    settings = fleet.settings
+    rows = range(settings.n_journeys)
+    columns = recorded(settings.sensors)
+    return Contents(
+        ids=[f"{'faulty' if faulty else 'normal'}_{number:05d}" for faulty, number in map(fleet._key, rows)],
+        labels=[fleet._key(row)[0] for row in rows],
+        groups=[f"installation_{fleet.trip(row).installation}" for row in rows],
+        sensors=[NAMES[column] for column in columns],
+        units=[UNITS[column] for column in columns],
+        n_timepoints=settings.n_timepoints,
+        interval=1 / settings.sampling_rate,
+        segment_length=settings.segment_length,
+        phase_names=PHASES,
+        recipe={"simulator": f"elevator {VERSION}", **settings.model_dump()},
+    )
+
+
+def _in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int, Journey]]:
+    """Journeys in the order of `rows`, some made at the same time; never more than a few in memory."""
+    if any(row >= fleet.settings.normal for row in rows):
+        _ = fleet.normal_change  # before the threads need it
+    _ = fleet.members
+    if jobs == 1:
+        yield from ((row, fleet.journey(row)) for row in rows)
+        return
+    left = iter(rows)
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting: list[tuple[int, Future[Journey]]] = [
+            (row, pool.submit(fleet.journey, row)) for row in islice(left, 2 * jobs)
+        ]
+        while waiting:
+            row, future = waiting.pop(0)
+            for following in islice(left, 1):
+                waiting.append((following, pool.submit(fleet.journey, following)))
+            yield row, future.result()

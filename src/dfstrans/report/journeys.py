@@ -1,0 +1,170 @@
+"""Pictures of simulated elevator journeys: every sensor, the phases, and what a fault changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import plotly.graph_objects as go
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.subplots import make_subplots
+
+from dfstrans.elevator.journey import PHASES
+from dfstrans.elevator.sensors import NAMES, UNITS
+from dfstrans.elevator.settings import SAMPLING_RATE, SEGMENT_SECONDS
+from dfstrans.elevator.simulation import Fleet, Journey
+from dfstrans.files import written_atomically
+from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
+from dfstrans.report.html import as_div, plotly_script
+
+PHASE_COLOURS = {
+    "start": "rgba(120,120,120,0.16)",
+    "accelerating": "rgba(102,161,130,0.20)",
+    "cruising": "rgba(255,255,255,0)",
+    "decelerating": "rgba(230,170,80,0.20)",
+    "stop": "rgba(120,120,120,0.16)",
+}
+AFFECTED = "rgba(214,72,72,0.28)"
+POINTS_SHOWN = 800  # pairs of a smallest and a largest value: nothing that is short gets lost
+ROW_HEIGHT = 62  # pixels
+COLUMN_WIDTH = 470
+
+
+def write_journeys(path: Path, fleet: Fleet) -> Path:
+    """Write a page with a normal journey up and one down, and a journey of each fault that the settings name."""
+    normal, faulty = _rows_to_show(fleet)
+    sections = []
+    if normal:
+        figure = normal_figure({_title(fleet, row): fleet.journey(row) for row in normal})
+        sections.append({"title": "normal journeys", "figure": as_div(figure)})
+    for row in faulty:
+        sections.append({"title": _title(fleet, row), "figure": as_div(fault_figure(fleet.journey(row)))})
+    environment = Environment(loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined)
+    page = environment.get_template("journeys.html").render(
+        seed=fleet.settings.seed, sections=sections, plotly=plotly_script(), colours=PHASE_COLOURS
+    )
+    with written_atomically(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def normal_figure(journeys: dict[str, Journey]) -> go.Figure:
+    """Normal journeys side by side, each under its title."""
+    figure = _signals_figure({title: journey.clean for title, journey in journeys.items()}, [NORMAL] * len(journeys))
+    for column, journey in enumerate(journeys.values(), start=1):
+        _shade_phases(figure, journey.phases, column)
+    return figure
+
+
+def fault_figure(journey: Journey) -> go.Figure:
+    """A faulty journey beside its twin without the fault, and what differs; truth is marked."""
+    columns = {
+        "without the fault": journey.twin,
+        "with the fault": journey.clean,
+        "difference": journey.clean - journey.twin,
+    }
+    figure = _signals_figure(columns, [NORMAL, NORMAL, ANOMALOUS])
+    for column in (1, 2, 3):
+        _shade_phases(figure, journey.phases, column)
+    for sensor in range(len(NAMES)):  # the first two columns on one scale
+        figure.update_yaxes(matches=f"y{3 * sensor + 1 if sensor else ''}", row=sensor + 1, col=2)
+    _mark_affected(figure, journey)
+    _mark_contacts(figure, journey)
+    return figure
+
+
+def envelope(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
+    """Times and values thinned out for the eye: of each stretch its smallest and its largest value."""
+    per = max(1, len(values) // POINTS_SHOWN)
+    stretches = values[: len(values) // per * per].reshape(-1, per)
+    pairs = np.stack([stretches.min(axis=1), stretches.max(axis=1)], axis=1)
+    time = (np.arange(len(stretches)) + 0.5) * per / SAMPLING_RATE
+    return np.repeat(time, 2), pairs.reshape(-1).astype(np.float32)
+
+
+def runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """Where flags are set without a break: (first, one past the last).
+
+    >>> list(runs(np.array([True, True, False, True])))
+    [(0, 2), (3, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
+    return ((int(first), int(last)) for first, last in edges.reshape(-1, 2))
+
+
+def _signals_figure(columns: dict[str, npt.NDArray[np.float64]], colours: list[str]) -> go.Figure:
+    """A row per sensor, a column per set of signals (n_samples, 20)."""
+    figure = make_subplots(
+        rows=len(NAMES),
+        cols=len(columns),
+        shared_xaxes=True,
+        vertical_spacing=0.006,
+        horizontal_spacing=0.05,
+        column_titles=list(columns),
+    )
+    for column, (signals, colour) in enumerate(zip(columns.values(), colours, strict=True), start=1):
+        for sensor, name in enumerate(NAMES):
+            time, values = envelope(signals[:, sensor])
+            line = {"color": colour, "width": 1}
+            figure.add_scatter(x=time, y=values, line=line, name=name, row=sensor + 1, col=column)
+    for sensor, (name, unit) in enumerate(zip(NAMES, UNITS, strict=True), start=1):
+        figure.update_yaxes(title={"text": f"{name}<br>{unit}", "font": {"size": 10}}, row=sensor, col=1)
+    figure.update_yaxes(nticks=3, tickfont={"size": 9}, tickformat="~g")
+    figure.update_xaxes(title="time in s", row=len(NAMES))
+    figure.update_annotations(font_size=13)  # the titles of the columns
+    width = COLUMN_WIDTH * len(columns) + 110
+    return styled(figure, height=120 + ROW_HEIGHT * len(NAMES), width=width, showlegend=False)
+
+
+def _shade_phases(figure: go.Figure, phases: npt.NDArray[np.int8], column: int) -> None:
+    for number, name in enumerate(PHASES):
+        for first, last in runs(phases == number):
+            if name in PHASE_COLOURS:
+                start, end = first * SEGMENT_SECONDS, last * SEGMENT_SECONDS
+                _over_all_rows(figure, column, start, end, fillcolor=PHASE_COLOURS[name], line_width=0, layer="below")
+
+
+def _mark_affected(figure: go.Figure, journey: Journey) -> None:
+    """Red where a recorded sensor changed by more than it does from day to day, in the column of differences."""
+    for column, name in enumerate(journey.sensors):
+        for first, last in runs(journey.relevance[:, column] >= 1):
+            start, end = first * SEGMENT_SECONDS, last * SEGMENT_SECONDS
+            row = NAMES.index(name) + 1
+            figure.add_vrect(start, end, fillcolor=AFFECTED, line_width=0, layer="below", row=row, col=3)
+
+
+def _mark_contacts(figure: go.Figure, journey: Journey) -> None:
+    """A dotted line where a guide shoe meets a bump."""
+    for fault in journey.faults:
+        if fault.kind == "bump":
+            middle = (fault.start + fault.stop) / 2 * journey.interval
+            for column in (2, 3):
+                _over_all_rows(figure, column, middle, middle, line={"color": INK, "width": 1, "dash": "dot"})
+
+
+def _over_all_rows(figure: go.Figure, column: int, start: float, end: float, **look: object) -> None:
+    kind = "line" if start == end else "rect"
+    axis = f"x{column if column > 1 else ''}"
+    figure.add_shape(type=kind, xref=axis, yref="paper", x0=start, x1=end, y0=0, y1=1, **look)
+
+
+def _rows_to_show(fleet: Fleet) -> tuple[list[int], list[int]]:
+    """The first normal journey up and the first down, and the first journey of each kind of fault."""
+    settings = fleet.settings
+    by_direction = {fleet.trip(row).direction: row for row in reversed(range(min(settings.normal, 50)))}
+    normal = [by_direction[way] for way in (1, -1) if way in by_direction]
+    return normal, [settings.normal + number for number in range(min(settings.faulty, len(settings.faults)))]
+
+
+def _title(fleet: Fleet, row: int) -> str:
+    trip = fleet.trip(row)
+    way = "up" if trip.direction > 0 else "down"
+    people = f"{trip.passengers} passenger{'' if trip.passengers == 1 else 's'}"
+    floors = f"{way} from floor {trip.start_floor} to {trip.stop_floor}"
+    fault = fleet.fault(row)
+    if fault is None:
+        return f"{floors}, {people}, installation {trip.installation}"
+    where = f", {fault.side}" if fault.side and not fault.bumps else ""
+    return f"{fault.kind} (severity {fault.severity:.2g}{where}): {floors}, {people}, installation {trip.installation}"

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dfstrans import DfstransError, Episodes, load_episodes
+from dfstrans.data.growing import read_recipes
+from dfstrans.elevator import Fleet, SimulationSettings, simulate, simulate_to_file
+from dfstrans.elevator.sensors import NAMES, UNITS
+from dfstrans.elevator.settings import SEVERITIES
+
+
+@pytest.fixture(scope="module")
+def journeys() -> Episodes:
+    return simulate(3, 3, seed=7, sampling_rate=100, n_timepoints=2000)
+
+
+def assert_same(first: Episodes, second: Episodes) -> None:
+    np.testing.assert_array_equal(np.asarray(first.values), np.asarray(second.values))
+    assert (first.ids.tolist(), first.faults) == (second.ids.tolist(), second.faults)
+    assert first.truth is not None
+    assert second.truth is not None
+    np.testing.assert_array_equal(first.truth.relevance, second.truth.relevance)
+
+
+def test_journeys_are_labelled_episodes_with_names_units_groups_and_truth(journeys: Episodes) -> None:
+    assert journeys.shape == (6, 20, 2000)
+    assert (journeys.sensors, journeys.units, journeys.interval) == (NAMES, UNITS, 0.01)
+    assert journeys.require_labels().tolist() == [0, 0, 0, 1, 1, 1]
+    assert journeys.groups is not None
+    assert all(group.startswith("installation_") for group in journeys.groups.tolist())
+    assert journeys.truth is not None
+    assert journeys.truth.relevance.shape == (6, 80, 20)
+    assert (journeys.truth.relevance[:3] == 0).all()
+    assert journeys.truth.affected[3:].any(axis=(1, 2)).all()
+    assert journeys.faults is not None
+    assert [{fault.kind for fault in faults} for faults in journeys.faults[3:]] == [
+        {"lubrication"},
+        {"misalignment"},
+        {"bump"},
+    ]
+    assert all(fault.severity is not None for faults in journeys.faults for fault in faults)
+
+
+def test_a_journey_does_not_depend_on_how_many_others_there_are(journeys: Episodes) -> None:
+    more = simulate(5, 4, seed=7, sampling_rate=100, n_timepoints=2000)
+    np.testing.assert_array_equal(more.values[:3], journeys.values[:3])
+    np.testing.assert_array_equal(more.values[5:8], journeys.values[3:])
+
+
+def test_a_journey_is_made_again_from_seed_and_number(journeys: Episodes) -> None:
+    settings = SimulationSettings(normal=3, faulty=3, seed=7, sampling_rate=100, n_timepoints=2000)
+    again = Fleet(settings).journey(5)
+    np.testing.assert_array_equal(again.values, journeys.values[5])
+
+
+def test_file_and_memory_hold_the_same_whatever_the_number_of_jobs(journeys: Episodes, tmp_path: Path) -> None:
+    settings = SimulationSettings(normal=3, faulty=3, seed=7, sampling_rate=100, n_timepoints=2000)
+    done: list[int] = []
+    path = simulate_to_file(tmp_path / "journeys.h5", Fleet(settings), jobs=2, advance=done.append)
+    assert_same(load_episodes(path), journeys)
+    assert sum(done) == 6
+    recipes = read_recipes(path)
+    assert [recipe["fault"] and recipe["fault"]["kind"] for recipe in recipes] == [
+        None,
+        None,
+        None,
+        "lubrication",
+        "misalignment",
+        "bump",
+    ]
+
+
+def test_without_friction_sensors_the_others_are_the_same(journeys: Episodes) -> None:
+    fewer = simulate(3, 3, seed=7, sampling_rate=100, n_timepoints=2000, sensors="no-friction")
+    kept = [name for name in NAMES if not name.startswith("Friction")]
+    assert fewer.sensors == tuple(kept)
+    assert_same(fewer, _without_friction(journeys, kept, fewer))
+
+
+def _without_friction(journeys: Episodes, kept: list[str], fewer: Episodes) -> Episodes:
+    """The same journeys; of the faults' sensors those that are still there."""
+    from dataclasses import replace
+
+    selected = journeys.select_sensors(kept)
+    assert selected.faults is not None
+    faults = tuple(
+        tuple(fault._replace(sensors=tuple(name for name in fault.sensors if name in kept)) for fault in found)
+        for found in selected.faults
+    )
+    return replace(selected, faults=faults)
+
+
+def test_a_slower_recording_is_the_same_journey(journeys: Episodes) -> None:
+    fast = simulate(1, 0, seed=7)
+    assert fast.shape == (1, 20, 8000)
+    slow = journeys.values[0]
+    averaged = np.asarray(fast.values)[0].reshape(20, 2000, 4).mean(axis=2)
+    difference = np.abs(averaged - slow).mean(axis=1)
+    noise = np.array(
+        [0.05, *[0.015] * 3, 15, 15, 8, 8, 40, 0.1, 0.1, 0.004, 5e-4, 0.004, 0.003, 0.003, 0.8, 0.8, 1e-3, 1e-3]
+    )
+    assert (difference < 2 * noise).all()
+
+
+@pytest.mark.parametrize("kind", SEVERITIES)
+def test_every_kind_of_fault_gives_a_finite_journey_that_differs(kind: str) -> None:
+    fleet = Fleet(SimulationSettings(normal=0, faulty=1, faults=(kind,), seed=7))
+    journey = fleet.journey(0)
+    assert np.isfinite(journey.values).all()
+    assert np.abs(journey.clean - journey.twin).max() > 0
+    assert journey.relevance.max() >= 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"installations": 0}, "installations"),
+        ({"n_timepoints": 4000}, "at least 19.1 s"),
+        ({"severity": (-1.0, 1.0)}, "severity"),
+        ({"severity": (2.0, 1.0)}, "severity"),
+        ({"sensors": "Az"}, "sensors"),
+        ({"faults": ("rust",)}, "lubrication, misalignment"),
+        ({"faults": ()}, "none"),
+        ({"sampling_rate": 300}, "divides 400"),
+        ({"n_timepoints": 8001}, "multiple of 100"),
+        ({"shortest": 8, "longest": 6}, "at most 6 floors"),
+        ({"longest": 12}, "longest"),
+        ({"n_normal": 0, "n_faulty": 0}, "at least one journey"),
+        ({"n_normal": -1}, "normal"),
+    ],
+)
+def test_an_impossible_request_is_refused(wrong: dict[str, object], said: str) -> None:
+    with pytest.raises(DfstransError, match=said):
+        simulate(**{"n_normal": 1, "n_faulty": 1, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_gives_the_same_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dfstrans", "simulate", "elevator", "--normal", "120", "--faulty", "0"]
+    command += ["--sampling-rate", "100", "--n-timepoints", "2000", "--seed", "5", "--out"]
+    path = tmp_path / "killed.h5"
+    process = subprocess.Popen([*command, str(path)], stderr=subprocess.DEVNULL)
+    partial = tmp_path / ".killed.h5.partial"
+    while not partial.exists() or not _some_done(partial):
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not path.exists()
+    subprocess.run([*command, str(path)], check=True, stderr=subprocess.DEVNULL)
+    whole = simulate(120, 0, seed=5, sampling_rate=100, n_timepoints=2000)
+    assert_same(load_episodes(path), whole)
+    assert not partial.exists()
+
+
+def _some_done(partial: Path) -> bool:
+    import h5py
+
+    try:
+        with h5py.File(partial, "r", locking=False) as file:
+            return 0 < int(file["done"][:].sum()) < 120
+    except OSError:
+        return False

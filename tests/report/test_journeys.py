@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dfstrans.elevator import Fleet, SimulationSettings
+from dfstrans.elevator.sensors import NAMES
+from dfstrans.report.journeys import AFFECTED, envelope, fault_figure, normal_figure, write_journeys
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Fleet:
+    return Fleet(SimulationSettings(normal=6, faulty=3, seed=7))
+
+
+def test_envelope_keeps_the_largest_and_the_smallest_value() -> None:
+    values = np.zeros(8000)
+    values[1234], values[4321] = 5.0, -7.0
+    time, shown = envelope(values)
+    assert (shown.max(), shown.min()) == (5.0, -7.0)
+    assert time[shown.argmax()] == pytest.approx(1234 / 400, abs=0.02)
+    assert len(shown) == 1600
+
+
+def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fleet) -> None:
+    journey = fleet.journey(8)
+    figure = fault_figure(journey)
+    assert len(figure.data) == 3 * len(NAMES)
+    marked = [shape for shape in figure.layout.shapes if shape.fillcolor == AFFECTED]
+    assert marked
+    column = NAMES.index("Ax")
+    first = int(np.flatnonzero(journey.relevance[:, column] >= 1)[0])
+    axis = f"x{3 * column + 3}"
+    assert any(shape.xref == axis and shape.x0 == pytest.approx(first * 0.25) for shape in marked)
+    dotted = {shape.x0 for shape in figure.layout.shapes if shape.line.dash == "dot"}
+    assert len(dotted) == len(journey.faults)
+
+
+def test_normal_journeys_stand_side_by_side_with_their_phases(fleet: Fleet) -> None:
+    figure = normal_figure({"up": fleet.journey(0), "down": fleet.journey(1)})
+    assert len(figure.data) == 2 * len(NAMES)
+    assert {shape.xref for shape in figure.layout.shapes} == {"x", "x2"}
+    assert [note.text for note in figure.layout.annotations] == ["up", "down"]
+
+
+def test_the_page_shows_both_directions_and_every_fault_and_needs_nothing_from_outside(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    page = write_journeys(tmp_path / "journeys.html", fleet).read_text(encoding="utf-8")
+    for expected in ("up from floor", "down from floor", "lubrication (", "misalignment (", "bump ("):
+        assert expected in page
+    assert 'src="http' not in page

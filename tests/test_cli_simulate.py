@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dfstrans import DfstransError, load_episodes
+from dfstrans.cli import app
+
+SMALL = ["simulate", "elevator", "--sampling-rate", "100", "--n-timepoints", "2000", "--seed", "7"]
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_simulate_twice_gives_identical_content_with_one_job_or_two(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.h5", tmp_path / "b.h5"
+    run(*SMALL, "--normal", "3", "--faulty", "3", "--out", str(first))
+    run(*SMALL, "--normal", "3", "--faulty", "3", "--out", str(second), "--jobs", "2")
+    a, b = load_episodes(first), load_episodes(second)
+    np.testing.assert_array_equal(np.asarray(a.values), np.asarray(b.values))
+    assert (a.faults, a.ids.tolist()) == (b.faults, b.ids.tolist())
+
+
+def test_data_check_lists_sensors_with_units_and_fault_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    written = json.loads(run(*SMALL, "--normal", "8", "--faulty", "6", "--out", str(path), "--json"))
+    assert (written["journeys"], written["faulty"]) == (14, 6)
+    found = json.loads(run("data", "check", str(path), "--json"))
+    assert (found["episodes"], found["anomalous"], len(found["sensors"])) == (14, 6, 20)
+    assert found["units"]["Iq"] == "A"
+    assert found["fault_kinds"] == {"bump": 2, "lubrication": 2, "misalignment": 2}
+
+
+def test_plot_beside_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    written = json.loads(run(*SMALL, "--normal", "2", "--faulty", "1", "--out", str(path), "--plot", "--json"))
+    assert written["plot"] == str(tmp_path / "a.html")
+    assert (tmp_path / "a.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--out", "a.csv"], "--out to end in .h5"),
+        ([], "--out FILE.h5, --plot"),
+        (["--out", "a.h5", "--installations", "0"], "installations"),
+        (["--out", "a.h5", "--faults", "rust"], "lubrication"),
+        (["--out", "a.h5", "--severity", "-1", "2"], "severity"),
+        (["--out", "a.h5", "--n-timepoints", "1000"], "at least 19.1 s"),
+    ],
+)
+def test_an_impossible_request_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DfstransError, match=said):
+        CliRunner().invoke(app, [*SMALL, *wrong], catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []
