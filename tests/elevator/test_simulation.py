@@ -119,6 +119,18 @@ def test_every_kind_of_fault_gives_a_finite_journey_that_differs(kind: str) -> N
     assert journey.relevance.max() >= 1
 
 
+def test_a_stuck_sensor_repeats_what_it_measured_and_its_truth_says_since_when() -> None:
+    settings = SimulationSettings(normal=0, faulty=1, faults=("sensor-stuck",), seed=7)
+    journey = Fleet(settings).journey(0)
+    (fault,) = journey.faults
+    column = NAMES.index(journey.recipe["fault"]["sensor"])
+    assert fault.sensors == (NAMES[column],)
+    assert fault.stop == settings.n_timepoints
+    assert (journey.values[column, fault.start :] == journey.values[column, fault.start]).all()
+    assert not (journey.values[column, : fault.start] == journey.values[column, fault.start]).all()
+    assert (journey.relevance[: fault.start // 100] == 0).all()
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -126,6 +138,7 @@ def test_every_kind_of_fault_gives_a_finite_journey_that_differs(kind: str) -> N
         ({"n_timepoints": 4000}, "at least 19.1 s"),
         ({"severity": (-1.0, 1.0)}, "severity"),
         ({"severity": (2.0, 1.0)}, "severity"),
+        ({"faults": ("demagnetisation",), "severity": (0.1, 0.9)}, "at most 0.35"),
         ({"sensors": "Az"}, "sensors"),
         ({"faults": ("rust",)}, "lubrication, misalignment"),
         ({"faults": ()}, "none"),

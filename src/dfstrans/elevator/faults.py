@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -168,22 +167,18 @@ def _dry(friction: Friction, x: float) -> Friction:
 
 
 def on_signals(
-    fault: ElevatorFault,
-    signals: npt.NDArray[np.float64],
-    moving: tuple[int, int],
-    spread: Callable[[], npt.NDArray[np.float64]],
-) -> npt.NDArray[np.float64]:
-    """The signals (n_samples, 20) as a faulty sensor gives them; `spread` gives each sensor's normal deviation."""
-    if fault.kind not in SENSOR_FAULTS or fault.severity == 0:
+    fault: ElevatorFault, signals: npt.NDArray[Any], begin: int, spread: npt.NDArray[np.float64]
+) -> npt.NDArray[Any]:
+    """Signals (n, 20) as a faulty sensor gives them from a sample on; `spread` is each one's normal deviation."""
+    if fault.severity == 0:
         return signals
     column = NAMES.index(fault.sensor)
-    begin = round(moving[0] + fault.from_share * (moving[1] - moving[0]))
     changed = signals.copy()
     if fault.kind == "sensor-stuck":
         changed[begin:, column] = signals[begin, column]
     elif fault.kind == "sensor-drift":
         ramp = np.linspace(0, 1, len(signals) - begin)
-        changed[begin:, column] += fault.sign * fault.severity * spread()[column] * ramp
+        changed[begin:, column] += fault.sign * fault.severity * spread[column] * ramp
     else:
         changed[:, column] *= 1 + fault.sign * fault.severity
     return changed

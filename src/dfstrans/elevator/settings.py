@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from dfstrans.config import Settings
@@ -21,6 +22,13 @@ SEVERITIES: dict[str, tuple[float, float]] = {
     "sensor-stuck": (1.0, 1.0),
     "sensor-drift": (0.5, 5.0),  # at the end of the recording, in normal standard deviations
     "sensor-gain": (0.05, 0.30),  # relative
+}
+LIMITS = {  # beyond which the elevator would not arrive
+    "demagnetisation": 0.35,
+    "inductance": 0.7,
+    "bump": 20.0,
+    "lubrication": 5.0,
+    "misalignment": 20.0,
 }
 PAPER_FAULTS = ("lubrication", "misalignment", "bump")
 FRICTION_SENSORS = ("FrictionCabin", "FrictionCw")  # which few real elevators have
@@ -64,6 +72,12 @@ class SimulationSettings(Settings):
             raise ValueError(f"expected at least one journey, got {spelled('normal', 0)} and {spelled('faulty', 0)}")
         if self.severity is not None and not 0 <= self.severity[0] <= self.severity[1]:
             raise ValueError(f"expected a severity from 0 or more to as much or more, got {self.severity}")
+        for kind in self.faults:
+            if self.severity is not None and self.severity[1] > LIMITS.get(kind, np.inf):
+                raise ValueError(
+                    f"expected a severity of at most {LIMITS[kind]} for {kind}, with which the elevator still runs, "
+                    f"got {self.severity[1]}; use less, or leave that kind out"
+                )
         if self.sampling_rate < 4 or SAMPLING_RATE % self.sampling_rate or self.sampling_rate % 4:
             raise ValueError(
                 f"expected a sampling_rate that divides {SAMPLING_RATE:.0f} Hz and is a multiple of 4 Hz "
@@ -76,7 +90,7 @@ class SimulationSettings(Settings):
             )
         if self.shortest > self.longest:
             raise ValueError(f"expected journeys of at most {self.longest} floors, got shortest={self.shortest}")
-        needed, there = longest_duration(self.longest), self.n_timepoints / self.sampling_rate
+        needed, there = longest_duration(self.longest), self.duration
         if needed > there:
             raise ValueError(
                 f"expected a recording of at least {needed:.1f} s for journeys of {self.longest} floors, got "
@@ -89,6 +103,11 @@ class SimulationSettings(Settings):
     def segment_length(self) -> int:
         """Samples of a segment of 0.25 s."""
         return round(self.sampling_rate * SEGMENT_SECONDS)
+
+    @property
+    def duration(self) -> float:
+        """Of a recording, in s."""
+        return self.n_timepoints / self.sampling_rate
 
     @property
     def n_samples(self) -> int:

@@ -90,18 +90,20 @@ class Fleet:
         fault = self.fault(row)
         if fault is not None:
             setup = set_up(member, trip, conditions, fault)
-            clean = self._on_sensors(fault, setup, setup.run(settings.n_samples))
+            clean = setup.run(settings.n_samples)
+        noise = generator(settings.seed, Stream.NOISE, *key)
+        sampled = clean.reshape(settings.n_timepoints, settings.samples_per_timepoint, -1).mean(axis=1)
+        values = measured(calibrated(sampled, noise), noise)
+        if fault is not None and fault.sensor:
+            values, clean = (self._on_sensor(fault, setup, signals) for signals in (values, clean))
         segment_phases = phases(setup, segment_centres(settings.n_samples // SAMPLES_PER_SEGMENT))
         columns = recorded(settings.sensors)
         relevance = np.zeros((len(segment_phases), len(columns)), dtype=np.float16)
         if fault is not None:
             relevance = self.normal_change.relevance(clean - twin, segment_phases)[:, columns]
-        noise = generator(settings.seed, Stream.NOISE, *key)
-        sampled = clean.reshape(settings.n_timepoints, settings.samples_per_timepoint, -1).mean(axis=1)
-        values = measured(calibrated(sampled, noise), noise)[:, columns].T
         return Journey(
             tuple(NAMES[column] for column in columns),
-            np.ascontiguousarray(values),
+            np.ascontiguousarray(values[:, columns].T),
             clean,
             twin,
             relevance,
@@ -117,12 +119,10 @@ class Fleet:
             },
         )
 
-    def _on_sensors(
-        self, fault: ElevatorFault, setup: Setup, clean: npt.NDArray[np.float64]
-    ) -> npt.NDArray[np.float64]:
-        times = setup.schedule
-        moving = (round(times.go * SAMPLING_RATE), round(times.end * SAMPLING_RATE))
-        return on_signals(fault, clean, moving, lambda: self.normal_change.spread)
+    def _on_sensor(self, fault: ElevatorFault, setup: Setup, signals: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Signals (n, 20) at any rate as the faulty sensor gives them; the drive has sensors of its own."""
+        begin = round(sensor_fault_start(fault, setup) / self.settings.duration * len(signals))
+        return on_signals(fault, signals, begin, self.normal_change.spread)
 
     @property
     def _floors(self) -> tuple[int, int]:
@@ -179,9 +179,15 @@ def _normal_change(seed: int, installations: int, floors: tuple[int, int], n_sam
 
 
 def cause_windows(fault: ElevatorFault, setup: Setup, clean: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
-    """From which sample to which the cause acts: contacts of shoes with bumps, else as long as the motor is on."""
+    """From which sample to which the cause acts.
+
+    Bumps act while a shoe meets them, a faulty sensor from its beginning to the end of the recording, all else as long
+    as the motor is on.
+    """
+    times = setup.schedule
+    if fault.sensor:
+        return [(round(sensor_fault_start(fault, setup) * SAMPLING_RATE), len(clean))]
     if not fault.bumps:
-        times = setup.schedule
         return [(round(times.on * SAMPLING_RATE), round(times.off * SAMPLING_RATE))]
     windows = []
     for bump in fault.bumps:
@@ -190,6 +196,12 @@ def cause_windows(fault: ElevatorFault, setup: Setup, clean: npt.NDArray[np.floa
             if len(near):
                 windows.append((int(near[0]), int(near[-1]) + 1))
     return sorted(windows)
+
+
+def sensor_fault_start(fault: ElevatorFault, setup: Setup) -> float:
+    """When a sensor begins to err, in s; a wrong gain is there from the beginning."""
+    times = setup.schedule
+    return 0.0 if fault.kind == "sensor-gain" else times.go + fault.from_share * (times.end - times.go)
 
 
 def simulate(
@@ -204,7 +216,7 @@ def simulate(
     chosen = SimulationSettings(normal=n_normal, faulty=n_faulty, **settings)
     fleet = Fleet(chosen)
     made = []
-    for _, journey in _in_order(fleet, range(chosen.n_journeys), jobs):
+    for _, journey in in_order(fleet, range(chosen.n_journeys), jobs):
         made.append(journey._replace(clean=np.empty((0, 0)), twin=np.empty((0, 0))))
         advance()
     contents = _contents(fleet)
@@ -242,7 +254,7 @@ def simulate_to_file(
         missing = file.missing()
         advance(settings.n_journeys - len(missing))
         written: list[int] = []
-        for row, journey in _in_order(fleet, missing, jobs):
+        for row, journey in in_order(fleet, missing, jobs):
             file.write(row, journey.values, journey.faults, journey.relevance, journey.phases, journey.recipe)
             written.append(row)
             if len(written) == COMMIT_EVERY:
@@ -271,7 +283,7 @@ def _contents(fleet: Fleet) -> Contents:
     )
 
 
-def _in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int, Journey]]:
+def in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int, Journey]]:
     """Journeys in the order of `rows`, some made at the same time; never more than a few in memory."""
     if any(row >= fleet.settings.normal for row in rows):
         _ = fleet.normal_change  # before the threads need it

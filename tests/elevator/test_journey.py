@@ -1,0 +1,111 @@
+"""Whole journeys are plausible: they arrive, do not roll back, and stay within what a real drive can do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfstrans.elevator.fleet import draw_conditions
+from dfstrans.elevator.journey import set_up
+from tests.elevator.journeys import N_SAMPLES, SEED, Signals, column, journey, member, trip
+
+DAY = draw_conditions(SEED, (9, 0), 0)
+
+
+def levelling(number: int) -> tuple[float, float]:
+    """How far from its floor the cabin stops (m), and how much of that is the elastic creep of the rope."""
+    setup = journey(number)
+    signals = setup.run(N_SAMPLES)
+    where = trip((9, number))
+    times, curve = setup.schedule, setup.curve
+    cruise = slice(round((times.go + curve.speeding_up) * 400), round((times.end - curve.speeding_up) * 400))
+    pull = (column(signals, "Fc") - column(signals, "Fcw"))[cruise].mean()
+    # rope enters the pulley with the strain of its side; going down that is the counterweight's, not the cabin's
+    creep = -pull * where.distance / setup.plant.rope_tension if where.direction < 0 else 0.0
+    return column(signals, "Zc")[-1] - 2.8 * where.stop_floor, creep
+
+
+def assert_level(numbers: range) -> None:
+    found = np.array([levelling(number) for number in numbers])
+    error, creep = found.T
+    assert np.median(np.abs(error)) < 2.5e-3
+    assert np.abs(error).max() < 10e-3
+    assert np.abs(error - creep).max() < 4e-3  # what the drive sees it also holds
+    down = creep != 0
+    assert np.corrcoef(error[down], creep[down])[0, 1] > 0.8
+
+
+def rollback(number: int) -> float:
+    """How far the cabin moves the wrong way when the brake opens, in m."""
+    setup = journey(number)
+    height = column(setup.run(1000), "Zc")
+    opens, moving = round(setup.schedule.brake_opens * 400), round((setup.schedule.go + 0.6) * 400)
+    return -float((setup.drive.direction * (height[opens:moving] - height[0])).min())
+
+
+def limits(number: int) -> tuple[float, float, float, Signals]:
+    """Share of the voltage limit, largest current, ratio of the rope forces, peak-to-peak accelerations at cruise."""
+    setup = journey(number, calm=True)
+    signals = setup.run(N_SAMPLES)
+    voltage = np.hypot(column(signals, "Vd"), column(signals, "Vq")).max() / setup.drive.largest_voltage
+    ropes = column(signals, "Fc") / column(signals, "Fcw")
+    times, curve = setup.schedule, setup.curve
+    cruise = slice(round((times.go + curve.speeding_up + 0.3) * 400), round((times.end - curve.speeding_up) * 400))
+    filtered = np.stack(
+        [np.convolve(column(signals, name), np.ones(20) / 20, "same")[cruise] for name in ("Ax", "Ay", "Az")]
+    )
+    return voltage, np.abs(column(signals, "Iq")).max(), max(ropes.max(), 1 / ropes.min()), np.ptp(filtered, axis=1)
+
+
+def assert_plausible(numbers: range) -> None:
+    voltage, current, ropes, ride = zip(*(limits(number) for number in numbers), strict=True)
+    assert max(voltage) < 0.8  # of the limit; 0.71 in docs/elevator.md
+    assert 15 < max(current) < 40  # A; 36
+    assert max(ropes) < 1.85  # 1.72; beyond it the rope would slip
+    median = np.median(ride, axis=0) / 9.81e-3
+    assert (median > 2).all()  # mg; a real elevator is felt
+    assert (median < 20).all()
+
+
+def test_the_cabin_stops_at_its_floor() -> None:
+    assert_level(range(24))
+
+
+def test_the_cabin_does_not_roll_back() -> None:
+    assert max(rollback(number) for number in range(24)) < 2e-3
+
+
+def test_voltage_current_and_rope_forces_stay_within_limits() -> None:
+    assert_plausible(range(12))
+
+
+@pytest.mark.slow
+def test_many_journeys_are_plausible() -> None:
+    assert_level(range(200))
+    assert max(rollback(number) for number in range(200)) < 2e-3
+    assert_plausible(range(100))
+
+
+def test_the_cabin_follows_the_curve_of_the_drive() -> None:
+    setup = journey(0, calm=True)
+    travelled = setup.drive.direction * 0.2 * column(setup.run(N_SAMPLES), "Phi")
+    begin = round(setup.schedule.go * 400)
+    asked = setup.curve.path[:, 0]
+    at = (np.arange(begin, begin + len(asked) * 400 // 1000 - 1) - begin) / 400
+    np.testing.assert_allclose(
+        travelled[begin : begin + len(at)], np.interp(at, np.arange(len(asked)) / 1000, asked), atol=0.02
+    )
+
+
+def test_ripple_belongs_to_the_pulley_and_not_to_the_journey() -> None:
+    """From a floor that is 2.8 m higher the pulley stands 2.8 m / R further, the waves by their order times that."""
+    where = trip((9, 0))
+    low, high = (
+        set_up(member(where.installation), where._replace(start_floor=floor, stop_floor=9), DAY).plant.motor
+        for floor in (1, 2)
+    )
+    for name, order in (("cogging", 120), ("ripple_6", 60), ("ripple_1", 10)):
+        one, other = getattr(low, name), getattr(high, name)
+        assert np.hypot(*one) == pytest.approx(np.hypot(*other))
+        turned = np.arctan2(other.cosine, other.sine) - np.arctan2(one.cosine, one.sine)
+        assert np.cos(turned - order * 2.8 / 0.2) == pytest.approx(1, abs=1e-9)
