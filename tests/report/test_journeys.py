@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfstrans.elevator import Fleet, SimulationSettings
-from dfstrans.elevator.sensors import NAMES
+from dfstrans.elevator.sensors import NAMES, UNITS
 from dfstrans.report.journeys import AFFECTED, envelope, fault_figure, normal_figure, write_journeys
 
 
@@ -34,6 +34,10 @@ def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fle
     first = int(np.flatnonzero(journey.relevance[:, column] >= 1)[0])
     axis = f"x{3 * column + 3}"
     assert any(shape.xref == axis and shape.x0 == pytest.approx(first * 0.25) for shape in marked)
+    shown = [figure.layout[f"yaxis{3 * NAMES.index('Fc') + number}"].range for number in (1, 2)]
+    force = np.concatenate([journey.twin, journey.clean])[:, NAMES.index("Fc")]
+    assert shown[0] == shown[1]  # on one scale, to be compared
+    assert shown[0][0] < force.min() < force.max() < shown[0][1]
     dotted = {shape.x0 for shape in figure.layout.shapes if shape.line.dash == "dot"}
     assert len(dotted) == len(journey.faults)
 
@@ -42,7 +46,9 @@ def test_normal_journeys_stand_side_by_side_with_their_phases(fleet: Fleet) -> N
     figure = normal_figure({"up": fleet.journey(0), "down": fleet.journey(1)})
     assert len(figure.data) == 2 * len(NAMES)
     assert {shape.xref for shape in figure.layout.shapes} == {"x", "x2"}
-    assert [note.text for note in figure.layout.annotations] == ["up", "down"]
+    texts = [note.text for note in figure.layout.annotations]
+    assert texts[:2] == ["up", "down"]
+    assert texts[2:] == [f"<b>{name}</b><br>{unit}" for name, unit in zip(NAMES, UNITS, strict=True)]
 
 
 def test_the_page_shows_both_directions_and_every_fault_and_needs_nothing_from_outside(

@@ -28,8 +28,9 @@ PHASE_COLOURS = {
 }
 AFFECTED = "rgba(214,72,72,0.28)"
 POINTS_SHOWN = 800  # pairs of a smallest and a largest value: nothing that is short gets lost
-ROW_HEIGHT = 62  # pixels
-COLUMN_WIDTH = 470
+ROW_HEIGHT = 70  # pixels
+COLUMN_WIDTH = 450
+LEFT_MARGIN = 160  # for the sensors' names
 
 
 def write_journeys(path: Path, fleet: Fleet) -> Path:
@@ -43,7 +44,7 @@ def write_journeys(path: Path, fleet: Fleet) -> Path:
         sections.append({"title": _title(fleet, row), "figure": as_div(fault_figure(fleet.journey(row)))})
     environment = Environment(loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined)
     page = environment.get_template("journeys.html").render(
-        seed=fleet.settings.seed, sections=sections, plotly=plotly_script(), colours=PHASE_COLOURS
+        seed=fleet.settings.seed, sections=sections, plotly=plotly_script(), colours=PHASE_COLOURS, affected=AFFECTED
     )
     with written_atomically(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
@@ -68,8 +69,13 @@ def fault_figure(journey: Journey) -> go.Figure:
     figure = _signals_figure(columns, [NORMAL, NORMAL, ANOMALOUS])
     for column in (1, 2, 3):
         _shade_phases(figure, journey.phases, column)
+    both = np.concatenate([journey.twin, journey.clean])
+    lowest, highest = both.min(axis=0), both.max(axis=0)
+    margin = 0.06 * (highest - lowest)
     for sensor in range(len(NAMES)):  # the first two columns on one scale
-        figure.update_yaxes(matches=f"y{3 * sensor + 1 if sensor else ''}", row=sensor + 1, col=2)
+        limits = [lowest[sensor] - margin[sensor], highest[sensor] + margin[sensor]]
+        for column in (1, 2):
+            figure.update_yaxes(range=limits, row=sensor + 1, col=column)
     _mark_affected(figure, journey)
     _mark_contacts(figure, journey)
     return figure
@@ -100,7 +106,7 @@ def _signals_figure(columns: dict[str, npt.NDArray[np.float64]], colours: list[s
         rows=len(NAMES),
         cols=len(columns),
         shared_xaxes=True,
-        vertical_spacing=0.006,
+        vertical_spacing=0.01,
         horizontal_spacing=0.05,
         column_titles=list(columns),
     )
@@ -109,13 +115,25 @@ def _signals_figure(columns: dict[str, npt.NDArray[np.float64]], colours: list[s
             time, values = envelope(signals[:, sensor])
             line = {"color": colour, "width": 1}
             figure.add_scatter(x=time, y=values, line=line, name=name, row=sensor + 1, col=column)
-    for sensor, (name, unit) in enumerate(zip(NAMES, UNITS, strict=True), start=1):
-        figure.update_yaxes(title={"text": f"{name}<br>{unit}", "font": {"size": 10}}, row=sensor, col=1)
-    figure.update_yaxes(nticks=3, tickfont={"size": 9}, tickformat="~g")
-    figure.update_xaxes(title="time in s", row=len(NAMES))
-    figure.update_annotations(font_size=13)  # the titles of the columns
-    width = COLUMN_WIDTH * len(columns) + 110
-    return styled(figure, height=120 + ROW_HEIGHT * len(NAMES), width=width, showlegend=False)
+    figure.update_annotations(font_size=14)  # the titles of the columns
+    for sensor, (name, unit) in enumerate(zip(NAMES, UNITS, strict=True)):
+        _name_row(figure, f"<b>{name}</b><br>{unit}", sensor * len(columns) + 1)
+    figure.update_yaxes(nticks=4, tickfont={"size": 10}, tickformat="~g")
+    duration = max(len(signals) for signals in columns.values()) / SAMPLING_RATE
+    figure.update_xaxes(range=[0, duration], tick0=0, dtick=5)
+    figure.update_xaxes(title={"text": "time in s", "standoff": 6}, row=len(NAMES))
+    width = COLUMN_WIDTH * len(columns) + LEFT_MARGIN
+    styled(figure, height=120 + ROW_HEIGHT * len(NAMES), width=width, showlegend=False)
+    return figure.update_layout(margin_l=LEFT_MARGIN)
+
+
+def _name_row(figure: go.Figure, text: str, axis: int) -> None:
+    """Upright, beside a row: turned by a quarter, long names would run into their neighbours."""
+    low, high = figure.layout[f"yaxis{axis if axis > 1 else ''}"].domain
+    figure.add_annotation(
+        text=text, xref="paper", x=0, xanchor="right", xshift=-52, yref="paper", y=(low + high) / 2, yanchor="middle",
+        align="right", font_size=12, showarrow=False,
+    )  # fmt: skip
 
 
 def _shade_phases(figure: go.Figure, phases: npt.NDArray[np.int8], column: int) -> None:
@@ -161,7 +179,7 @@ def _rows_to_show(fleet: Fleet) -> tuple[list[int], list[int]]:
 def _title(fleet: Fleet, row: int) -> str:
     trip = fleet.trip(row)
     way = "up" if trip.direction > 0 else "down"
-    people = f"{trip.passengers} passenger{'' if trip.passengers == 1 else 's'}"
+    people = f"{trip.passengers or 'no'} passenger{'' if trip.passengers == 1 else 's'}"
     floors = f"{way} from floor {trip.start_floor} to {trip.stop_floor}"
     fault = fleet.fault(row)
     if fault is None:
