@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from dfstrans.elevator.fleet import RANGES
+from dfstrans.elevator.sensors import SENSORS, Sensor
+from dfstrans.elevator.settings import SEVERITIES, SimulationSettings
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
@@ -39,11 +43,13 @@ def test_options_named_in_documents_exist(document: Path) -> None:
     from dfstrans.config import NetworkSettings, TrainingSettings
     from dfstrans.data.readers.options import ReadOptions
 
-    fields = {**NetworkSettings.model_fields, **TrainingSettings.model_fields, **ReadOptions.model_fields}
-    known = {"--" + name.replace("_", "-") for name in fields}
-    source = (ROOT / "src" / "dfstrans" / "cli.py").read_text()
-    known |= set(re.findall(r'"(--[a-z-]+)"', source)) | {"--sensors", "--segments", "--split", "--part", "--help"}
-    known |= {"--seed", "--constraint"}
+    settings = (NetworkSettings, TrainingSettings, ReadOptions, SimulationSettings)
+    known = {"--" + name.replace("_", "-") for each in settings for name in each.model_fields}
+    for source in ("cli.py", "cli_simulate.py"):
+        text = (ROOT / "src" / "dfstrans" / source).read_text()
+        known |= set(re.findall(r'"(--[a-z-]+)"', text))
+        known |= {"--" + name for name in re.findall(r"^    ([a-z]+): Annotated", text, flags=re.MULTILINE)}
+    known |= {"--sensors", "--segments", "--split", "--part", "--help", "--seed", "--constraint"}
     for benchmark in (ROOT / "benchmarks").glob("*.py"):
         known |= set(re.findall(r'"(--[a-z-]+)"', benchmark.read_text()))
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text()))
@@ -54,3 +60,40 @@ def test_the_readme_names_the_two_commands() -> None:
     text = (ROOT / "README.md").read_text()
     assert "make demo" in text
     assert "make test" in text
+
+
+# ---- numbers of the elevator ----------------------------------------------------------------------------------------
+
+FACTORS = {"MN": 1e6, "MN/m": 1e6, "kN/m": 1e3, "mH": 1e-3, "ms": 1e-3}
+
+
+def elevator_row(name: str) -> list[str]:
+    """The cells of the one table row of docs/elevator.md whose first cell names something."""
+    lines = (ROOT / "docs" / "elevator.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| `")]
+    (row,) = (row for row in rows if f"`{name}`" in row[0].split(", "))
+    return row
+
+
+def numbers(cell: str) -> tuple[float, ...]:
+    """What a cell says: "0.8 – 1.1", "0 – 2π", "0.55 – 4 mm"."""
+    return tuple(6.283185 if part == "2π" else float(part.removesuffix(" mm")) for part in cell.split(" – "))
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_every_range_of_the_fleet_stands_in_the_document(name: str) -> None:
+    _, _, bounds, unit = elevator_row(name)
+    factor = FACTORS.get(unit, 1)
+    assert [bound * factor for bound in numbers(bounds)] == pytest.approx(RANGES[name], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", SEVERITIES)
+def test_every_severity_stands_in_the_document(name: str) -> None:
+    assert numbers(elevator_row(name)[1]) == SEVERITIES[name]
+
+
+@pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: sensor.name)
+def test_every_sensor_stands_in_the_document(sensor: Sensor) -> None:
+    _, unit, _, *figures = elevator_row(sensor.name)
+    assert unit == sensor.unit
+    assert tuple(map(float, figures)) == (sensor.noise, sensor.resolution, sensor.gain_error, sensor.offset_error)
