@@ -259,10 +259,10 @@ def summary(
 @app.command(epilog="Example: dfstrans demo --out demo")
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo writes.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the recordings and of the training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the journeys and of the training.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Make labelled recordings with planted anomalies, train, evaluate, diagnose, and write an HTML report."""
+    """Simulate elevator journeys, train, evaluate, diagnose, and write an HTML report."""
     from dfstrans.demo import run_demo
 
     result = run_demo(out, seed=seed, remark=remark)

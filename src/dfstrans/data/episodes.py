@@ -320,6 +320,11 @@ class Episodes:
             digest.update(np.ascontiguousarray(episode.values).tobytes())
         return digest.hexdigest()
 
+    def fault_kinds(self) -> list[str]:
+        """The kind of each episode's first known fault; empty where none is known."""
+        found = ((),) * len(self) if self.faults is None else self.faults
+        return [faults[0].kind if faults else "" for faults in found]
+
     def fault_cells(self, row: int, segment_length: int) -> npt.NDArray[np.bool_]:
         """Which (segment, sensor) cells of an episode are known to be affected; unknown sensors affect none.
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.diagnosis.causes import Resemblance, resembling
 from dfstrans.diagnosis.scores import (
     global_spatial_relevance,
     global_temporal_relevance,
@@ -49,6 +50,7 @@ class Diagnosis:
     sensors: tuple[str, ...]
     segment_bounds: Array  # (n_segments, 2): start and end, in points or in the time unit of the sampling interval
     excess: Relevances
+    resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
 
     @property
     def top_sensor(self) -> str:
@@ -60,20 +62,30 @@ class Diagnosis:
         """The segment with the largest excess, counted from 0."""
         return int(self.excess.segment.argmax())
 
+    @property
+    def likely_cause(self) -> str | None:
+        """The kind of fault that most of the nearest known anomalies had."""
+        return self.resembles[0].kind if self.resembles else None
+
     def summary(self) -> str:
         """One sentence in plain words."""
         start, end = self.segment_bounds[self.top_segment]
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
+        cases = [f"{kind} ({n} of {of} nearest known cases)" for kind, n, of in self.resembles[:1] if self.is_anomaly]
         return (
-            f"{self.episode_id}: {verdict} (probability {self.probability:.2f}); attention is drawn most to sensor "
-            f"{self.top_sensor} and to the time from {start:g} to {end:g}"
+            f"{self.episode_id}: {verdict} (probability {self.probability:.2f}); "
+            + "".join(f"resembles {case}; " for case in cases)
+            + f"attention is drawn most to sensor {self.top_sensor} and to the time from {start:g} to {end:g}"
         )
 
 
-def diagnose(detector: Diagnoser, episodes: Episodes, normal: Episodes) -> list[Diagnosis]:
-    """Diagnose each episode against normal ones."""
+def diagnose(
+    detector: Diagnoser, episodes: Episodes, normal: Episodes, known: Episodes | None = None
+) -> list[Diagnosis]:
+    """Diagnose each episode against normal ones and, when there are any, against `known` anomalies with their kinds."""
     probabilities = detector.predict_proba(episodes)[:, 1]
     usual = _medians(relevances(detector, normal))
+    resembles = _resemblances(detector, episodes, known)
     found = []
     for row, own in enumerate(relevances(detector, episodes)):
         reference = usual.get(len(own.segment), Relevances(np.array(1.0), np.array(1.0), np.array(1.0)))
@@ -90,6 +102,7 @@ def diagnose(detector: Diagnoser, episodes: Episodes, normal: Episodes) -> list[
                 excess=Relevances(
                     own.sensor - reference.sensor, own.segment - reference.segment, own.cell - reference.cell
                 ),
+                resembles=resembles[row],
             )
         )
     return found
@@ -108,6 +121,18 @@ def relevances(detector: Diagnoser, episodes: Episodes) -> list[Relevances]:
             cell = temporal_relevance(a).T * spatial_relevance(b)
             found.append(Relevances(global_spatial_relevance(b, moment), moment, cell))
     return found
+
+
+def _resemblances(detector: Diagnoser, episodes: Episodes, known: Episodes | None) -> list[tuple[Resemblance, ...]]:
+    kinds = [] if known is None else known.fault_kinds()
+    rows = [row for row, kind in enumerate(kinds) if kind]
+    if known is None or not rows:
+        return [()] * len(episodes)
+    features, cases = (
+        np.concatenate([forward.features.double().numpy() for forward in detector.forward(part)])
+        for part in (episodes, known[rows])
+    )
+    return resembling(features, cases, [kinds[row] for row in rows])
 
 
 def _medians(all_relevances: list[Relevances]) -> dict[int, Relevances]:

@@ -32,12 +32,13 @@ class AttentionPair(NamedTuple):
 
 
 class ForwardPass(NamedTuple):
-    """What one pass gives: a logit per episode and, on request, the attention weights behind it.
+    """What one pass gives: a logit per episode, what the classifier saw and, on request, the attention behind it.
 
     Padded segments have attention 0, as query and as key.
     """
 
     logit: Tensor  # (episode,)
+    features: Tensor  # (episode, head_width), of which the logit is a weighted sum
     attention: AttentionPair | None
 
 
@@ -147,9 +148,9 @@ class DFSTrans(nn.Module):
                 attention.append(pair)
         x = rearrange(x, "b t s d -> b t (s d)")
         x = _mean_over_valid(x, valid)  # (b, s·d)
-        x = self.dropout(functional.relu(self.head(x)))
-        logit = self.logit(x).squeeze(-1)  # (b,)
-        return ForwardPass(logit, _stack(attention, valid) if return_attention else None)
+        features = functional.relu(self.head(x))  # (b, head_width)
+        logit = self.logit(self.dropout(features)).squeeze(-1)  # (b,)
+        return ForwardPass(logit, features, _stack(attention, valid) if return_attention else None)
 
     def _embed(self, segments: Tensor, valid: Tensor | None) -> Tensor:
         """Embed the segments that are there; padded ones become 0 and never meet the batch norm."""
@@ -170,12 +171,12 @@ class DFSTrans(nn.Module):
 
 def _join(parts: list[ForwardPass]) -> ForwardPass:
     """The passes of some parts as one."""
-    logit = torch.cat([part.logit for part in parts])
+    logit, features = torch.cat([part.logit for part in parts]), torch.cat([part.features for part in parts])
     pairs = [part.attention for part in parts if part.attention is not None]
     if not pairs:
-        return ForwardPass(logit, None)
+        return ForwardPass(logit, features, None)
     temporal, spatial = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-    return ForwardPass(logit, AttentionPair(temporal, spatial))
+    return ForwardPass(logit, features, AttentionPair(temporal, spatial))
 
 
 def _mean_over_valid(x: Tensor, valid: Tensor | None) -> Tensor:

@@ -60,26 +60,22 @@ def write_report(
 def agreement(test: Episodes, diagnoses: list[Diagnosis]) -> dict[str, float] | None:
     """Of the detected episodes whose fault is known, the share in which sensor, and moment, were named rightly.
 
-    Beside each, what guessing would give.
+    Beside each, what guessing would give; also the share in which the cause was, where causes were named.
     """
-    rows = []
-    for episode, diagnosis in zip(test, diagnoses, strict=True):
-        faults = [fault for fault in episode.faults or () if fault.sensors]
-        if not (diagnosis.is_anomaly and faults):
+    rows, causes = [], []
+    for row, diagnosis in enumerate(diagnoses):
+        if not diagnosis.is_anomaly:
             continue
-        blamed = {name for fault in faults for name in fault.sensors}
-        bounds = diagnosis.segment_bounds / (test.interval or 1)
-        affected = np.array([any(f.start < end and start < f.stop for f in faults) for start, end in bounds])
-        rows.append(
-            (
-                diagnosis.top_sensor in blamed,
-                affected[diagnosis.top_segment],
-                len(blamed) / len(diagnosis.sensors),
-                affected.mean(),
-            )
-        )
+        cells = test.fault_cells(row, _segment_length(diagnosis, test))
+        if not cells.any():
+            continue
+        blamed, affected = np.atleast_1d(cells.any(axis=0)), np.atleast_1d(cells.any(axis=1))
+        sensor = test.sensors.index(diagnosis.top_sensor)
+        rows.append((blamed[sensor], affected[diagnosis.top_segment], blamed.mean(), affected.mean()))
+        causes.append((diagnosis.likely_cause, test.fault_kinds()[row]))
     if not rows:
         return None
+    named = [cause == kind for cause, kind in causes if cause is not None]
     sensor, moment, sensor_chance, moment_chance = np.mean(rows, axis=0).tolist()
     return {
         "episodes": len(rows),
@@ -87,7 +83,13 @@ def agreement(test: Episodes, diagnoses: list[Diagnosis]) -> dict[str, float] | 
         "sensor_chance": sensor_chance,
         "moment": moment,
         "moment_chance": moment_chance,
+        **({"cause": float(np.mean(named))} if named else {}),
     }
+
+
+def _segment_length(diagnosis: Diagnosis, test: Episodes) -> int:
+    """In points; only the last segment may be shorter than the first."""
+    return round(float(np.diff(diagnosis.segment_bounds[0])[0]) / (test.interval or 1))
 
 
 def _truth(episode: Episode, interval: float | None) -> str:
