@@ -102,7 +102,7 @@ class TrainingSettings(Settings):
     schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
     imbalance: Imbalance = Field(default="weighted", description="Weigh the rarer class up, or none: the plain loss.")
     sensor_dropout: float = Field(default=0.15, ge=0, lt=1, description="How often a sensor goes missing in training.")
-    noise: float = Field(default=0.02, ge=0, description="Noise in training, as a share of a sensor's range.")
+    noise: float = Field(default=0.0, ge=0, description="Noise in training, as a share of a sensor's range.")
     time_shift: float = Field(
         default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
     )

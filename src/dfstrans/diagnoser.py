@@ -78,7 +78,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
         sensor_dropout: float = 0.15,
-        noise: float = 0.02,
+        noise: float = 0.0,
         time_shift: float = 0.5,
         weight_averaging: float = 0.99,
         validation_fraction: float = 0.15,

@@ -99,7 +99,7 @@ def test_resume_without_an_earlier_run_starts_anew(tmp_path: Path) -> None:
 
 def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
-    with pytest.raises(DfstransError, match=r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.02; give the same"):
+    with pytest.raises(DfstransError, match=r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.0; give the same"):
         train(tmp_path, resume=True, epochs=2, noise=0.5)
 
 
