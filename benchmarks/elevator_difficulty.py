@@ -122,8 +122,8 @@ def measure(
 ) -> dict[str, Any]:
     """Precision, recall and F1 over five folds, and recall by kind of fault."""
     features, labels = data[name], data["labels"]
-    kind = StratifiedGroupKFold if grouped else StratifiedKFold
-    folds = kind(5, shuffle=True, random_state=0).split(features, labels, data["groups"])
+    kind, groups = (StratifiedGroupKFold, data["groups"]) if grouped else (StratifiedKFold, None)
+    folds = kind(5, shuffle=True, random_state=0).split(features, labels, groups)
     called = np.zeros(len(labels), dtype=bool)
     scores = []
     for train, test in folds:
