@@ -111,7 +111,7 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
                 fault.start * step, fault.stop * step, fillcolor=TRUTH, line_width=0, layer="below", row=row, col=1
             )
     figure.update_yaxes(tickvals=[0.45 - lane for lane in range(len(sensors))], ticktext=list(sensors), row=1, col=1)
-    figure.update_yaxes(autorange="reversed", row=3, col=1)
+    figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 10}, row=3, col=1)
     figure.update_xaxes(title="time", row=3, col=1)
     return styled(figure, height=180 + 34 * len(sensors) + 220, showlegend=False)
 
