@@ -138,6 +138,7 @@ def _reserve(file: Any, name: str, shape: tuple[int, ...], dtype: Any) -> None:
     """A data set in one piece, at its final place in the file, all zero."""
     layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     layout.set_layout(h5py.h5d.CONTIGUOUS)
+    layout.set_obj_track_times(False)  # the same content gives the same bytes
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
     layout.set_fill_time(h5py.h5d.FILL_TIME_NEVER)  # the new end of a file reads as zeros
     space = h5py.h5s.create_simple(shape)
