@@ -80,22 +80,25 @@ class SimulationSettings(Settings):
                 )
         if self.sampling_rate < 4 or SAMPLING_RATE % self.sampling_rate or self.sampling_rate % 4:
             raise ValueError(
-                f"expected a sampling_rate that divides {SAMPLING_RATE:.0f} Hz and is a multiple of 4 Hz "
+                f"expected a {spelled('sampling_rate')} that divides {SAMPLING_RATE:.0f} Hz and is a multiple of 4 Hz "
                 f"(400, 200, 100, 80, 40, 20, 16, 8, 4), got {self.sampling_rate}"
             )
         if self.n_timepoints % self.segment_length:
             raise ValueError(
-                f"expected n_timepoints to be a multiple of {self.segment_length}, the samples of a segment of "
-                f"{SEGMENT_SECONDS} s, got {self.n_timepoints}"
+                f"expected {spelled('n_timepoints')} to be a multiple of {self.segment_length}, the samples of a "
+                f"segment of {SEGMENT_SECONDS} s, got {self.n_timepoints}"
             )
         if self.shortest > self.longest:
-            raise ValueError(f"expected journeys of at most {self.longest} floors, got shortest={self.shortest}")
+            raise ValueError(
+                f"expected journeys of at most {self.longest} floors, got {spelled('shortest', self.shortest)}"
+            )
         needed, there = longest_duration(self.longest), self.duration
         if needed > there:
             raise ValueError(
                 f"expected a recording of at least {needed:.1f} s for journeys of {self.longest} floors, got "
-                f"{there:g} s ({self.n_timepoints} samples at {self.sampling_rate} Hz); use more n_timepoints, a lower "
-                "sampling_rate, or shorter journeys (longest)"
+                f"{there:g} s ({self.n_timepoints} samples at {self.sampling_rate} Hz); use more "
+                f"{spelled('n_timepoints')}, a lower {spelled('sampling_rate')}, or shorter journeys "
+                f"({spelled('longest')})"
             )
         return self
 

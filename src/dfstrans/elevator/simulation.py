@@ -209,7 +209,7 @@ def simulate(
     n_faulty: int = 40,
     *,
     jobs: int = 1,
-    advance: Callable[[], None] = lambda: None,
+    advance: Callable[[int], None] = lambda _: None,
     **settings: Any,
 ) -> Episodes:
     """Journeys of a fleet as labelled episodes in memory, with exact truth; see `SimulationSettings`."""
@@ -218,7 +218,7 @@ def simulate(
     made = []
     for _, journey in in_order(fleet, range(chosen.n_journeys), jobs):
         made.append(journey._replace(clean=np.empty((0, 0)), twin=np.empty((0, 0))))
-        advance()
+        advance(1)
     contents = _contents(fleet)
     return Episodes.from_arrays(
         np.stack([journey.values for journey in made]),
