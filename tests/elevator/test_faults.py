@@ -196,6 +196,11 @@ def test_severities_are_log_uniform_in_their_range(kind: str) -> None:
     assert shares.max() <= 1
 
 
+def test_severities_are_uniform_in_a_range_that_begins_at_zero() -> None:
+    drawn = [draw_fault(0, (1, number), "bump", trip((9, 0)), (0.0, 2.0)).severity for number in range(400)]
+    np.testing.assert_allclose(np.quantile(drawn, [0, 0.25, 0.5, 0.75, 1]), [0, 0.5, 1, 1.5, 2], atol=0.16)
+
+
 def test_sides_and_bumps_are_drawn_as_specified() -> None:
     faults = [draw_fault(0, (1, number), "lubrication", trip((9, 0))) for number in range(600)]
     shares = [np.mean([fault.side == side for fault in faults]) for side in ("cabin", "counterweight", "both")]

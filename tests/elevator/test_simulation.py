@@ -131,6 +131,28 @@ def test_a_stuck_sensor_repeats_what_it_measured_and_its_truth_says_since_when()
     assert (journey.relevance[: fault.start // 100] == 0).all()
 
 
+def test_without_friction_sensors_it_is_a_recorded_sensor_that_errs() -> None:
+    def sensor_of(sensors: str, row: int) -> str:
+        settings = SimulationSettings(normal=0, faulty=120, faults=("sensor-stuck",), seed=0, sensors=sensors)
+        fault = Fleet(settings).fault(row)
+        assert fault is not None
+        return fault.sensor
+
+    fewer, whole = ([sensor_of(sensors, row) for row in range(120)] for sensors in ("no-friction", "all"))
+    assert sum(name.startswith("Friction") for name in whole) == 11
+    assert set(fewer) == {name for name in NAMES if not name.startswith("Friction")}
+    kept = [(one, other) for one, other in zip(fewer, whole, strict=True) if not other.startswith("Friction")]
+    assert all(one == other for one, other in kept)
+
+
+def test_a_faulty_journey_without_friction_sensors_differs_from_a_sound_one() -> None:
+    options = {"normal": 0, "faulty": 26, "faults": ("sensor-stuck",), "seed": 0, "sensors": "no-friction"}
+    faulty = Fleet(SimulationSettings(**options)).journey(24)
+    sound = Fleet(SimulationSettings(**options, severity=(0.0, 0.0))).journey(24)
+    assert not np.array_equal(faulty.values, sound.values)
+    assert faulty.relevance.max() >= 1
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -69,9 +70,17 @@ class ElevatorFault:
 
 
 def draw_fault(
-    seed: int, journey: tuple[int, ...], kind: str, trip: Trip, severity: tuple[float, float] | None = None
+    seed: int,
+    journey: tuple[int, ...],
+    kind: str,
+    trip: Trip,
+    severity: tuple[float, float] | None = None,
+    sensors: Sequence[str] = NAMES,
 ) -> ElevatorFault:
-    """The fault of a journey; its severity is log-uniform in its range."""
+    """The fault of a journey; its severity is log-uniform in its range, or uniform where that begins at 0.
+
+    A sensor that errs is one of `sensors`, those that are recorded.
+    """
     rng = generator(seed, Stream.FAULT, *journey)
     low, high = SEVERITIES[kind] if severity is None else severity
     share = float(rng.random())
@@ -85,11 +94,20 @@ def draw_fault(
     if kind in SENSOR_FAULTS:
         return replace(
             fault,
-            sensor=str(rng.choice(NAMES)),
+            sensor=_draw_sensor(rng, sensors),
             from_share=float(rng.uniform(0, 0.7)),
             sign=int(rng.choice((-1, 1))),
         )
     return fault
+
+
+def _draw_sensor(rng: np.random.Generator, sensors: Sequence[str]) -> str:
+    """One of some sensors: as if all were there, and again until it is one of them, so that leaving others out
+    changes no more journeys than it must."""
+    drawn = str(rng.choice(NAMES))
+    while drawn not in sensors:
+        drawn = str(rng.choice(NAMES))
+    return drawn
 
 
 def _draw_bumps(rng: np.random.Generator, height: float, trip: Trip) -> tuple[Bump, ...]:

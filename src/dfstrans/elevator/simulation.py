@@ -66,6 +66,11 @@ class Fleet:
         self.settings = settings
 
     @property
+    def sensors(self) -> tuple[str, ...]:
+        """The names of those that are recorded."""
+        return tuple(NAMES[column] for column in recorded(self.settings.sensors))
+
+    @property
     def members(self) -> tuple[FleetMember, ...]:
         """The installations."""
         return _members(self.settings.seed, self.settings.installations)
@@ -102,7 +107,7 @@ class Fleet:
         if fault is not None:
             relevance = self.normal_change.relevance(clean - twin, segment_phases)[:, columns]
         return Journey(
-            tuple(NAMES[column] for column in columns),
+            self.sensors,
             np.ascontiguousarray(values[:, columns].T),
             clean,
             twin,
@@ -139,7 +144,8 @@ class Fleet:
         if not faulty:
             return None
         kind = self.settings.faults[number % len(self.settings.faults)]
-        return draw_fault(self.settings.seed, (faulty, number), kind, self.trip(row), self.settings.severity)
+        severity, sensors = self.settings.severity, self.sensors
+        return draw_fault(self.settings.seed, (faulty, number), kind, self.trip(row), severity, sensors)
 
     def _faults(
         self,
@@ -149,7 +155,6 @@ class Fleet:
         relevance: npt.NDArray[np.float16],
     ) -> tuple[Fault, ...]:
         """When the cause acts, and which sensors show it then, the clearest first."""
-        names = [NAMES[column] for column in recorded(self.settings.sensors)]
         found = []
         for start, stop in cause_windows(fault, setup, clean):
             segments = relevance[start // SAMPLES_PER_SEGMENT : -(-stop // SAMPLES_PER_SEGMENT)]
@@ -160,7 +165,7 @@ class Fleet:
                 Fault(
                     start // per,
                     max(start // per + 1, -(-stop // per)),
-                    tuple(names[column] for column in order),
+                    tuple(self.sensors[column] for column in order),
                     fault.kind,
                     round(fault.severity, 4),
                 )
@@ -273,7 +278,7 @@ def _contents(fleet: Fleet) -> Contents:
         ids=[f"{'faulty' if faulty else 'normal'}_{number:05d}" for faulty, number in map(fleet._key, rows)],
         labels=[fleet._key(row)[0] for row in rows],
         groups=[f"installation_{fleet.trip(row).installation}" for row in rows],
-        sensors=[NAMES[column] for column in columns],
+        sensors=fleet.sensors,
         units=[UNITS[column] for column in columns],
         n_timepoints=settings.n_timepoints,
         interval=1 / settings.sampling_rate,
