@@ -1,15 +1,22 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Fault, load_episodes
 from dfstrans.data.growing import Contents, GrowingFile, read_recipes
 
+ROOT = Path(__file__).resolve().parents[2]
 N, SENSORS, POINTS = 5, ("a", "b"), 20
 
 
@@ -65,14 +72,88 @@ def test_what_was_written_in_any_order_is_read_in_order(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "grown.h5"
-    first = GrowingFile(path, contents())
-    write(first, 1)
-    first.commit([1])
-    write(first, 2)  # written, but not committed: it does not count
-    del first
-    again = GrowingFile(path, contents())
-    assert again.missing() == [0, 2, 3, 4]
+    with GrowingFile(path, contents()) as first:
+        write(first, 1)
+        first.commit([1])
+        write(first, 2)  # written, but not committed: it does not count
+    with GrowingFile(path, contents()) as again:
+        assert again.missing() == [0, 2, 3, 4]
     assert not path.exists()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from dfstrans.data import growing
+from tests.data.test_growing import contents
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+moments = {"layout": (growing, "_reserve"), "room": (os, "posix_fallocate"), "name": (growing, "replace_file")}
+setattr(*moments[sys.argv[1]], kill)
+growing.GrowingFile(Path(sys.argv[2]), contents())
+"""
+
+
+@pytest.mark.parametrize("moment", ["layout", "room", "name"])
+def test_a_run_killed_while_its_file_is_begun_begins_again(tmp_path: Path, moment: str) -> None:
+    path = tmp_path / "grown.h5"
+    killed = subprocess.run([sys.executable, "-c", KILLED, moment, str(path)], cwd=ROOT)
+    assert killed.returncode == -signal.SIGKILL
+    assert list(tmp_path.iterdir()) != []  # what is left is only a beginning
+    with GrowingFile(path, contents()) as file:
+        assert file.missing() == list(range(N))
+        for row in range(N):
+            write(file, row)
+        file.commit(range(N))
+        file.finish()
+    assert list(tmp_path.iterdir()) == [path]
+    assert load_episodes(path).ids.tolist() == [f"run_{i}" for i in range(N)]
+
+
+def test_a_run_that_goes_on_takes_the_room_that_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "grown.h5"
+    with GrowingFile(path, contents()) as file:
+        size = file.partial.stat().st_size
+    taken: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "posix_fallocate", lambda _, start, length: taken.append((start, length)))
+    with GrowingFile(path, contents()):
+        assert taken == [(0, size)]
+
+
+def test_two_runs_do_not_write_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "grown.h5"
+    with GrowingFile(path, contents()), pytest.raises(DfstransError, match="another one does; wait for it"):
+        GrowingFile(path, contents())
+    with GrowingFile(path, contents()) as file:
+        assert len(file.missing()) == N
+
+
+def test_a_file_that_another_run_has_just_finished_is_not_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "grown.h5"
+    with GrowingFile(path, contents()):
+        pass
+    lock = fcntl.flock
+
+    def finished_meanwhile(file: object, kind: int) -> None:
+        (tmp_path / ".grown.h5.partial").replace(path)
+        lock(file, kind)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", finished_meanwhile)
+    with pytest.raises(DfstransError, match="another one does"):
+        GrowingFile(path, contents())
+
+
+def test_where_the_system_has_no_locks_a_run_goes_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with GrowingFile(tmp_path / "grown.h5", contents()) as file:
+        assert len(file.missing()) == N
 
 
 def test_a_file_is_not_finished_before_all_is_there(tmp_path: Path) -> None:
@@ -85,7 +166,8 @@ def test_a_file_is_not_finished_before_all_is_there(tmp_path: Path) -> None:
 
 def test_a_run_with_other_settings_is_refused_and_they_are_named(tmp_path: Path) -> None:
     path = tmp_path / "grown.h5"
-    GrowingFile(path, contents())
+    with GrowingFile(path, contents()):
+        pass
     with pytest.raises(DfstransError, match="seed 1 there, 2 now"):
         GrowingFile(path, contents(recipe={"seed": 2, "range": (1, 2)}))
 
@@ -94,6 +176,44 @@ def test_a_partial_file_that_is_no_such_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".grown.h5.partial").write_text("not HDF5")
     with pytest.raises(DfstransError, match="remove it"):
         GrowingFile(tmp_path / "grown.h5", contents())
+
+
+def test_a_partial_file_whose_recipe_is_damaged_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "grown.h5"
+    with GrowingFile(path, contents()) as file, h5py.File(file.partial, "r+", locking=False) as damaged:
+        damaged.attrs["recipe"] = '{"seed": 1'
+    with pytest.raises(DfstransError, match="remove it"):
+        GrowingFile(path, contents())
+
+
+@pytest.mark.parametrize("call", ["pwrite", "fsync"])
+def test_a_disk_that_fails_while_writing_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with GrowingFile(tmp_path / "grown.h5", contents()) as file:
+        monkeypatch.setattr(os, call, fail)
+        with pytest.raises(DfstransError, match="Input/output error"):
+            _write_and_commit(file)
+
+
+def _write_and_commit(file: GrowingFile) -> None:
+    write(file, 0)
+    file.commit([0])
+
+
+def test_what_the_system_writes_in_pieces_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, content, place: whole(file, content[:7], place))
+    with GrowingFile(tmp_path / "grown.h5", contents()) as file:
+        for row in range(N):
+            write(file, row)
+        file.commit(range(N))
+        read = load_episodes(file.finish())
+    expected = np.random.default_rng(3).normal(size=(len(SENSORS), POINTS)).astype(np.float32)
+    np.testing.assert_array_equal(read.values[3], expected)
 
 
 def test_a_full_disk_is_noticed_at_the_beginning_and_leaves_nothing(
@@ -108,11 +228,13 @@ def test_a_full_disk_is_noticed_at_the_beginning_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_text_that_is_too_long_is_refused(tmp_path: Path) -> None:
-    file = GrowingFile(tmp_path / "grown.h5", contents())
+def test_what_does_not_fit_its_place_is_refused(tmp_path: Path) -> None:
     values, cells = np.zeros((2, POINTS), np.float32), np.zeros((2, 2), np.float16)
-    with pytest.raises(DfstransError, match="4096 bytes"):
-        file.write(0, values, [], cells, np.zeros(2, np.int8), {"long": "x" * 5000})
+    with GrowingFile(tmp_path / "grown.h5", contents()) as file:
+        with pytest.raises(DfstransError, match="at most 4096 bytes"):
+            file.write(0, values, [], cells, np.zeros(2, np.int8), {"long": "x" * 5000})
+        with pytest.raises(DfstransError, match="at most 160 bytes of values"):
+            file.write(0, np.zeros((2, POINTS + 1), np.float32), [], cells, np.zeros(2, np.int8), {})
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:

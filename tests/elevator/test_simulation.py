@@ -177,6 +177,32 @@ def test_an_impossible_request_is_refused(wrong: dict[str, object], said: str) -
         simulate(**{"n_normal": 1, "n_faulty": 1, **wrong})  # type: ignore[arg-type]
 
 
+MEMORY = """
+import re, sys
+from pathlib import Path
+import numpy as np
+from dfstrans.elevator import Fleet, Journey, SimulationSettings, simulate_to_file
+
+def made(fleet, row):
+    nothing = np.empty((0, 0))
+    values, relevance = np.full((20, 8000), row, np.float32), np.zeros((80, 20), np.float16)
+    return Journey(fleet.sensors, values, nothing, nothing, relevance, np.zeros(80, np.int8), (), 1, {})
+
+Fleet.journey = made
+peaks = []
+for n in (40, 240):
+    simulate_to_file(Path(sys.argv[1]) / f"{n}.h5", Fleet(SimulationSettings(normal=n, faulty=0)))
+    peaks.append(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]))
+print(peaks[1] - peaks[0])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux to tell how much memory was in use")
+def test_journeys_that_are_written_do_not_stay_in_memory(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", MEMORY, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 30_000  # kB; 200 more journeys are 128 000 kB
+
+
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_gives_the_same_file(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dfstrans", "simulate", "elevator", "--normal", "120", "--faulty", "0"]

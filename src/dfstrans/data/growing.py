@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import h5py
 import numpy as np
@@ -39,11 +42,20 @@ class Contents:
     recipe: dict[str, Any]  # the settings that the content follows from
 
 
+class _Place(NamedTuple):
+    """Where a data set lies in the file: its first byte, and the bytes and the type of an episode's share."""
+
+    offset: int
+    size: int
+    dtype: np.dtype[Any]
+
+
 class GrowingFile:
     """Writes into `path`'s neighbour until all episodes are there, then gives it the name `path`.
 
     All room is taken at the beginning, and nothing but plain numbers at fixed places is written after that: HDF5's own
-    bookkeeping does not change any more, so a kill at any moment leaves a sound file.
+    bookkeeping does not change any more, so a kill at any moment leaves a sound file. What was written does not stay in
+    memory. Nobody else may write to the neighbour before this is closed.
     """
 
     def __init__(self, path: Path, contents: Contents) -> None:
@@ -51,21 +63,22 @@ class GrowingFile:
         self.partial = self.path.with_name(f".{self.path.name}.partial")
         with disk_errors_explained(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.partial.exists():
-                _require_same_recipe(self.partial, contents.recipe)
-            else:
-                _create(self.partial, contents)
-            self.maps = _maps(self.partial)
+            self._file = self._resume(contents) if self.partial.exists() else self._begin(contents)
+        self._places, self._done = _places(self.partial)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.commit([])
+        self.close()
+
+    def close(self) -> None:
+        """Let others have the file."""
+        self._file.close()
 
     def missing(self) -> list[int]:
         """The rows that are still to be written."""
-        return [int(row) for row in np.flatnonzero(self.maps["done"] == 0)]
+        return [int(row) for row in np.flatnonzero(self._done == 0)]
 
     def write(
         self,
@@ -77,19 +90,19 @@ class GrowingFile:
         recipe: dict[str, Any],
     ) -> None:
         """Write one episode; it counts once it is committed."""
-        self.maps["values"][row] = values
-        self.maps["truth_relevance"][row] = relevance
-        self.maps["truth_phases"][row] = phases
-        self.maps["faults"][row] = _bytes("faults", faults_to_json(faults))
-        self.maps["recipes"][row] = _bytes("recipes", json.dumps(recipe))
+        self._put("values", row, values)
+        self._put("truth_relevance", row, relevance)
+        self._put("truth_phases", row, phases)
+        self._put("faults", row, faults_to_json(faults).encode())
+        self._put("recipes", row, json.dumps(recipe).encode())
 
     def commit(self, rows: Sequence[int]) -> None:
         """Make sure that what was written is on disk, and then that it counts."""
-        for name, array in self.maps.items():
-            if name != "done":
-                array.flush()
-        self.maps["done"][list(rows)] = 1
-        self.maps["done"].flush()
+        self._flush()
+        for row in rows:
+            self._put("done", row, np.uint8(1))
+        self._flush()
+        self._done[list(rows)] = 1
 
     def finish(self) -> Path:
         """Give the file its name; all episodes have to be there."""
@@ -97,7 +110,51 @@ class GrowingFile:
         if left:
             raise DfstransError(f"expected every episode of {self.path} to be written, {len(left)} are not")
         with disk_errors_explained(self.path):
-            return replace_file(self.partial, self.path)
+            replace_file(self.partial, self.path)
+        self.close()
+        return self.path
+
+    def _begin(self, contents: Contents) -> FileIO:
+        """Lay the file out and take all its room under a third name, so that what is there to go on with is whole."""
+        new = self.path.with_name(f".{self.path.name}.new")
+        new.touch()
+        file = _locked(new, self.path)
+        try:
+            _lay_out(new, contents)
+            _take_room(file)
+            replace_file(new, self.partial)
+        except BaseException:
+            file.close()
+            new.unlink(missing_ok=True)
+            raise
+        return file
+
+    def _resume(self, contents: Contents) -> FileIO:
+        file = _locked(self.partial, self.path)
+        try:
+            _require_same_recipe(self.partial, contents.recipe)
+            _take_room(file)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    def _put(self, name: str, row: int, content: Any) -> None:
+        """An episode's share of a data set, at its place."""
+        place = self._places[name]
+        left = np.asarray(content, dtype=place.dtype).tobytes()  # texts are filled up with zeros, or cut
+        size = len(content) if isinstance(content, bytes) else len(left)
+        if size > place.size or len(left) < place.size:
+            raise DfstransError(f"expected at most {place.size} bytes of {name} for an episode, got {size}")
+        position = place.offset + row * place.size
+        with disk_errors_explained(self.path):
+            while left:
+                written = os.pwrite(self._file.fileno(), left, position)
+                left, position = left[written:], position + written
+
+    def _flush(self) -> None:
+        with disk_errors_explained(self.path):
+            os.fsync(self._file.fileno())
 
 
 def read_recipes(path: Path) -> list[dict[str, Any]]:
@@ -106,32 +163,58 @@ def read_recipes(path: Path) -> list[dict[str, Any]]:
         return [json.loads(text) for text in file["recipes"].asstr()[:]]
 
 
-def _create(partial: Path, contents: Contents) -> None:
-    """Lay the file out and take all its room, or leave nothing behind."""
+def _locked(partial: Path, path: Path) -> FileIO:
+    """The file, open for writing, which nobody else may open so; a kill gives it back."""
+    file = FileIO(partial, "r+b")
+    try:
+        _lock(file)
+        if os.path.samestat(os.fstat(file.fileno()), partial.stat()):  # and not renamed meanwhile
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    file.close()
+    raise DfstransError(
+        f"expected to be the only run that writes {path}, but another one does; wait for it, stop it, or choose "
+        "another name"
+    )
+
+
+def _lock(file: FileIO) -> None:
+    """Raise a BlockingIOError if somebody else has the lock; where the system has no locks, trust."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+
+
+def _take_room(file: FileIO) -> None:
+    """All of the file's room, so that the disk cannot become too full for what is written later."""
+    if hasattr(os, "posix_fallocate"):  # not on macOS
+        os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size)
+
+
+def _lay_out(new: Path, contents: Contents) -> None:
+    """All that is known before the first episode, and a place for the rest."""
     n, n_sensors = len(contents.ids), len(contents.sensors)
     n_segments = -(-contents.n_timepoints // contents.segment_length)
-    try:
-        with h5py.File(partial, "w", libver="v110") as file:
-            file.attrs.update({"format": FORMAT, "version": VERSION, "interval": contents.interval})
-            file.attrs["recipe"] = json.dumps(contents.recipe)
-            file.attrs["sensors"], file.attrs["units"] = fixed_text(contents.sensors), fixed_text(contents.units)
-            file["lengths"] = np.full(n, contents.n_timepoints, dtype=np.int64)
-            file["labels"] = np.asarray(contents.labels, dtype=np.int8)
-            file["ids"], file["groups"] = fixed_text(contents.ids), fixed_text(contents.groups)
-            file["truth_phase_names"] = np.array([name.encode() for name in contents.phase_names], dtype=np.bytes_)
-            file["truth_segment_length"] = contents.segment_length
-            _reserve(file, "done", (n,), np.uint8)
-            _reserve(file, "values", (n, n_sensors, contents.n_timepoints), np.float32)
-            _reserve(file, "truth_relevance", (n, n_segments, n_sensors), np.float16)
-            _reserve(file, "truth_phases", (n, n_segments), np.int8)
-            for name, size in TEXT_BYTES.items():
-                _reserve(file, name, (n,), h5py.string_dtype("utf-8", size))
-        with partial.open("r+b") as raw:
-            if hasattr(os, "posix_fallocate"):  # not on macOS
-                os.posix_fallocate(raw.fileno(), 0, partial.stat().st_size)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
+    with h5py.File(new, "w", libver="v110", locking=False) as file:
+        file.attrs.update({"format": FORMAT, "version": VERSION, "interval": contents.interval})
+        file.attrs["recipe"] = json.dumps(contents.recipe)
+        file.attrs["sensors"], file.attrs["units"] = fixed_text(contents.sensors), fixed_text(contents.units)
+        file["lengths"] = np.full(n, contents.n_timepoints, dtype=np.int64)
+        file["labels"] = np.asarray(contents.labels, dtype=np.int8)
+        file["ids"], file["groups"] = fixed_text(contents.ids), fixed_text(contents.groups)
+        file["truth_phase_names"] = np.array([name.encode() for name in contents.phase_names], dtype=np.bytes_)
+        file["truth_segment_length"] = contents.segment_length
+        _reserve(file, "done", (n,), np.uint8)
+        _reserve(file, "values", (n, n_sensors, contents.n_timepoints), np.float32)
+        _reserve(file, "truth_relevance", (n, n_segments, n_sensors), np.float16)
+        _reserve(file, "truth_phases", (n, n_segments), np.int8)
+        for name, size in TEXT_BYTES.items():
+            _reserve(file, name, (n,), h5py.string_dtype("utf-8", size))
 
 
 def _reserve(file: Any, name: str, shape: tuple[int, ...], dtype: Any) -> None:
@@ -145,25 +228,23 @@ def _reserve(file: Any, name: str, shape: tuple[int, ...], dtype: Any) -> None:
     h5py.h5d.create(file.id, name.encode(), h5py.h5t.py_create(np.dtype(dtype), logical=True), space, layout)
 
 
-def _maps(partial: Path) -> dict[str, Any]:
-    """The reserved data sets as arrays onto the file."""
-    with h5py.File(partial, "r") as file:
+def _places(partial: Path) -> tuple[dict[str, _Place], npt.NDArray[np.uint8]]:
+    """Where the reserved data sets lie, and which episodes are there."""
+    with h5py.File(partial, "r", locking=False) as file:
+        reserved = {name: file[name] for name in ("done", "values", "truth_relevance", "truth_phases", *TEXT_BYTES)}
         places = {
-            name: (file[name].id.get_offset(), file[name].shape, file[name].dtype)
-            for name in ("done", "values", "truth_relevance", "truth_phases", *TEXT_BYTES)
+            name: _Place(data.id.get_offset(), data.nbytes // len(data), np.dtype(data.dtype.str))
+            for name, data in reserved.items()
         }
-    return {
-        name: np.memmap(partial, dtype=np.dtype(dtype.str), mode="r+", offset=offset, shape=shape)
-        for name, (offset, shape, dtype) in places.items()
-    }
+        return places, file["done"][:]
 
 
 def _require_same_recipe(partial: Path, recipe: dict[str, Any]) -> None:
     """Refuse to go on with a run of other settings, naming them."""
     try:
-        with h5py.File(partial, "r") as file:
+        with h5py.File(partial, "r", locking=False) as file:
             begun = json.loads(file.attrs["recipe"])
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, json.JSONDecodeError) as error:
         raise DfstransError(
             f"expected an interrupted run in {partial}, got a file that cannot be read ({error}); remove it"
         ) from error
@@ -179,10 +260,3 @@ def _require_same_recipe(partial: Path, recipe: dict[str, Any]) -> None:
             f"{'; '.join(differing)}; "
             "finish it with its own settings, or remove that file"
         )
-
-
-def _bytes(name: str, text: str) -> bytes:
-    encoded = text.encode()
-    if len(encoded) > TEXT_BYTES[name]:
-        raise DfstransError(f"expected at most {TEXT_BYTES[name]} bytes of {name} for an episode, got {len(encoded)}")
-    return encoded

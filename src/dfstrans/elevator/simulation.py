@@ -267,7 +267,7 @@ def simulate_to_file(
                 written.clear()
             advance(1)
         file.commit(written)
-    return file.finish()
+        return file.finish()
 
 
 def _contents(fleet: Fleet) -> Contents:
