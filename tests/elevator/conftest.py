@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 import pytest
 
+from dfstrans.elevator import simulation
 from dfstrans.elevator.truth import NormalChange, measure_normal_change
 from tests.elevator.journeys import FLOORS, N_INSTALLATIONS, N_SAMPLES, SEED, member
 
@@ -18,6 +22,15 @@ def rough_normal_change() -> NormalChange:
 def normal_change() -> NormalChange:
     """As the simulator measures it; for slow proofs."""
     return _normal_change(190)
+
+
+@pytest.fixture
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A fleet's own null, from few pairs; forgotten before and after, so that no other test meets it."""
+    monkeypatch.setattr(simulation, "measure_normal_change", partial(measure_normal_change, n_pairs=4))
+    simulation._normal_change.cache_clear()
+    yield
+    simulation._normal_change.cache_clear()
 
 
 def _normal_change(n_pairs: int) -> NormalChange:

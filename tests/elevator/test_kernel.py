@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,8 @@ import pytest
 
 import dfstrans
 from benchmarks import elevator_reference
-from dfstrans.elevator import Fleet, SimulationSettings, kernel, simulate, simulation
+from dfstrans.elevator import Fleet, SimulationSettings, kernel, simulate
 from dfstrans.elevator.sensors import NAMES, SENSORS
-from dfstrans.elevator.truth import measure_normal_change
 from tests.elevator.journeys import MACHINE_FAULTS, N_SAMPLES, NOISE, Trace, journey
 
 SOURCES = Path(kernel.__file__).parent
@@ -79,12 +77,6 @@ def test_currents_and_voltages_are_zero_while_the_drive_is_off() -> None:
 
 
 # ---- reproducible ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A null from few pairs: quick, and the same for all who ask."""
-    monkeypatch.setattr(simulation, "measure_normal_change", partial(measure_normal_change, n_pairs=4))
 
 
 @pytest.mark.usefixtures("few_pairs")

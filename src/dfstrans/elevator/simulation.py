@@ -15,12 +15,12 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.growing import Contents, GrowingFile
 from dfstrans.data.truth import Truth
+from dfstrans.elevator.causes import cause_windows, known_faults, sensor_fault_begin
 from dfstrans.elevator.faults import ElevatorFault, draw_fault, on_signals
 from dfstrans.elevator.fleet import FleetMember, Trip, as_plain, draw_conditions, draw_installation, draw_trip
-from dfstrans.elevator.journey import PHASES, Setup, phases, set_up
-from dfstrans.elevator.plant import SHOE_DISTANCE
+from dfstrans.elevator.journey import PHASES, phases, set_up
 from dfstrans.elevator.sensors import NAMES, UNITS, calibrated, measured
-from dfstrans.elevator.settings import FRICTION_SENSORS, SAMPLING_RATE, SimulationSettings
+from dfstrans.elevator.settings import FRICTION_SENSORS, SimulationSettings
 from dfstrans.elevator.streams import Stream, generator
 from dfstrans.elevator.truth import (
     SAMPLES_PER_SEGMENT,
@@ -96,16 +96,20 @@ class Fleet:
         if fault is not None:
             setup = set_up(member, trip, conditions, fault)
             clean = setup.run(settings.n_samples)
-        noise = generator(settings.seed, Stream.NOISE, *key)
-        sampled = clean.reshape(settings.n_timepoints, settings.samples_per_timepoint, -1).mean(axis=1)
+        per, noise = settings.samples_per_timepoint, generator(settings.seed, Stream.NOISE, *key)
+        sampled = clean.reshape(settings.n_timepoints, per, -1).mean(axis=1)
         values = measured(calibrated(sampled, noise), noise)
         if fault is not None and fault.sensor:
-            values, clean = (self._on_sensor(fault, setup, signals) for signals in (values, clean))
+            begin, spread = sensor_fault_begin(fault, setup.schedule), self.normal_change.spread
+            values, clean = on_signals(fault, values, begin // per, spread), on_signals(fault, clean, begin, spread)
         segment_phases = phases(setup, segment_centres(settings.n_samples // SAMPLES_PER_SEGMENT))
         columns = recorded(settings.sensors)
         relevance = np.zeros((len(segment_phases), len(columns)), dtype=np.float16)
+        faults: tuple[Fault, ...] = ()
         if fault is not None:
             relevance = self.normal_change.relevance(clean - twin, segment_phases)[:, columns]
+            windows = cause_windows(fault, setup.schedule, clean[:, ZC])
+            faults = known_faults(fault, windows, relevance, self.sensors, per)
         return Journey(
             self.sensors,
             np.ascontiguousarray(values[:, columns].T),
@@ -113,7 +117,7 @@ class Fleet:
             twin,
             relevance,
             segment_phases,
-            () if fault is None else self._faults(fault, setup, clean, relevance),
+            faults,
             1 / settings.sampling_rate,
             {
                 "seed": settings.seed,
@@ -123,11 +127,6 @@ class Fleet:
                 "fault": None if fault is None else fault.to_dict(),
             },
         )
-
-    def _on_sensor(self, fault: ElevatorFault, setup: Setup, signals: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Signals (n, 20) at any rate as the faulty sensor gives them; the drive has sensors of its own."""
-        begin = round(sensor_fault_start(fault, setup) / self.settings.duration * len(signals))
-        return on_signals(fault, signals, begin, self.normal_change.spread)
 
     @property
     def _floors(self) -> tuple[int, int]:
@@ -147,31 +146,6 @@ class Fleet:
         severity, sensors = self.settings.severity, self.sensors
         return draw_fault(self.settings.seed, (faulty, number), kind, self.trip(row), severity, sensors)
 
-    def _faults(
-        self,
-        fault: ElevatorFault,
-        setup: Setup,
-        clean: npt.NDArray[np.float64],
-        relevance: npt.NDArray[np.float16],
-    ) -> tuple[Fault, ...]:
-        """When the cause acts, and which sensors show it then, the clearest first."""
-        found = []
-        for start, stop in cause_windows(fault, setup, clean):
-            segments = relevance[start // SAMPLES_PER_SEGMENT : -(-stop // SAMPLES_PER_SEGMENT)]
-            largest = segments.max(axis=0)
-            order = [int(column) for column in np.argsort(-largest, kind="stable") if largest[column] >= 1]
-            per = self.settings.samples_per_timepoint
-            found.append(
-                Fault(
-                    start // per,
-                    max(start // per + 1, -(-stop // per)),
-                    tuple(self.sensors[column] for column in order),
-                    fault.kind,
-                    round(fault.severity, 4),
-                )
-            )
-        return tuple(found)
-
 
 @lru_cache(maxsize=4)
 def _members(seed: int, installations: int) -> tuple[FleetMember, ...]:
@@ -181,32 +155,6 @@ def _members(seed: int, installations: int) -> tuple[FleetMember, ...]:
 @lru_cache(maxsize=4)
 def _normal_change(seed: int, installations: int, floors: tuple[int, int], n_samples: int) -> NormalChange:
     return measure_normal_change(seed, _members(seed, installations), floors, n_samples)
-
-
-def cause_windows(fault: ElevatorFault, setup: Setup, clean: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
-    """From which sample to which the cause acts.
-
-    Bumps act while a shoe meets them, a faulty sensor from its beginning to the end of the recording, all else as long
-    as the motor is on.
-    """
-    times = setup.schedule
-    if fault.sensor:
-        return [(round(sensor_fault_start(fault, setup) * SAMPLING_RATE), len(clean))]
-    if not fault.bumps:
-        return [(round(times.on * SAMPLING_RATE), round(times.off * SAMPLING_RATE))]
-    windows = []
-    for bump in fault.bumps:
-        for shoe in (0.0, SHOE_DISTANCE):
-            near = np.flatnonzero(np.abs(clean[:, ZC] + shoe - bump.centre) < bump.length / 2)
-            if len(near):
-                windows.append((int(near[0]), int(near[-1]) + 1))
-    return sorted(windows)
-
-
-def sensor_fault_start(fault: ElevatorFault, setup: Setup) -> float:
-    """When a sensor begins to err, in s; a wrong gain is there from the beginning."""
-    times = setup.schedule
-    return 0.0 if fault.kind == "sensor-gain" else times.go + fault.from_share * (times.end - times.go)
 
 
 def simulate(
