@@ -43,6 +43,7 @@ def write(file: GrowingFile, row: int) -> None:
         rng.normal(size=(len(SENSORS), POINTS)).astype(np.float32),
         [Fault(2, 5, ("a",), "bump", 0.5)] if row == 4 else [],
         rng.uniform(0, 3, (2, len(SENSORS))).astype(np.float16),
+        np.full((2, len(SENSORS)), 1e5 + row, dtype=np.float32),
         np.array([0, 1], dtype=np.int8),
         {"journey": row},
     )
@@ -67,6 +68,8 @@ def test_what_was_written_in_any_order_is_read_in_order(tmp_path: Path) -> None:
     assert read.faults == ((), (), (), (), (Fault(2, 5, ("a",), "bump", 0.5),))
     assert read.truth is not None
     assert read.truth.phases.tolist() == [[0, 1]] * N
+    assert read.truth.noise_ratio is not None
+    assert read.truth.noise_ratio[:, 1, 0].tolist() == [1e5 + row for row in range(N)]
     assert [recipe["journey"] for recipe in read_recipes(path)] == list(range(N))
 
 
@@ -186,6 +189,14 @@ def test_a_partial_file_whose_recipe_is_damaged_is_refused(tmp_path: Path) -> No
         GrowingFile(path, contents())
 
 
+def test_a_partial_file_of_an_earlier_layout_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "grown.h5"
+    with GrowingFile(path, contents()) as file, h5py.File(file.partial, "r+", locking=False) as earlier:
+        del earlier["truth_noise_ratio"]
+    with pytest.raises(DfstransError, match=r"an earlier version.*remove it"):
+        GrowingFile(path, contents())
+
+
 @pytest.mark.parametrize("call", ["pwrite", "fsync"])
 def test_a_disk_that_fails_while_writing_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -229,12 +240,12 @@ def test_a_full_disk_is_noticed_at_the_beginning_and_leaves_nothing(
 
 
 def test_what_does_not_fit_its_place_is_refused(tmp_path: Path) -> None:
-    values, cells = np.zeros((2, POINTS), np.float32), np.zeros((2, 2), np.float16)
+    values, cells = np.zeros((2, POINTS), np.float32), (np.zeros((2, 2), np.float16), np.zeros((2, 2), np.float32))
     with GrowingFile(tmp_path / "grown.h5", contents()) as file:
         with pytest.raises(DfstransError, match="at most 4096 bytes"):
-            file.write(0, values, [], cells, np.zeros(2, np.int8), {"long": "x" * 5000})
+            file.write(0, values, [], *cells, np.zeros(2, np.int8), {"long": "x" * 5000})
         with pytest.raises(DfstransError, match="at most 160 bytes of values"):
-            file.write(0, np.zeros((2, POINTS + 1), np.float32), [], cells, np.zeros(2, np.int8), {})
+            file.write(0, np.zeros((2, POINTS + 1), np.float32), [], *cells, np.zeros(2, np.int8), {})
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def relevance(scale: NormalChange, number: int, kind: str, **options: str) -> tu
     """(n_segments, n_sensors) of a test journey, and the phase of each segment."""
     faulty, twin = journey(number, kind, **options), journey(number)  # type: ignore[arg-type]
     during = phases(twin, segment_centres(80))
-    return scale.relevance(faulty.run(N_SAMPLES) - twin.run(N_SAMPLES), during).astype(float), during
+    return scale.relevance(segment_rms(faulty.run(N_SAMPLES) - twin.run(N_SAMPLES)), during).astype(float), during
 
 
 # ---- by hand --------------------------------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ def test_ripple_that_is_only_shifted_is_smoothed_away() -> None:
 def test_relevance_is_the_change_in_units_of_the_scale_of_its_phase() -> None:
     scale = NormalChange(np.array([[1.0, 2.0], [4.0, 8.0]]), np.ones(2))
     change = np.full((200, 2), 8.0)
-    np.testing.assert_allclose(scale.relevance(change, np.array([0, 1], dtype=np.int8)), [[8, 4], [2, 1]])
+    np.testing.assert_allclose(scale.relevance(segment_rms(change), np.array([0, 1], dtype=np.int8)), [[8, 4], [2, 1]])
 
 
 def test_phases_follow_the_schedule() -> None:
@@ -105,7 +105,7 @@ def _pairs(scale: NormalChange, groups: tuple[int, int], n_pairs: int) -> Signal
             conditions = draw_conditions(SEED, (group, pair), passengers=0)
             setup = set_up(member(where.installation), where, conditions)
             days.append(calibrated(setup.run(N_SAMPLES), generator(SEED, Stream.NOISE, group, pair)))
-        found.append(scale.relevance(days[1] - days[0], phases(setup, segment_centres(80))))
+        found.append(scale.relevance(segment_rms(days[1] - days[0]), phases(setup, segment_centres(80))))
     return np.array(found, dtype=float)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.ndimage import uniform_filter1d
 
 from dfstrans import DfstransError, Episodes, load_episodes
 from dfstrans.data.growing import read_recipes
@@ -28,6 +29,9 @@ def assert_same(first: Episodes, second: Episodes) -> None:
     assert first.truth is not None
     assert second.truth is not None
     np.testing.assert_array_equal(first.truth.relevance, second.truth.relevance)
+    assert first.truth.noise_ratio is not None
+    assert second.truth.noise_ratio is not None
+    np.testing.assert_array_equal(first.truth.noise_ratio, second.truth.noise_ratio)
 
 
 def test_journeys_are_labelled_episodes_with_names_units_groups_and_truth(journeys: Episodes) -> None:
@@ -47,6 +51,17 @@ def test_journeys_are_labelled_episodes_with_names_units_groups_and_truth(journe
         {"bump"},
     ]
     assert all(fault.severity is not None for faults in journeys.faults for fault in faults)
+
+
+def test_truth_tells_how_far_a_change_stands_out_of_the_noise() -> None:
+    fleet = Fleet(SimulationSettings(normal=1, faulty=1, faults=("demagnetisation",), seed=7))
+    assert (fleet.journey(0).noise_ratio == 0).all()
+    journey = fleet.journey(1)
+    iq = NAMES.index("Iq")
+    change = uniform_filter1d((journey.clean - journey.twin)[:, iq], 5, mode="nearest").reshape(80, 100)
+    np.testing.assert_allclose(journey.noise_ratio[:, iq], np.sqrt((change**2).mean(axis=1)) / 0.10, rtol=1e-5)
+    assert journey.noise_ratio[:, iq].max() > 3  # a tenth of an ampere is the noise
+    assert (journey.relevance <= 1.001 * journey.noise_ratio + 1e-6).all()  # the scale is never below the noise
 
 
 def test_a_journey_does_not_depend_on_how_many_others_there_are(journeys: Episodes) -> None:
@@ -186,7 +201,8 @@ from dfstrans.elevator import Fleet, Journey, SimulationSettings, simulate_to_fi
 def made(fleet, row):
     nothing = np.empty((0, 0))
     values, relevance = np.full((20, 8000), row, np.float32), np.zeros((80, 20), np.float16)
-    return Journey(fleet.sensors, values, nothing, nothing, relevance, np.zeros(80, np.int8), (), 1, {})
+    ratio, phases = relevance.astype(np.float32), np.zeros(80, np.int8)
+    return Journey(fleet.sensors, values, nothing, nothing, relevance, ratio, phases, (), 1, {})
 
 Fleet.journey = made
 peaks = []

@@ -24,6 +24,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.files import disk_errors_explained, replace_file
 
 TEXT_BYTES = {"faults": 2048, "recipes": 4096}
+RESERVED = ("done", "values", "truth_relevance", "truth_noise_ratio", "truth_phases", *TEXT_BYTES)
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,14 @@ class GrowingFile:
         values: npt.NDArray[np.float32],
         faults: Sequence[Fault],
         relevance: npt.NDArray[np.float16],
+        noise_ratio: npt.NDArray[np.float32],
         phases: npt.NDArray[np.int8],
         recipe: dict[str, Any],
     ) -> None:
         """Write one episode; it counts once it is committed."""
         self._put("values", row, values)
         self._put("truth_relevance", row, relevance)
+        self._put("truth_noise_ratio", row, noise_ratio)
         self._put("truth_phases", row, phases)
         self._put("faults", row, faults_to_json(faults).encode())
         self._put("recipes", row, json.dumps(recipe).encode())
@@ -212,6 +215,7 @@ def _lay_out(new: Path, contents: Contents) -> None:
         _reserve(file, "done", (n,), np.uint8)
         _reserve(file, "values", (n, n_sensors, contents.n_timepoints), np.float32)
         _reserve(file, "truth_relevance", (n, n_segments, n_sensors), np.float16)
+        _reserve(file, "truth_noise_ratio", (n, n_segments, n_sensors), np.float32)
         _reserve(file, "truth_phases", (n, n_segments), np.int8)
         for name, size in TEXT_BYTES.items():
             _reserve(file, name, (n,), h5py.string_dtype("utf-8", size))
@@ -231,10 +235,11 @@ def _reserve(file: Any, name: str, shape: tuple[int, ...], dtype: Any) -> None:
 def _places(partial: Path) -> tuple[dict[str, _Place], npt.NDArray[np.uint8]]:
     """Where the reserved data sets lie, and which episodes are there."""
     with h5py.File(partial, "r", locking=False) as file:
-        reserved = {name: file[name] for name in ("done", "values", "truth_relevance", "truth_phases", *TEXT_BYTES)}
         places = {
-            name: _Place(data.id.get_offset(), data.nbytes // len(data), np.dtype(data.dtype.str))
-            for name, data in reserved.items()
+            name: _Place(
+                file[name].id.get_offset(), file[name].nbytes // len(file[name]), np.dtype(file[name].dtype.str)
+            )
+            for name in RESERVED
         }
         return places, file["done"][:]
 
@@ -244,6 +249,8 @@ def _require_same_recipe(partial: Path, recipe: dict[str, Any]) -> None:
     try:
         with h5py.File(partial, "r", locking=False) as file:
             begun = json.loads(file.attrs["recipe"])
+            if left_out := [name for name in RESERVED if name not in file]:
+                raise KeyError(f"no {left_out[0]}: begun by an earlier version")
     except (OSError, KeyError, json.JSONDecodeError) as error:
         raise DfstransError(
             f"expected an interrupted run in {partial}, got a file that cannot be read ({error}); remove it"

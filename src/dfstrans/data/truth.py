@@ -17,16 +17,25 @@ class Truth:
     """Graded relevance of every (segment, sensor) cell of some episodes, and the phase of work of every segment.
 
     Relevance is the change that the fault made, relative to how much the same cell changes from one normal day to
-    another: 0 nothing, 1 more than 95 % of normal changes.
+    another: 0 nothing, 1 more than 95 % of normal changes. The noise ratio, where it is known, is the same change
+    relative to the noise of the sensor: whether it could be seen at all.
 
     Shape:
-        relevance (n_episodes, n_segments, n_sensors) float16; phases (n_episodes, n_segments), indices of `phase_names`
+        relevance (n_episodes, n_segments, n_sensors) float16; noise_ratio likewise, float32;
+        phases (n_episodes, n_segments), indices of `phase_names`
     """
 
     segment_length: int
     relevance: npt.NDArray[np.float16]
     phases: npt.NDArray[np.int8]
     phase_names: tuple[str, ...]
+    noise_ratio: npt.NDArray[np.float32] | None = None
+
+    def __post_init__(self) -> None:
+        if self.noise_ratio is not None and self.noise_ratio.shape != self.relevance.shape:
+            raise DfstransError(
+                f"expected a noise ratio for each of {self.relevance.shape} cells, got {self.noise_ratio.shape}"
+            )
 
     @property
     def affected(self) -> npt.NDArray[np.bool_]:
@@ -38,13 +47,27 @@ class Truth:
         """Cells that changed at least twice as much."""
         return self.relevance >= 2
 
+    @property
+    def sensor_relevance(self) -> npt.NDArray[np.float16]:
+        """How much each sensor changed, at its worst moment: (n_episodes, n_sensors)."""
+        worst: npt.NDArray[np.float16] = self.relevance.max(axis=1)
+        return worst
+
+    @property
+    def segment_relevance(self) -> npt.NDArray[np.float16]:
+        """How much changed in each segment, in the sensor that shows it best: (n_episodes, n_segments)."""
+        worst: npt.NDArray[np.float16] = self.relevance.max(axis=2)
+        return worst
+
     def select(self, rows: Any) -> Truth:
         """Of some episodes."""
-        return replace(self, relevance=self.relevance[rows], phases=self.phases[rows])
+        ratio = None if self.noise_ratio is None else self.noise_ratio[rows]
+        return replace(self, relevance=self.relevance[rows], phases=self.phases[rows], noise_ratio=ratio)
 
     def select_sensors(self, columns: npt.NDArray[np.intp]) -> Truth:
         """Of some sensors."""
-        return replace(self, relevance=self.relevance[:, :, columns])
+        ratio = None if self.noise_ratio is None else self.noise_ratio[:, :, columns]
+        return replace(self, relevance=self.relevance[:, :, columns], noise_ratio=ratio)
 
     def cells(self, row: int, segment_length: int, n_segments: int) -> npt.NDArray[np.float16]:
         """The relevance of one episode on segments of another length: of each, the largest that it overlaps.
@@ -63,7 +86,7 @@ class Truth:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Truth]) -> Truth:
-        """Of all parts, which must be cut alike."""
+        """Of all parts, which must be cut alike; the noise ratio only where every part has it."""
         first = parts[0]
         if any(
             (part.segment_length, part.phase_names, part.relevance.shape[1:])
@@ -71,8 +94,10 @@ class Truth:
             for part in parts
         ):
             raise DfstransError("expected parts whose truth is cut into the same segments, got different ones")
+        ratios = [part.noise_ratio for part in parts if part.noise_ratio is not None]
         return replace(
             first,
+            noise_ratio=np.concatenate(ratios) if len(ratios) == len(parts) else None,
             relevance=np.concatenate([part.relevance for part in parts]),
             phases=np.concatenate([part.phases for part in parts]),
         )

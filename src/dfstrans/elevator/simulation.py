@@ -26,7 +26,9 @@ from dfstrans.elevator.truth import (
     SAMPLES_PER_SEGMENT,
     NormalChange,
     measure_normal_change,
+    noise_ratio,
     segment_centres,
+    segment_rms,
 )
 
 VERSION = 1  # of the physics and the draws: the same settings and version give the same journeys
@@ -39,7 +41,7 @@ class Journey(NamedTuple):
 
     Shape:
         values (n_sensors, n_timepoints); clean, twin (n_samples, 20), at 400 Hz, with the fault and without;
-        relevance (n_segments, n_sensors); phases (n_segments,)
+        relevance, noise_ratio (n_segments, n_sensors); phases (n_segments,)
     """
 
     sensors: tuple[str, ...]
@@ -47,6 +49,7 @@ class Journey(NamedTuple):
     clean: npt.NDArray[np.float64]
     twin: npt.NDArray[np.float64]
     relevance: npt.NDArray[np.float16]
+    noise_ratio: npt.NDArray[np.float32]
     phases: npt.NDArray[np.int8]
     faults: tuple[Fault, ...]
     interval: float  # s between two points of `values`
@@ -105,9 +108,12 @@ class Fleet:
         segment_phases = phases(setup, segment_centres(settings.n_samples // SAMPLES_PER_SEGMENT))
         columns = recorded(settings.sensors)
         relevance = np.zeros((len(segment_phases), len(columns)), dtype=np.float16)
+        ratio = np.zeros(relevance.shape, dtype=np.float32)
         faults: tuple[Fault, ...] = ()
         if fault is not None:
-            relevance = self.normal_change.relevance(clean - twin, segment_phases)[:, columns]
+            change = segment_rms(clean - twin)
+            relevance = self.normal_change.relevance(change, segment_phases)[:, columns]
+            ratio = noise_ratio(change)[:, columns]
             windows = cause_windows(fault, setup.schedule, clean[:, ZC])
             faults = known_faults(fault, windows, relevance, self.sensors, per)
         return Journey(
@@ -116,6 +122,7 @@ class Fleet:
             clean,
             twin,
             relevance,
+            ratio,
             segment_phases,
             faults,
             1 / settings.sampling_rate,
@@ -187,6 +194,7 @@ def simulate(
             np.stack([journey.relevance for journey in made]),
             np.stack([journey.phases for journey in made]),
             PHASES,
+            np.stack([journey.noise_ratio for journey in made]),
         ),
     )
 
@@ -208,7 +216,8 @@ def simulate_to_file(
         advance(settings.n_journeys - len(missing))
         written: list[int] = []
         for row, journey in in_order(fleet, missing, jobs):
-            file.write(row, journey.values, journey.faults, journey.relevance, journey.phases, journey.recipe)
+            truth = (journey.relevance, journey.noise_ratio, journey.phases)
+            file.write(row, journey.values, journey.faults, *truth, journey.recipe)
             written.append(row)
             if len(written) == COMMIT_EVERY:
                 file.commit(written)

@@ -23,6 +23,9 @@ SMALLEST_SCALE = 0.001  # of a sensor's normal range
 Signals = npt.NDArray[np.float64]
 
 
+NOISE = np.array([sensor.noise for sensor in SENSORS])
+
+
 class NormalChange(NamedTuple):
     """How much normal journeys change from day to day.
 
@@ -33,10 +36,16 @@ class NormalChange(NamedTuple):
     scale: npt.NDArray[np.float64]
     spread: npt.NDArray[np.float64]
 
-    def relevance(self, change: Signals, segment_phases: npt.NDArray[np.int8]) -> npt.NDArray[np.float16]:
-        """r = D / scale: (n_samples, n_sensors) → (n_segments, n_sensors)."""
-        graded: npt.NDArray[np.float16] = (segment_rms(change) / self.scale[segment_phases]).astype(np.float16)
+    def relevance(self, rms: Signals, segment_phases: npt.NDArray[np.int8]) -> npt.NDArray[np.float16]:
+        """r = D / scale: (n_segments, n_sensors), of `segment_rms`."""
+        graded: npt.NDArray[np.float16] = (rms / self.scale[segment_phases]).astype(np.float16)
         return graded
+
+
+def noise_ratio(rms: Signals) -> npt.NDArray[np.float32]:
+    """D / σ: a change relative to the noise of its sensor: (n_segments, n_sensors), of `segment_rms`."""
+    ratio: npt.NDArray[np.float32] = (rms / NOISE).astype(np.float32)
+    return ratio
 
 
 def segment_rms(change: Signals) -> npt.NDArray[np.float64]:
@@ -73,7 +82,6 @@ def measure_normal_change(
         for segment, phase in enumerate(phases(setup, segment_centres(n_segments))):
             changes[phase].append(rms[segment])
     usual = np.array([np.quantile(found, 0.95, axis=0) if found else np.zeros(len(SENSORS)) for found in changes])
-    noise = np.array([sensor.noise for sensor in SENSORS])
-    scale = np.maximum(usual, np.maximum(noise, SMALLEST_SCALE * (highest - lowest)))
+    scale = np.maximum(usual, np.maximum(NOISE, SMALLEST_SCALE * (highest - lowest)))
     mean = moments[1] / moments[0]
     return NormalChange(scale, np.sqrt(np.maximum(moments[2] / moments[0] - mean**2, 0)))

@@ -49,7 +49,9 @@ def faults_from_json(text: str) -> tuple[Fault, ...]:
 
 def truth_to_arrays(truth: Truth) -> dict[str, npt.NDArray[Any]]:
     """The truth as arrays by name, as HDF5 and npz keep it."""
+    ratio = {} if truth.noise_ratio is None else {"truth_noise_ratio": truth.noise_ratio}
     return {
+        **ratio,
         "truth_relevance": truth.relevance,
         "truth_phases": truth.phases,
         "truth_phase_names": np.array([name.encode() for name in truth.phase_names], dtype=np.bytes_),
@@ -61,11 +63,13 @@ def truth_from_arrays(arrays: Mapping[str, Any]) -> Truth | None:
     """The inverse of `truth_to_arrays`; None where there is no truth."""
     if "truth_relevance" not in arrays:
         return None
+    known = "truth_noise_ratio" in arrays
     return Truth(
         segment_length=int(arrays["truth_segment_length"][()]),
         relevance=np.asarray(arrays["truth_relevance"][()], dtype=np.float16),
         phases=np.asarray(arrays["truth_phases"][()], dtype=np.int8),
         phase_names=tuple(name.decode() for name in arrays["truth_phase_names"][()]),
+        noise_ratio=np.asarray(arrays["truth_noise_ratio"][()], dtype=np.float32) if known else None,
     )
 
 
