@@ -1,10 +1,10 @@
 """How hard the simulated elevator is: three simple classifiers, from naive to informed.
 
-    python -m benchmarks.elevator_difficulty --preset small
-    python -m benchmarks.elevator_difficulty --preset paper --jobs 2 --results docs/results/elevator_difficulty.json
+    python -m benchmarks.elevator_difficulty --preset small --results docs/results/elevator_difficulty_small.json
+    python -m benchmarks.elevator_difficulty --preset paper --results docs/results/elevator_difficulty_paper.json
 
-Five folds over journeys, or with --grouped over installations; each threshold is set inside the training part. Only the
-features of a journey are kept.
+Five folds over journeys, or with --grouped over installations; each threshold is set inside the training part, on folds
+of the same kind where it needs any. Only the features of a journey are kept.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from dfstrans.files import written_atomically
 from dfstrans.training.evaluation import best_f1
 
 Features = npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
+Groups = npt.NDArray[np.int64]
 
 
 def main() -> None:
@@ -45,7 +47,7 @@ def main() -> None:
     settings = SimulationSettings(**{**PRESETS[given.preset], **given.settings})
     data = gather(Fleet(settings), given.jobs)
     figures = {
-        "one sensor's largest value": measure(data, "largest", best_single),
+        "one sensor's largest value": measure(data, "largest", best_single, given.grouped),
         "boosting on statistics": measure(data, "statistics", boosting, given.grouped),
         "boosting on statistics of phases": measure(data, "phases", boosting, given.grouped),
     }
@@ -99,16 +101,17 @@ def phase_statistics(values: npt.NDArray[np.float32], phases: npt.NDArray[np.int
     return np.concatenate([*of_phases, ratio, np.sort(moving, axis=1)[:, -3:].reshape(-1)], dtype=np.float32)
 
 
-def boosting(features: Features, labels: npt.NDArray[np.int64], test: Features) -> npt.NDArray[np.bool_]:
-    """Gradient boosting; its threshold comes from predictions on inner folds."""
+def boosting(features: Features, labels: Labels, groups: Groups | None, test: Features) -> npt.NDArray[np.bool_]:
+    """Gradient boosting; its threshold comes from predictions on inner folds, which keep groups whole if there are."""
     model = HistGradientBoostingClassifier(max_iter=150, random_state=0)
-    inner = cross_val_predict(model, features, labels, cv=3, method="predict_proba")[:, 1]
+    folds = StratifiedKFold(3) if groups is None else StratifiedGroupKFold(3)
+    inner = cross_val_predict(model, features, labels, groups=groups, cv=folds, method="predict_proba")[:, 1]
     _, threshold = best_f1(labels, inner)
     return model.fit(features, labels).predict_proba(test)[:, 1] >= threshold
 
 
-def best_single(features: Features, labels: npt.NDArray[np.int64], test: Features) -> npt.NDArray[np.bool_]:
-    """One sensor with one threshold: those that do best in training."""
+def best_single(features: Features, labels: Labels, groups: Groups | None, test: Features) -> npt.NDArray[np.bool_]:
+    """One sensor with one threshold: those that do best in training, whatever the groups there."""
     found = [best_f1(labels, column.astype(np.float64)) for column in features.T]
     sensor = int(np.argmax([f1 for f1, _ in found]))
     return test[:, sensor] >= found[sensor][1]
@@ -117,8 +120,8 @@ def best_single(features: Features, labels: npt.NDArray[np.int64], test: Feature
 def measure(
     data: dict[str, Any],
     name: str,
-    classify: Callable[[Features, npt.NDArray[np.int64], Features], npt.NDArray[np.bool_]],
-    grouped: bool = False,
+    classify: Callable[[Features, Labels, Groups | None, Features], npt.NDArray[np.bool_]],
+    grouped: bool,
 ) -> dict[str, Any]:
     """Precision, recall and F1 over five folds, and recall by kind of fault."""
     features, labels = data[name], data["labels"]
@@ -127,7 +130,8 @@ def measure(
     called = np.zeros(len(labels), dtype=bool)
     scores = []
     for train, test in folds:
-        called[test] = classify(features[train], labels[train], features[test])
+        known = None if groups is None else groups[train]
+        called[test] = classify(features[train], labels[train], known, features[test])
         truth = labels[test]
         scores.append(
             [score(truth, called[test], zero_division=0) for score in (precision_score, recall_score, f1_score)]
