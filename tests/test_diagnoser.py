@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, load_episodes, save_episodes
-from dfstrans.config import NetworkSettings, TrainingSettings
+from dfstrans.config import PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.data.planted import planted_episodes
 from tests.tiny import TINY, tiny_episodes
 
@@ -17,7 +17,8 @@ def test_the_arguments_are_the_settings_with_their_defaults() -> None:
     del fields["n_sensors"]
     assert arguments.keys() == fields.keys()
     assert arguments.pop("segment_length") is None
-    assert arguments == {name: fields[name].default for name in arguments}
+    defaults = {name: field.default for name, field in fields.items()} | PRESETS["tuned"]
+    assert arguments == {name: defaults[name] for name in arguments}
 
 
 def test_a_fit_on_a_file_equals_a_fit_in_memory(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -54,3 +55,26 @@ def test_planted_anomalies_are_found_with_f1_of_095() -> None:
     train, validation, test = planted_episodes(seed=1).split(1)
     detector = Diagnoser(epochs=25, learning_rate=1e-3, seed=1).fit(train, validation=validation)
     assert detector.evaluate(test).f1 >= 0.95
+
+
+def test_what_is_not_given_is_chosen_from_the_episodes() -> None:
+    episodes = planted_episodes(n_normal=6, n_anomalous=3, n_sensors=2, n_timepoints=600, seed=0)
+    network = Diagnoser(segment_length=20).network_settings(episodes)
+    assert (network.filters, network.heads, network.d_model) == (20, 8, 40)
+    assert Diagnoser().network_settings(episodes).filters == 8
+    assert [Diagnoser().training_settings(n).batch_size for n in (50, 300, 10_000)] == [16, 30, 64]
+    assert Diagnoser(batch_size=7).training_settings(300).batch_size == 7
+
+
+def test_the_paper_s_preset_is_its_network_and_its_training() -> None:
+    episodes = planted_episodes(n_normal=6, n_anomalous=3, n_sensors=20, n_timepoints=800, seed=0)
+    detector = Diagnoser(segment_length=100, **PRESETS["paper"])
+    assert detector.network_settings(episodes) == NetworkSettings(n_sensors=20, segment_length=100, dropout=0.1)
+    training = detector.training_settings(len(episodes))
+    assert (training.learning_rate, training.schedule, training.imbalance, training.batch_size) == (
+        1e-5,
+        "constant",
+        "none",
+        16,
+    )
+    assert (training.noise, training.time_shift, training.sensor_dropout, training.weight_averaging) == (0, 0, 0, 0)

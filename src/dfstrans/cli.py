@@ -15,7 +15,7 @@ from rich.table import Table
 from dfstrans import __version__, cli_simulate
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
-from dfstrans.config import NetworkSettings, TrainingSettings, check_settings
+from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError, settings_as_options
 
@@ -28,6 +28,9 @@ Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", sh
 Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_default=False)]
 reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network")
+shaping_tuned = options_from(
+    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
+)
 training = options_from(TrainingSettings, into="training", panel="Training")
 
 
@@ -110,7 +113,7 @@ def data_convert(
 
 @app.command(epilog="Example: dfstrans train recordings.csv --out model --segment-length 50")
 @reading
-@shaping
+@shaping_tuned
 @training
 def train(
     data: Data,
@@ -121,6 +124,10 @@ def train(
     split: Annotated[
         Literal["random", "grouped"], typer.Option(help="How the 70/15/15 parts are cut; grouped: no group in two.")
     ] = "random",
+    preset: Annotated[
+        Preset,
+        typer.Option(help="What the other options start from: our settings, or the network and training of the paper."),
+    ] = "tuned",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -129,7 +136,11 @@ def train(
     from dfstrans.data import load_episodes
     from dfstrans.pipeline import partial_folder, train_model
 
-    check_settings(network, training)
+    settings = {**PRESETS[preset], **network, **training}
+    check_settings(
+        {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
+        {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
+    )
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
     replaces = holds_model(out)
@@ -140,9 +151,7 @@ def train(
             stacklevel=2,
         )
     try:
-        detector = train_model(
-            episodes, out, split=split, resume=resume, progress=True, **_segment_default(network), **training
-        )
+        detector = train_model(episodes, out, split=split, resume=resume, progress=True, **settings)
     except KeyboardInterrupt:
         _fail(f"interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume", 1)
     if replaces:
@@ -283,10 +292,6 @@ def _outside(detector: Any, episodes: Any) -> dict[str, float]:
         shown = ", ".join(much[:5]) + (f" and {len(much) - 5} more" if len(much) > 5 else "")
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
     return shares
-
-
-def _segment_default(network: dict[str, Any]) -> dict[str, Any]:
-    return {"segment_length": None, **network}
 
 
 def _version(on: bool) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -12,9 +13,16 @@ from pydantic import BaseModel
 
 
 def options_from(
-    model: type[BaseModel], into: str, exclude: tuple[str, ...] = (), panel: str | None = None
+    model: type[BaseModel],
+    into: str,
+    exclude: tuple[str, ...] = (),
+    panel: str | None = None,
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command one option per field of `model`; those that were set reach the command as a dict named `into`."""
+    """Give a command one option per field of `model`; those that were set reach the command as a dict named `into`.
+
+    `defaults` are shown where they differ from the model's own; the command sees to them.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         names = [name for name in model.model_fields if name not in exclude]
@@ -27,7 +35,7 @@ def options_from(
 
         own = inspect.signature(command, eval_str=True)
         kept = [parameter for name, parameter in own.parameters.items() if name != into]
-        added = [_option(name, model, panel) for name in names]
+        added = [_option(name, model, panel, defaults) for name in names]
         wrapper.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
         wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *added)}
         return wrapper
@@ -35,7 +43,7 @@ def options_from(
     return decorate
 
 
-def _option(name: str, model: type[BaseModel], panel: str | None) -> inspect.Parameter:
+def _option(name: str, model: type[BaseModel], panel: str | None, defaults: Mapping[str, Any]) -> inspect.Parameter:
     field = model.model_fields[name]
     annotation: Any = field.annotation
     text = field.description or ""
@@ -46,7 +54,8 @@ def _option(name: str, model: type[BaseModel], panel: str | None) -> inspect.Par
     elif annotation is bool:
         annotation = bool | None
     elif not field.is_required() and field.default is not None:
-        text = f"{text} (default {field.default})".strip()
+        default = defaults.get(name, field.default)
+        text = f"{text} (default {'chosen from the data' if default is None else default})".strip()
         annotation = annotation | None
     declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False)
     return inspect.Parameter(

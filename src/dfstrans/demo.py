@@ -21,9 +21,11 @@ SETTINGS: dict[str, Any] = {  # a slim network, so that it takes minutes on two 
     "heads": 6,
     "feedforward": 128,
     "head_width": 128,
+    "batch_size": 16,
     "epochs": 20,
     "learning_rate": 2e-3,
     "dropout": 0.1,
+    "mixup": 0.0,
 }
 SHOWN_PER_CAUSE = 2
 

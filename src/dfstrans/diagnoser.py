@@ -23,12 +23,15 @@ from dfstrans.config import (
     Schedule,
     ThresholdRule,
     TrainingSettings,
+    default_batch_size,
 )
 from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import (
+    FEWEST_FILTERS,
     check_segment_length,
     count_segments,
+    default_filters,
     default_segment_length,
     looks_transposed,
 )
@@ -46,7 +49,9 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out.
 
     The arguments are the fields of `NetworkSettings` and `TrainingSettings`, where they are explained. Without a
-    `segment_length` one is chosen from the lengths of the training episodes.
+    `segment_length` or a number of `filters` it is chosen from the lengths of the training episodes, without a
+    `batch_size` from their number.
+    `Diagnoser(**PRESETS["paper"])` is the paper's network, trained as the paper did.
 
     >>> from dfstrans.data.planted import planted_episodes
     >>> episodes = planted_episodes(n_normal=12, n_anomalous=6, n_sensors=3, n_timepoints=48, seed=0)
@@ -60,26 +65,27 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         segment_length: int | None = None,
         blocks: int = 3,
-        filters: int = 20,
+        filters: int | None = None,
         kernel: int = 5,
-        heads: int = 10,
-        feedforward: int = 2048,
-        head_width: int = 512,
+        heads: int = 8,
+        feedforward: int = 128,
+        head_width: int = 128,
         layers: int = 1,
         dropout: float = 0.3,
         encoding: Encoding = "faithful",
         embedding: Embedding = "cnn",
-        epochs: int = 20,
-        batch_size: int = 16,
-        learning_rate: float = 6e-4,
+        epochs: int = 40,
+        batch_size: int | None = None,
+        learning_rate: float = 2e-3,
         weight_decay: float = 0.05,
-        patience: int = 10,
+        patience: int = 20,
         gradient_clip: float = 1.0,
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
         sensor_dropout: float = 0.15,
         noise: float = 0.0,
         time_shift: float = 0.5,
+        mixup: float = 0.3,
         weight_averaging: float = 0.99,
         validation_fraction: float = 0.15,
         threshold_rule: ThresholdRule = "f1",
@@ -109,6 +115,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.sensor_dropout = sensor_dropout
         self.noise = noise
         self.time_shift = time_shift
+        self.mixup = mixup
         self.weight_averaging = weight_averaging
         self.validation_fraction = validation_fraction
         self.threshold_rule = threshold_rule
@@ -136,8 +143,8 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         from dfstrans.training.fit import train_network  # the engine takes seconds to import
 
-        training = self.training_settings()
         episodes = as_episodes(X, y)
+        training = self.training_settings(len(episodes))
         labels = episodes.require_labels()
         require_both_classes(labels)
         if validation is None:
@@ -190,15 +197,20 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def network_settings(self, episodes: Episodes) -> NetworkSettings:
         """The network that fit would build for these episodes."""
-        known: dict[str, Any] = {"n_sensors": episodes.n_sensors}
+        filters = FEWEST_FILTERS if self.filters is None else self.filters
+        known: dict[str, Any] = {"n_sensors": episodes.n_sensors, "filters": filters}
         if self.segment_length is None:
             any_length = self._settings(NetworkSettings, **known, segment_length=1 << 20, heads=1)
             known["segment_length"] = default_segment_length(episodes, any_length)
+        if self.filters is None:
+            any_filters = self._settings(NetworkSettings, **known, heads=1)
+            known["filters"] = default_filters(episodes, any_filters, self.heads)
         return self._settings(NetworkSettings, **known)  # type: ignore[no-any-return]
 
-    def training_settings(self) -> TrainingSettings:
-        """The estimator's arguments that tell how to train, checked."""
-        return self._settings(TrainingSettings)  # type: ignore[no-any-return]
+    def training_settings(self, n_episodes: int) -> TrainingSettings:
+        """The estimator's arguments that tell how to train on so many episodes, checked."""
+        batch_size = default_batch_size(n_episodes) if self.batch_size is None else self.batch_size
+        return self._settings(TrainingSettings, batch_size=batch_size)  # type: ignore[no-any-return]
 
     def _settings(self, kind: Any, **values: Any) -> Any:
         """The estimator's arguments that belong to one group of settings."""

@@ -38,7 +38,7 @@ def train_model(
     `<out>.partial`, from which `resume` goes on.
     """
     detector = Diagnoser(**settings)
-    seed = detector.training_settings().seed
+    seed = detector.training_settings(len(episodes)).seed
     check_place(out)
     require_both_classes(episodes.require_labels())
     check_fits(episodes, detector.network_settings(episodes))  # all parts, before hours are spent on one

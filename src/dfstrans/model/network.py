@@ -43,13 +43,19 @@ class ForwardPass(NamedTuple):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that keeps one byte per value for the backward pass, where torch's keeps four on a CPU."""
+    """Dropout from 16 random bits per value that keeps one byte of it; torch's takes thrice as long and four bytes.
+
+    The rate is a multiple of 1/65536 for that.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Drop values in training only."""
         if not self.training or self.p == 0:
             return input
-        return torch.native_dropout(input, self.p, True)[0]
+        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64, device=input.device).random_(-(1 << 63), None)
+        dropped = round(self.p * (1 << 16))  # of 65536 equally likely values
+        kept = words.view(torch.int16)[: input.numel()].view(input.shape) >= dropped - (1 << 15)
+        return input * kept * ((1 << 16) / ((1 << 16) - dropped))
 
 
 class SpatioTemporalLayer(nn.Module):

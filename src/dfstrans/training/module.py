@@ -9,12 +9,12 @@ from typing import Any
 import lightning.pytorch as pl
 import numpy as np
 import torch
-from einops import rearrange
 from torch import Tensor
 from torch.nn import functional
 
 from dfstrans.config import TrainingSettings
 from dfstrans.model.network import DFSTrans
+from dfstrans.training.augmentation import augment
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
 
@@ -41,8 +41,8 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         Its randomness is drawn from (seed, step) alone, so that a resumed run goes on as if never interrupted.
         """
         torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
-        segments = self._augment(batch.segments)
-        loss = self._loss(self.network(segments, batch.valid).logit, batch.labels)
+        batch = augment(batch, self.settings, self.missing_value)
+        loss = self._loss(self.network(batch.segments, batch.valid).logit, batch.labels)
         self.log("loss", loss, on_epoch=True, on_step=True, batch_size=len(batch.labels))
         return loss
 
@@ -97,33 +97,6 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         weight = torch.tensor(self.positive_weight)
         return functional.binary_cross_entropy_with_logits(logits.float(), labels, pos_weight=weight)
-
-    def _augment(self, segments: Tensor) -> Tensor:
-        """A little earlier or later, with a little noise, now and then without a sensor: (b, t, s, p) → same."""
-        if self.settings.time_shift:
-            segments = shift_in_time(segments, self.settings.time_shift)
-        if self.settings.noise:
-            segments = segments + self.settings.noise * torch.randn_like(segments)
-        if self.settings.sensor_dropout:
-            b, _, s, _ = segments.shape
-            missing = torch.rand(b, 1, s, 1) < self.settings.sensor_dropout
-            segments = torch.where(missing, self.missing_value[:, None], segments)
-        return segments
-
-
-def shift_in_time(segments: Tensor, largest: float) -> Tensor:
-    """Shift each episode by up to `largest` segments, earlier or later, holding the value at the end that opens.
-
-    Shape:
-        (b, t, s, p) → same
-    """
-    b, t, s, p = segments.shape
-    points = rearrange(segments, "b t s p -> b s (t p)")
-    most = round(largest * p)
-    shift = torch.randint(-most, most + 1, (b, 1))
-    source = (torch.arange(t * p) + shift).clamp_(0, t * p - 1)  # (b, t·p)
-    shifted = points.gather(-1, source.unsqueeze(1).expand(b, s, t * p))
-    return rearrange(shifted, "b s (t p) -> b t s p", p=p)
 
 
 def positive_weight(labels: np.ndarray[Any, Any], settings: TrainingSettings) -> float:

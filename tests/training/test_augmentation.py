@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dfstrans.config import TrainingSettings
+from dfstrans.training.augmentation import augment, mix_pairs, shift_in_time
+from dfstrans.training.batches import Batch
+
+PLAIN = {"noise": 0.0, "sensor_dropout": 0.0, "time_shift": 0.0, "mixup": 0.0}
+
+
+def augmented(segments: torch.Tensor, **settings: float) -> torch.Tensor:
+    b, t = segments.shape[:2]
+    batch = Batch(segments, torch.ones(b, t, dtype=torch.bool), torch.zeros(b))
+    missing_value = torch.tensor([0.25, 0.75])
+    return augment(batch, TrainingSettings(**{**PLAIN, **settings}), missing_value).segments
+
+
+def test_without_augmentation_the_segments_stay_as_they_are() -> None:
+    segments = torch.rand(3, 4, 2, 8)
+    assert torch.equal(augmented(segments), segments)
+
+
+def test_a_dropped_sensor_stands_at_its_training_mean_in_the_whole_episode() -> None:
+    torch.manual_seed(0)
+    segments = torch.rand(200, 4, 2, 8) + 5
+    dropped = augmented(segments, sensor_dropout=0.3)
+    gone = (dropped != segments).all(dim=(1, 3))  # (episode, sensor)
+    assert torch.equal(gone, (dropped != segments).any(dim=3).any(dim=1))
+    assert gone.float().mean() == pytest.approx(0.3, abs=0.08)
+    assert set(dropped[:, :, 0][gone[:, 0]].unique().tolist()) == {0.25}
+    assert set(dropped[:, :, 1][gone[:, 1]].unique().tolist()) == {0.75}
+
+
+def test_noise_has_the_strength_it_was_given() -> None:
+    torch.manual_seed(0)
+    segments = torch.zeros(50, 4, 2, 8)
+    assert augmented(segments, noise=0.1).std() == pytest.approx(0.1, rel=0.05)
+
+
+def test_a_shift_moves_all_sensors_of_an_episode_together_and_holds_the_end() -> None:
+    torch.manual_seed(1)
+    points = torch.arange(24.0)
+    segments = torch.stack([points, points + 100]).reshape(2, 3, 8).transpose(0, 1).expand(40, 3, 2, 8)
+    shifted = shift_in_time(segments, 0.5).transpose(1, 2).reshape(40, 2, 24)
+    assert torch.equal(shifted[:, 1] - 100, shifted[:, 0])
+    shifts = shifted[:, 0, 12] - 12
+    assert set(shifts.tolist()) <= set(range(-4, 5))
+    assert len(set(shifts.tolist())) > 3
+    for row, shift in zip(shifted[:, 0], shifts, strict=True):
+        assert torch.equal(row, (points + shift).clamp(0, 23))
+
+
+def random_batch(n: int = 6) -> Batch:
+    return Batch(torch.rand(n, 4, 2, 8), torch.ones(n, 4, dtype=torch.bool), torch.arange(n) % 2 * 1.0)
+
+
+def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:
+    torch.manual_seed(0)
+    batch = random_batch(2)  # a normal and an anomalous episode
+    normal, anomalous = batch.segments
+    shares = []
+    for _ in range(40):
+        mixed = mix_pairs(batch, 1.0)
+        share = mixed.labels[0]
+        torch.testing.assert_close(mixed.segments[0], normal + share * (anomalous - normal))
+        torch.testing.assert_close(mixed.segments[1], anomalous + share * (normal - anomalous))
+        torch.testing.assert_close(mixed.labels[1], 1 - share)
+        shares.append(float(share))
+    assert max(shares) <= 0.5
+    assert len(set(shares)) > 10
+
+
+def test_an_episode_is_not_mixed_with_what_comes_after_the_end_of_a_shorter_one() -> None:
+    torch.manual_seed(1)
+    batch = random_batch(2)
+    batch.valid[1, 2:] = False
+    batch.segments[1, 2:] = torch.nan
+    for _ in range(8):
+        mixed = mix_pairs(batch, 1.0)
+        assert torch.equal(mixed.segments[0, 2:], batch.segments[0, 2:])
+        assert torch.equal(mixed.valid, batch.valid)
+        assert torch.isfinite(mixed.segments[1, :2]).all()
+
+
+def test_mixing_comes_again_with_the_seed() -> None:
+    batch = random_batch()
+    first, second = (torch.manual_seed(5) and mix_pairs(batch, 0.3) for _ in range(2))
+    assert torch.equal(first.segments, second.segments)
