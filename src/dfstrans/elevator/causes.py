@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Fault
 from dfstrans.elevator.faults import Bump, ElevatorFault
-from dfstrans.elevator.motion import Schedule
+from dfstrans.elevator.motion import SAMPLING_RATE, Schedule
 from dfstrans.elevator.plant import SHOE_DISTANCE
-from dfstrans.elevator.settings import SAMPLING_RATE
 from dfstrans.elevator.truth import SAMPLES_PER_SEGMENT
 
 Window = tuple[int, int]  # from which sample of the 400 Hz to which, without the last

@@ -6,21 +6,21 @@ import math
 from typing import NamedTuple
 
 from dfstrans.elevator.compiling import compiled
-from dfstrans.elevator.motion import BRAKE_TIME, SPEED_TICK, Schedule
+from dfstrans.elevator.motion import BRAKE_TIME, CURRENT_TICK, SPEED_TICK, Schedule
 from dfstrans.elevator.units import (
     Henry,
     Inertia,
     Metre,
     NewtonMetre,
+    Ohm,
+    OhmPerSecond,
     PerSecond,
     Ratio,
     RotaryDamping,
+    RotaryStiffness,
     Volt,
     Weber,
 )
-
-CURRENT_TICK = 0.25e-3  # s
-TICKS_PER_SPEED_TICK = 4
 
 
 class Drive(NamedTuple):
@@ -35,11 +35,11 @@ class Drive(NamedTuple):
     flux: Weber
     inductance_d: Henry
     inductance_q: Henry
-    current_gain_d: Ratio  # V/A
-    current_gain_q: Ratio
-    current_integral: Ratio  # V/(A s)
+    current_gain_d: Ohm
+    current_gain_q: Ohm
+    current_integral: OhmPerSecond
     speed_gain: RotaryDamping
-    speed_integral: NewtonMetre  # per rad
+    speed_integral: RotaryStiffness
     position_gain: PerSecond
     largest_torque: NewtonMetre
     largest_voltage: Volt

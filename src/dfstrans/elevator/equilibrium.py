@@ -27,6 +27,7 @@ from dfstrans.elevator.plant import (
     friction_bound,
     place_on_rail,
     rope_imbalance,
+    rope_on_machine,
     rope_stiffness,
     sling_weight,
     weight_normal_force,
@@ -69,7 +70,6 @@ def at_rest(plant: Plant, rail: Rail, height: float, locked_cabin: float, locked
     k_c = rope_stiffness(plant, ROPE_ABOVE + TRAVEL - height)
     k_w = rope_stiffness(plant, ROPE_ABOVE + TRAVEL - z_w)
     r = plant.radius * (1 + plant.run_out * math.cos(plant.phase_run_out))
-    rope_on_machine = plant.rope * (TRAVEL + 2 * ROPE_ABOVE) * GRAVITY / 2
     torque = plant.motor.cogging.cosine - r * (F_c - F_w) - rope_imbalance(plant, height, z_w)
     return State(
         i_d=0.0,
@@ -83,7 +83,7 @@ def at_rest(plant: Plant, rail: Rail, height: float, locked_cabin: float, locked
         v_b=0.0,
         z_w=z_w,
         v_w=0.0,
-        z_p=-(plant.machine * GRAVITY + rope_on_machine + F_c + F_w) / plant.support,
+        z_p=-(plant.machine * GRAVITY + rope_on_machine(plant) + F_c + F_w) / plant.support,
         v_p=0.0,
         e_c=F_c / k_c,
         e_w=F_w / k_w,

@@ -16,11 +16,40 @@ from dfstrans.elevator.rails import HEIGHTS, MILLIMETRE, Profile, Rails, bracket
 from dfstrans.elevator.sensors import NAMES
 from dfstrans.elevator.settings import SEVERITIES
 from dfstrans.elevator.streams import Stream, generator
+from dfstrans.elevator.units import CyclesPerMetre, Metre, Ratio
 
 SIDES = ("cabin", "counterweight", "both")
 SIDE_SHARES = (0.5, 0.2, 0.3)
-BUMP_COUNTS = (0.5, 0.3, 0.2)  # probability of 1, 2, 3 bumps
 
+# ---- lost lubrication, for severity 1 -------------------------------------------------------------------------------
+SLIDING_RISES: Ratio = 0.45
+STATIC_RISES: Ratio = 1.3
+STRIBECK_SPEED_RISES: Ratio = 2.5
+VISCOUS_FALLS: Ratio = 0.4
+PATCH_RMS: Ratio = 0.15  # of the local friction factor
+PATCH_BAND: tuple[CyclesPerMetre, CyclesPerMetre] = (0.3, 5.0)
+PATCH_EXPONENT = 1.0
+
+# ---- misalignment, for severity 1 -----------------------------------------------------------------------------------
+EVENNESS: tuple[Ratio, Ratio] = (0.4, 1.0)
+NARROWER: Metre = 1.6 * MILLIMETRE  # the gauge everywhere, times the evenness
+VARYING: Metre = 1.3 * MILLIMETRE  # and from bracket to bracket, times what is missing of the evenness to UNEVEN
+UNEVEN: Ratio = 1.2
+BENT_SHARE: Ratio = 0.35  # of what varies also bends the cabin's rail
+
+# ---- bumps ----------------------------------------------------------------------------------------------------------
+BUMP_COUNTS = (0.5, 0.3, 0.2)  # probability of 1, 2, 3 bumps
+SHORTEST_BUMP: Metre = 0.06  # shorter ones a shoe bridges
+LONGEST_OVER_SHORTEST: Ratio = 4.0
+LOWEST_SHARE: Ratio = 0.6  # of the height that the severity says
+BUMP_MARGIN: Metre = 0.8  # from the ends of the trip
+UPPER_SHOE_ONLY: Ratio = 0.3  # probability that it is higher up by the distance of the shoes
+
+# ---- inductance, for all of it lost ---------------------------------------------------------------------------------
+RESISTANCE_FALLS: Ratio = 0.4
+ASYMMETRY: Ratio = 0.08
+
+LATEST_SENSOR_FAULT: Ratio = 0.7  # share of the movement
 SENSOR_FAULTS = ("sensor-stuck", "sensor-drift", "sensor-gain")
 
 
@@ -88,14 +117,14 @@ def draw_fault(
     fault = ElevatorFault(kind, strength, (seed, *journey))
     if kind in ("lubrication", "misalignment"):
         side = str(rng.choice(SIDES, p=SIDE_SHARES))
-        return replace(fault, side=side, evenness=float(rng.uniform(0.4, 1)))
+        return replace(fault, side=side, evenness=float(rng.uniform(*EVENNESS)))
     if kind == "bump":
         return replace(fault, side="cabin", bumps=_draw_bumps(rng, strength * MILLIMETRE, trip))
     if kind in SENSOR_FAULTS:
         return replace(
             fault,
             sensor=_draw_sensor(rng, sensors),
-            from_share=float(rng.uniform(0, 0.7)),
+            from_share=float(rng.uniform(0, LATEST_SENSOR_FAULT)),
             sign=int(rng.choice((-1, 1))),
         )
     return fault
@@ -113,11 +142,11 @@ def _draw_sensor(rng: np.random.Generator, sensors: Sequence[str]) -> str:
 def _draw_bumps(rng: np.random.Generator, height: float, trip: Trip) -> tuple[Bump, ...]:
     bumps = []
     for _ in range(int(rng.choice((1, 2, 3), p=BUMP_COUNTS))):
-        length = 0.06 * 4 ** rng.uniform()
-        signed = height * rng.uniform(0.6, 1) * rng.choice((-1, 1))
+        length = SHORTEST_BUMP * LONGEST_OVER_SHORTEST ** rng.uniform()
+        signed = height * rng.uniform(LOWEST_SHARE, 1) * rng.choice((-1, 1))
         angle = rng.uniform(0, 2 * math.pi)
-        centre = trip.lowest + 0.8 + (trip.distance - 1.6) * rng.uniform()
-        if rng.random() < 0.3:
+        centre = trip.lowest + BUMP_MARGIN + (trip.distance - 2 * BUMP_MARGIN) * rng.uniform()
+        if rng.random() < UPPER_SHOE_ONLY:
             centre += SHOE_DISTANCE
         bumps.append(Bump(float(centre), float(length), float(signed), float(angle)))
     return tuple(bumps)
@@ -128,18 +157,18 @@ def on_rails(fault: ElevatorFault, rails: Rails) -> Rails:
     rng = generator(fault.key[0], Stream.FAULT, *fault.key[1:], 1)  # the profiles, apart from the numbers above
     x = fault.severity
     if fault.kind == "lubrication":
-        cabin, weight = (x * random_profile(rng, 0.15, (0.3, 5), exponent=1) for _ in range(2))
+        cabin, weight = (x * random_profile(rng, PATCH_RMS, PATCH_BAND, PATCH_EXPONENT) for _ in range(2))
         return rails._replace(
             # a patch may be slippery, but friction never pulls
             factor_cabin=np.maximum(rails.factor_cabin + (cabin if fault.on_cabin else 0), 0),
             factor_weight=np.maximum(rails.factor_weight + (weight if fault.on_weight else 0), 0),
         )
     if fault.kind == "misalignment":
-        constant, varying = 1.6 * MILLIMETRE * fault.evenness, 1.3 * MILLIMETRE * (1.2 - fault.evenness)
+        constant, varying = NARROWER * fault.evenness, VARYING * (UNEVEN - fault.evenness)
         cabin, weight = (bracket_profile(rng, 1.0) for _ in range(2))
         return rails._replace(
             gauge_cabin=rails.gauge_cabin + (x * (constant + varying * cabin) if fault.on_cabin else 0),
-            x=rails.x + (0.35 * x * varying * cabin if fault.on_cabin else 0),
+            x=rails.x + (BENT_SHARE * x * varying * cabin if fault.on_cabin else 0),
             gauge_weight=rails.gauge_weight + (x * (constant + varying * weight) if fault.on_weight else 0),
         )
     for bump in fault.bumps:
@@ -168,8 +197,8 @@ def on_plant(fault: ElevatorFault, plant: Plant) -> Plant:
             motor=motor._replace(
                 inductance_d=motor.inductance_d * (1 - x),
                 inductance_q=motor.inductance_q * (1 - x),
-                resistance=motor.resistance * (1 - 0.4 * x),
-                asymmetry=0.08 * x,
+                resistance=motor.resistance * (1 - RESISTANCE_FALLS * x),
+                asymmetry=ASYMMETRY * x,
             )
         )
     return plant
@@ -177,10 +206,10 @@ def on_plant(fault: ElevatorFault, plant: Plant) -> Plant:
 
 def _dry(friction: Friction, x: float) -> Friction:
     return friction._replace(
-        sliding=friction.sliding * (1 + 0.45 * x),
-        static=friction.static * (1 + 1.3 * x),
-        stribeck_speed=friction.stribeck_speed * (1 + 2.5 * x),
-        viscous=friction.viscous * max(0.0, 1 - 0.4 * x),
+        sliding=friction.sliding * (1 + SLIDING_RISES * x),
+        static=friction.static * (1 + STATIC_RISES * x),
+        stribeck_speed=friction.stribeck_speed * (1 + STRIBECK_SPEED_RISES * x),
+        viscous=friction.viscous * max(0.0, 1 - VISCOUS_FALLS * x),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.elevator.machine import RATED_LOAD, ROPE_MASS
 from dfstrans.elevator.motion import ACCELERATIONS, FLOOR_HEIGHT, JERKS, LATEST_START, N_FLOORS
-from dfstrans.elevator.rails import Rails, draw_rails, random_profile
+from dfstrans.elevator.rails import FACTOR_BAND, FACTOR_EXPONENT, Rails, draw_rails, random_profile
 from dfstrans.elevator.streams import Stream, generator
 from dfstrans.elevator.units import (
     Acceleration,
@@ -19,6 +20,7 @@ from dfstrans.elevator.units import (
     Hertz,
     Inertia,
     Jerk,
+    Kelvin,
     Kilogram,
     KilogramMetre,
     KilogramPerMetre,
@@ -36,9 +38,7 @@ from dfstrans.elevator.units import (
     Weber,
 )
 
-RATED_LOAD = 630.0  # kg
-ROPE_MASS = 2.1  # kg/m, six ropes of 10 mm
-TURN = 2 * math.pi
+TURN: Radian = 2 * math.pi
 
 
 class Installation(NamedTuple):
@@ -145,8 +145,37 @@ RANGES: dict[str, tuple[float, float]] = {
 }
 WITHOUT_COMPENSATION = 0.35  # share of installations
 
+# ---- a trip ---------------------------------------------------------------------------------------------------------
+EARLIEST_START: Second = 0.25  # of the drive's switching on
 PASSENGERS = (0.16, 0.22, 0.20, 0.14, 0.11, 0.08, 0.05, 0.03, 0.01)  # probability of 0, 1, … 8
-MOVEMENTS = (0.55, 0.30, 0.15)  # probability of 1, 2, 3 movements when somebody is in the cabin
+PASSENGER_MASS: Kilogram = 75.0
+PASSENGER_SPREAD: Kilogram = 14.0
+PASSENGER_LIMITS: tuple[Kilogram, Kilogram] = (35.0, 120.0)
+FLOOR_REACH: tuple[Metre, Metre] = (0.42, 0.50)  # how far from the middle of the floor they stand, in x and y
+CABIN_OFFSET: tuple[KilogramMetre, KilogramMetre] = (6.0, 8.0)  # of the empty cabin, in x and y
+
+# ---- a day; spreads are standard deviations, of the logarithm where it is a factor ----------------------------------
+AMBIENT: tuple[Celsius, Celsius] = (5.0, 35.0)
+WARMER_WINDING: tuple[Kelvin, Kelvin] = (5.0, 60.0)
+LUBRICATION_SPREAD: Ratio = 0.10  # common to both guides
+LUBRICATION_OWN_SPREAD: Ratio = 0.03  # of each
+STATIC_SPREAD: Ratio = 0.05
+STRIBECK_SPREAD: Ratio = 0.08
+WEAR_SPREAD: Ratio = 0.03
+LOAD_GAIN_SPREAD: Ratio = 0.03  # of the load cell
+LOAD_OFFSET_SPREAD: Kilogram = 8.0
+SUPPLY: Volt = 550.0
+SUPPLY_RANGE: tuple[Ratio, Ratio] = (0.94, 1.06)
+LOCKED_SHARE: Ratio = 0.5  # at most, of the static bound
+RAIL_AMPLITUDE_SPREAD: Ratio = 0.1
+FRESH_RMS: Ratio = 0.015  # of the day's own friction factor along the rail
+
+# ---- passengers' movements ------------------------------------------------------------------------------------------
+MOVEMENTS = (0.55, 0.30, 0.15)  # probability of 1, 2, 3 when somebody is in the cabin
+MOVEMENT_DURATION: tuple[Second, Second] = (0.12, 0.52)
+WEAKEST_PUSH: Newton = 20.0  # of two passengers
+PUSH_DECADES = 0.9  # from the weakest to the strongest push
+LARGEST_VERTICAL_SHARE: Ratio = 2.0  # of the push sideways
 
 
 class Trip(NamedTuple):
@@ -227,10 +256,11 @@ def draw_trip(seed: int, journey: tuple[int, ...], n_installations: int, floors:
     travelled = int(rng.integers(floors[0], floors[1] + 1))
     low = int(rng.integers(N_FLOORS - travelled))
     start, stop = (low, low + travelled) if up else (low + travelled, low)
-    masses = np.clip(rng.normal(75, 14, rng.choice(len(PASSENGERS), p=PASSENGERS)), 35, 120)
+    drawn = rng.normal(PASSENGER_MASS, PASSENGER_SPREAD, rng.choice(len(PASSENGERS), p=PASSENGERS))
+    masses = np.clip(drawn, *PASSENGER_LIMITS)
     masses = masses[np.cumsum(masses) <= RATED_LOAD]
-    places = rng.uniform([-0.42, -0.50], [0.42, 0.50], (len(masses), 2))
-    offset_x, offset_y = masses @ places + [6.0, 8.0]
+    places = rng.uniform(np.negative(FLOOR_REACH), FLOOR_REACH, (len(masses), 2))
+    offset_x, offset_y = masses @ places + CABIN_OFFSET
     return Trip(
         installation,
         start,
@@ -239,7 +269,7 @@ def draw_trip(seed: int, journey: tuple[int, ...], n_installations: int, floors:
         len(masses),
         float(offset_x),
         float(offset_y),
-        round(float(rng.uniform(0.25, LATEST_START)), 3),
+        round(float(rng.uniform(EARLIEST_START, LATEST_START)), 3),
     )
 
 
@@ -250,24 +280,24 @@ def draw_conditions(seed: int, journey: tuple[int, ...], passengers: int) -> Con
     def lognormal(spread: float) -> float:
         return math.exp(spread * rng.standard_normal())
 
-    ambient = float(rng.uniform(5, 35))
-    common = lognormal(0.10)
+    ambient = float(rng.uniform(*AMBIENT))
+    common = lognormal(LUBRICATION_SPREAD)
     return Conditions(
         ambient=ambient,
-        winding=ambient + float(rng.uniform(5, 60)),
-        lubrication_cabin=common * lognormal(0.03),
-        lubrication_weight=common * lognormal(0.03),
-        static=lognormal(0.05),
-        stribeck_speed=lognormal(0.08),
-        wear=lognormal(0.03),
-        load_gain=1 + 0.03 * float(rng.standard_normal()),
-        load_offset=8 * float(rng.standard_normal()),
-        supply=550 * float(rng.uniform(0.94, 1.06)),
-        locked_cabin=float(rng.uniform(-0.5, 0.5)),
-        locked_weight=float(rng.uniform(-0.5, 0.5)),
-        rail_amplitude=1 + 0.1 * float(rng.standard_normal()),
-        fresh_cabin=random_profile(rng, 0.015, (0.1, 3), exponent=1),
-        fresh_weight=random_profile(rng, 0.015, (0.1, 3), exponent=1),
+        winding=ambient + float(rng.uniform(*WARMER_WINDING)),
+        lubrication_cabin=common * lognormal(LUBRICATION_OWN_SPREAD),
+        lubrication_weight=common * lognormal(LUBRICATION_OWN_SPREAD),
+        static=lognormal(STATIC_SPREAD),
+        stribeck_speed=lognormal(STRIBECK_SPREAD),
+        wear=lognormal(WEAR_SPREAD),
+        load_gain=1 + LOAD_GAIN_SPREAD * float(rng.standard_normal()),
+        load_offset=LOAD_OFFSET_SPREAD * float(rng.standard_normal()),
+        supply=SUPPLY * float(rng.uniform(*SUPPLY_RANGE)),
+        locked_cabin=float(rng.uniform(-LOCKED_SHARE, LOCKED_SHARE)),
+        locked_weight=float(rng.uniform(-LOCKED_SHARE, LOCKED_SHARE)),
+        rail_amplitude=1 + RAIL_AMPLITUDE_SPREAD * float(rng.standard_normal()),
+        fresh_cabin=random_profile(rng, FRESH_RMS, FACTOR_BAND, FACTOR_EXPONENT),
+        fresh_weight=random_profile(rng, FRESH_RMS, FACTOR_BAND, FACTOR_EXPONENT),
         movements=_draw_movements(rng, passengers),
     )
 
@@ -276,9 +306,9 @@ def _draw_movements(rng: np.random.Generator, passengers: int) -> npt.NDArray[np
     """When and how strongly passengers shift their weight."""
     n = int(rng.choice((1, 2, 3), p=MOVEMENTS)) if passengers else 0
     share, angle = rng.uniform(0, 1, n), rng.uniform(0, TURN, n)
-    duration = rng.uniform(0.12, 0.52, n)
-    force = 20 * 10 ** (0.9 * rng.uniform(0, 1, n)) * math.sqrt(passengers / 2)
-    vertical = rng.uniform(0, 2, n)
+    duration = rng.uniform(*MOVEMENT_DURATION, n)
+    force = WEAKEST_PUSH * 10 ** (PUSH_DECADES * rng.uniform(0, 1, n)) * math.sqrt(passengers / 2)
+    vertical = rng.uniform(0, LARGEST_VERTICAL_SHARE, n)
     return np.stack([share, duration, force * np.cos(angle), force * np.sin(angle), force * vertical], axis=1)
 
 

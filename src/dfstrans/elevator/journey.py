@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.elevator import kernel
+from dfstrans.elevator import kernel, machine
 from dfstrans.elevator.drive import Drive
 from dfstrans.elevator.equilibrium import at_rest
 from dfstrans.elevator.faults import ElevatorFault, on_plant, on_rails
-from dfstrans.elevator.fleet import ROPE_MASS, Conditions, FleetMember, Installation, Trip
+from dfstrans.elevator.fleet import Conditions, FleetMember, Installation, Trip
 from dfstrans.elevator.motion import SPEED, TRAVEL, Schedule, SCurve, s_curve, schedule
 from dfstrans.elevator.plant import (
     GRAVITY,
-    ROPE_ABOVE,
+    ROPE_LENGTH,
     SHOE_DISTANCE,
     Friction,
     Motor,
@@ -29,16 +29,12 @@ from dfstrans.elevator.plant import (
     sling_weight,
 )
 from dfstrans.elevator.rails import Rails, rail_grid
-from dfstrans.elevator.units import NewtonMetre
-
-RADIUS = 0.20  # m, of the pulley
-POLE_PAIRS = 10.0
-NOMINAL_FLUX = 2.1825  # Wb, of a motor at its usual temperature
-NOMINAL_INDUCTANCE_D, NOMINAL_INDUCTANCE_Q = 0.026, 0.038  # H
-CURRENT_BANDWIDTH = 2 * math.pi * 120  # rad/s
-NOMINAL_INERTIA = 108.0  # kg m², all that moves, seen from the pulley
+from dfstrans.elevator.units import NewtonMetre, Second
 
 PHASES = ("idle", "start", "accelerating", "cruising", "decelerating", "stop")
+START_LASTS: Second = 0.35  # after the first movement
+STOP_BEGINS: Second = 0.30  # before standstill
+STOP_LASTS: Second = 0.1  # after the end of power
 
 
 class Setup(NamedTuple):
@@ -92,11 +88,11 @@ def phases(setup: Setup, times: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]
     schedule, curve = setup.schedule, setup.curve
     bounds = [
         schedule.on,
-        schedule.go + 0.35,
+        schedule.go + START_LASTS,
         schedule.go + curve.speeding_up,
         schedule.end - curve.speeding_up,
-        schedule.end - 0.30,
-        schedule.off + 0.1,
+        schedule.end - STOP_BEGINS,
+        schedule.off + STOP_LASTS,
     ]
     return (np.searchsorted(bounds, times, side="right") % len(PHASES)).astype(np.int8)  # after the last: idle again
 
@@ -111,20 +107,28 @@ def _rails_of_the_day(rails: Rails, conditions: Conditions) -> Rails:
 
 
 def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
-    rope_mass = ROPE_MASS * (TRAVEL + 2 * ROPE_ABOVE)
+    rope_mass = machine.ROPE_MASS * ROPE_LENGTH
     compensation = own.compensation * TRAVEL / 2
     lateral_mass = own.sling + own.body + trip.load
-    below = own.below - 0.15 * trip.load / 630
+    below = own.below - machine.LOWERED_BY_LOAD * trip.load / machine.RATED_LOAD
     static = own.sliding * own.static_over_sliding * day.static
-    viscous = own.viscous * math.exp(-0.025 * (day.ambient - 20))
+    viscous = own.viscous * math.exp(-machine.VISCOSITY_FALLS * (day.ambient - machine.REFERENCE_TEMPERATURE))
     stribeck_speed = own.stribeck_speed * day.stribeck_speed
     return Plant(
         motor=_motor(own, trip, day),
         cabin_friction=Friction(
-            own.sliding * day.lubrication_cabin, static * day.lubrication_cabin, stribeck_speed, viscous, 4e5
+            sliding=own.sliding * day.lubrication_cabin,
+            static=static * day.lubrication_cabin,
+            stribeck_speed=stribeck_speed,
+            viscous=viscous,
+            bristle=machine.BRISTLE_CABIN,
         ),
         weight_friction=Friction(
-            own.sliding * day.lubrication_weight, static * day.lubrication_weight, stribeck_speed, 0.8 * viscous, 3e5
+            sliding=own.sliding * day.lubrication_weight,
+            static=static * day.lubrication_weight,
+            stribeck_speed=stribeck_speed,
+            viscous=machine.VISCOUS_SHARE_WEIGHT * viscous,
+            bristle=machine.BRISTLE_WEIGHT,
         ),
         sling=own.sling,
         sling_inertia=own.sling + rope_mass / 4 + compensation + own.cable * TRAVEL / 4,
@@ -132,7 +136,7 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
         weight=own.weight,
         weight_inertia=own.weight + rope_mass / 4 + compensation,
         machine=own.machine,
-        rope=ROPE_MASS,
+        rope=machine.ROPE_MASS,
         compensation=own.compensation,
         cable=own.cable,
         rope_tension=own.rope_tension,
@@ -141,28 +145,28 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
         support=own.support,
         support_damping=2 * own.support_damping_ratio * math.sqrt(own.support * own.machine),
         isolation=own.isolation,
-        isolation_damping=2 * own.isolation_damping_ratio * math.sqrt(own.isolation * (own.body + 189)),
-        radius=RADIUS,
-        inertia=own.pulley_inertia + RADIUS**2 * rope_mass / 2,
+        isolation_damping=2 * own.isolation_damping_ratio * math.sqrt(own.isolation * (own.body + machine.USUAL_LOAD)),
+        radius=machine.RADIUS,
+        inertia=own.pulley_inertia + machine.RADIUS**2 * rope_mass / 2,
         run_out=own.run_out,
-        phase_run_out=own.phase_run_out + trip.start / RADIUS,
+        phase_run_out=own.phase_run_out + trip.start / machine.RADIUS,
         bearing=own.bearing,
         bearing_viscous=own.bearing_viscous,
-        brake=1600.0,
-        brake_stiffness=3e5,
-        brake_damping=250.0,
-        speed_filter=600.0,
+        brake=machine.BRAKE,
+        brake_stiffness=machine.BRAKE_STIFFNESS,
+        brake_damping=machine.BRAKE_DAMPING,
+        speed_filter=machine.SPEED_FILTER,
         lateral_mass=lateral_mass,
-        roll_inertia=0.75 * lateral_mass,
-        pitch_inertia=0.80 * lateral_mass,
+        roll_inertia=machine.ROLL_INERTIA_PER_MASS * lateral_mass,
+        pitch_inertia=machine.PITCH_INERTIA_PER_MASS * lateral_mass,
         guide_x=own.guide_x,
         guide_y=own.guide_y,
-        guide_damping_x=own.guide_damping_ratio * math.sqrt(2 * own.guide_x * 1100),
-        guide_damping_y=own.guide_damping_ratio * math.sqrt(2 * own.guide_y * 1100),
-        guide_hardening=0.004,
+        guide_damping_x=own.guide_damping_ratio * math.sqrt(2 * own.guide_x * machine.GUIDED_MASS),
+        guide_damping_y=own.guide_damping_ratio * math.sqrt(2 * own.guide_y * machine.GUIDED_MASS),
+        guide_hardening=machine.GUIDE_HARDENING,
         above=SHOE_DISTANCE - below,
         below=below,
-        floor=below - 0.25,
+        floor=below - machine.FLOOR_OVER_SHOE,
         offset_x=trip.offset_x,
         offset_y=trip.offset_y,
         preload_x=own.preload_x * day.wear,
@@ -174,19 +178,19 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
 
 
 def _motor(own: Installation, trip: Trip, day: Conditions) -> Motor:
-    magnet = day.ambient + 0.7 * (day.winding - day.ambient)
-    turned = trip.start / RADIUS  # the ripple belongs to the pulley, not to the journey
+    magnet = day.ambient + machine.MAGNET_SHARE * (day.winding - day.ambient)
+    turned = trip.start / machine.RADIUS  # the ripple belongs to the pulley, not to the journey
     return Motor(
-        pole_pairs=POLE_PAIRS,
-        flux=own.flux_20 * (1 - 0.0011 * (magnet - 20)),
+        pole_pairs=machine.POLE_PAIRS,
+        flux=own.flux_20 * (1 - machine.FLUX_FALLS * (magnet - machine.REFERENCE_TEMPERATURE)),
         inductance_d=own.inductance_d,
         inductance_q=own.inductance_q,
-        resistance=own.resistance_20 * (1 + 0.0039 * (day.winding - 20)),
+        resistance=own.resistance_20 * (1 + machine.RESISTANCE_RISES * (day.winding - machine.REFERENCE_TEMPERATURE)),
         asymmetry=0.0,
-        dead_time=0.009 * day.supply,
-        cogging=_wave(own.cogging, own.phase_cogging + 12 * POLE_PAIRS * turned),
-        ripple_6=_wave(own.ripple_6, own.phase_6 + 6 * POLE_PAIRS * turned),
-        ripple_1=_wave(own.ripple_1, own.phase_1 + POLE_PAIRS * turned),
+        dead_time=machine.DEAD_TIME_SHARE * day.supply,
+        cogging=_wave(own.cogging, own.phase_cogging + machine.COGGING_ORDER * machine.POLE_PAIRS * turned),
+        ripple_6=_wave(own.ripple_6, own.phase_6 + machine.RIPPLE_ORDER * machine.POLE_PAIRS * turned),
+        ripple_1=_wave(own.ripple_1, own.phase_1 + machine.POLE_PAIRS * turned),
     )
 
 
@@ -196,25 +200,25 @@ def _wave(amplitude: float, phase: float) -> Wave:
 
 def _drive(own: Installation, trip: Trip, day: Conditions, plant: Plant, times: Schedule) -> Drive:
     bandwidth = 2 * math.pi * own.speed_bandwidth
-    speed_gain = NOMINAL_INERTIA * bandwidth
-    moving = plant.inertia + RADIUS**2 * (plant.sling_inertia + plant.body + plant.weight_inertia)
+    speed_gain = machine.NOMINAL_INERTIA * bandwidth
+    moving = plant.inertia + machine.RADIUS**2 * (plant.sling_inertia + plant.body + plant.weight_inertia)
     return Drive(
         schedule=times,
         direction=float(trip.direction),
-        radius=RADIUS,
+        radius=machine.RADIUS,
         pre_torque=_pre_torque(own, trip, day, plant),
-        feedforward=0.97 * moving,
-        pole_pairs=POLE_PAIRS,
-        flux=NOMINAL_FLUX,
-        inductance_d=NOMINAL_INDUCTANCE_D,
-        inductance_q=NOMINAL_INDUCTANCE_Q,
-        current_gain_d=CURRENT_BANDWIDTH * NOMINAL_INDUCTANCE_D,
-        current_gain_q=CURRENT_BANDWIDTH * NOMINAL_INDUCTANCE_Q,
-        current_integral=CURRENT_BANDWIDTH * 1.2,
+        feedforward=machine.FEEDFORWARD_SHARE * moving,
+        pole_pairs=machine.POLE_PAIRS,
+        flux=machine.NOMINAL_FLUX,
+        inductance_d=machine.NOMINAL_INDUCTANCE_D,
+        inductance_q=machine.NOMINAL_INDUCTANCE_Q,
+        current_gain_d=machine.CURRENT_BANDWIDTH * machine.NOMINAL_INDUCTANCE_D,
+        current_gain_q=machine.CURRENT_BANDWIDTH * machine.NOMINAL_INDUCTANCE_Q,
+        current_integral=machine.CURRENT_BANDWIDTH * machine.NOMINAL_RESISTANCE,
         speed_gain=speed_gain,
-        speed_integral=speed_gain * bandwidth / 3,
-        position_gain=1.5,
-        largest_torque=1500.0,
+        speed_integral=speed_gain * bandwidth / machine.SPEED_INTEGRAL_SLOWER,
+        position_gain=machine.POSITION_GAIN,
+        largest_torque=machine.LARGEST_TORQUE,
         largest_voltage=day.supply / math.sqrt(3),
     )
 
@@ -224,4 +228,4 @@ def _pre_torque(own: Installation, trip: Trip, day: Conditions, plant: Plant) ->
     shown = trip.load * day.load_gain + day.load_offset
     z_w = TRAVEL - trip.start
     hanging = sling_weight(plant, trip.start) + GRAVITY * (own.body + shown) - counterweight_weight(plant, z_w)
-    return RADIUS * float(hanging) + float(rope_imbalance(plant, trip.start, z_w))
+    return machine.RADIUS * float(hanging) + float(rope_imbalance(plant, trip.start, z_w))

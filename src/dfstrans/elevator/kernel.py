@@ -12,19 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.elevator.compiling import compiled, entry_point
-from dfstrans.elevator.drive import (
+from dfstrans.elevator.drive import Drive, brake_closure, current_loop, speed_loop, torque_per_ampere
+from dfstrans.elevator.motion import (
     CURRENT_TICK,
+    PRE_TORQUE_RAMP,
+    RELEASE_RAMP,
+    TICKS_PER_SAMPLE,
     TICKS_PER_SPEED_TICK,
-    Drive,
-    brake_closure,
-    current_loop,
-    speed_loop,
-    torque_per_ampere,
 )
-from dfstrans.elevator.motion import PRE_TORQUE_RAMP, RELEASE_RAMP
 from dfstrans.elevator.plant import GRAVITY, Inputs, Plant, Rail, Readings, State, step
 
-TICKS_PER_SAMPLE = 10  # 400 Hz: each sample is the mean of ten ticks, as of an integrating converter
 N_CHANNELS = 20
 EVENT_COLUMNS = 5  # start, duration, and the amplitudes in x, y, z of a passenger's movement
 TRACE_COLUMNS = (*State._fields, *Inputs._fields, *(f"reading_{name}" for name in Readings._fields))

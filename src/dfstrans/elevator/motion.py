@@ -1,4 +1,4 @@
-"""How a journey goes: the shaft, the S-curve of the movement, and what the drive does when."""
+"""How a journey goes: the shaft, the ticks, the S-curve of the movement, and what the drive does when."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ ACCELERATIONS: tuple[Acceleration, Acceleration] = (0.75, 0.95)  # from … to, 
 JERKS: tuple[Jerk, Jerk] = (0.8, 1.2)
 LATEST_START: Second = 0.6  # of the drive's switching on
 
-SPEED_TICK: Second = 1e-3  # of the speed loop, and the grid of the movement
-PRE_TORQUE_RAMP = 0.25  # s
-BRAKE_DELAY = 0.30  # s from power on to the opening of the brake
-BRAKE_TIME = 0.12  # s that the brake takes to open or close
-START_DELAY = 0.30  # s from the opening of the brake to the start
-HOLD = 0.35  # s from standstill to the closing of the brake
-RELEASE_DELAY = 0.25  # s from the closing of the brake to the end of the torque
-RELEASE_RAMP = 0.25  # s
+CURRENT_TICK: Second = 0.25e-3  # of the current loop, and the step of the machine
+TICKS_PER_SPEED_TICK = 4
+SPEED_TICK: Second = CURRENT_TICK * TICKS_PER_SPEED_TICK  # of the speed loop, and the grid of the movement
+TICKS_PER_SAMPLE = 10  # each sample is their mean, as of an integrating converter
+SAMPLING_RATE = round(1 / (CURRENT_TICK * TICKS_PER_SAMPLE))  # Hz, the simulator's own
+
+PRE_TORQUE_RAMP: Second = 0.25
+BRAKE_DELAY: Second = 0.30  # from power on to the opening of the brake
+BRAKE_TIME: Second = 0.12  # that the brake takes to open or close
+START_DELAY: Second = 0.30  # from the opening of the brake to the start
+HOLD: Second = 0.35  # from standstill to the closing of the brake
+RELEASE_DELAY: Second = 0.25  # from the closing of the brake to the end of the torque
+RELEASE_RAMP: Second = 0.25
 
 
 class Schedule(NamedTuple):

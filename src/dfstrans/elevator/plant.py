@@ -14,6 +14,9 @@ import numpy.typing as npt
 from dfstrans.elevator.compiling import compiled, inlined
 from dfstrans.elevator.motion import TRAVEL
 from dfstrans.elevator.units import (
+    Acceleration,
+    Ampere,
+    AmperePerSecond,
     Damping,
     Henry,
     Inertia,
@@ -27,7 +30,9 @@ from dfstrans.elevator.units import (
     PerSecond,
     Radian,
     Ratio,
+    RotaryAcceleration,
     RotaryDamping,
+    RotarySpeed,
     RotaryStiffness,
     Second,
     Speed,
@@ -36,11 +41,14 @@ from dfstrans.elevator.units import (
     Weber,
 )
 
-GRAVITY = 9.81  # m/s²
-ROPE_ABOVE = 4.0  # m of rope between the highest position and the pulley
-SHOE_DISTANCE = 3.2  # m from the lower to the upper guide shoe
-RAIL_SPACING = 0.004  # m between two points of the rail grid
+GRAVITY: Acceleration = 9.81
+ROPE_ABOVE: Metre = 4.0  # between the highest position and the pulley
+ROPE_LENGTH: Metre = TRAVEL + 2 * ROPE_ABOVE  # from the sling to the counterweight
+SHOE_DISTANCE: Metre = 3.2  # from the lower to the upper guide shoe
+RAIL_SPACING: Metre = 0.004  # between two points of the rail grid
 RAIL_POINTS = 7600  # 0 … 30.4 m
+PUSH_SHARE: Ratio = 0.2  # of the way from the centre of mass down to the floor: where passengers push
+DEAD_TIME_CURRENT: Ampere = 0.3  # around which the loss of the inverter changes its sign
 
 # columns of the rail grid: eight numbers of a height, which are one cache line
 W_X, SLOPE_X, W_Y, SLOPE_Y, GAUGE_CABIN, GAUGE_WEIGHT, FACTOR_CABIN, FACTOR_WEIGHT = range(8)
@@ -61,7 +69,7 @@ class Friction(NamedTuple):
 class Wave(NamedTuple):
     """A sin(θ + phase) as A cos(phase) sin θ + A sin(phase) cos θ."""
 
-    sine: float  # A cos(phase)
+    sine: float  # A cos(phase), in the unit of A
     cosine: float  # A sin(phase)
 
 
@@ -138,77 +146,89 @@ class Plant(NamedTuple):
 class State(NamedTuple):
     """What the machine remembers from one step to the next."""
 
-    i_d: float
-    i_q: float
-    phi: float
-    omega: float
-    omega_f: float  # filtered speed, as the drive sees it
-    z_s: float  # sling
-    v_s: float
-    z_b: float  # cabin body, relative to the sling
-    v_b: float
-    z_w: float  # counterweight
-    v_w: float
-    z_p: float  # machine
-    v_p: float
-    e_c: float  # elongation of the rope, cabin side
-    e_w: float
-    x: float
-    v_x: float
-    roll: float
-    v_roll: float
-    y: float
-    v_y: float
-    pitch: float
-    v_pitch: float
-    xi_c: float  # bristle of the cabin's guide
-    xi_w: float
-    xi_b: float  # bristle of brake and bearing
+    i_d: Ampere
+    i_q: Ampere
+    phi: Radian
+    omega: RotarySpeed
+    omega_f: RotarySpeed  # filtered, as the drive sees it
+    z_s: Metre  # sling
+    v_s: Speed
+    z_b: Metre  # cabin body, relative to the sling
+    v_b: Speed
+    z_w: Metre  # counterweight
+    v_w: Speed
+    z_p: Metre  # machine
+    v_p: Speed
+    e_c: Metre  # elongation of the rope, cabin side
+    e_w: Metre
+    x: Metre
+    v_x: Speed
+    roll: Radian
+    v_roll: RotarySpeed
+    y: Metre
+    v_y: Speed
+    pitch: Radian
+    v_pitch: RotarySpeed
+    xi_c: Metre  # bristle of the cabin's guide
+    xi_w: Metre
+    xi_b: Radian  # bristle of brake and bearing
 
 
 class Inputs(NamedTuple):
     """What acts on the machine during a step."""
 
-    powered: float  # 1 while the drive is on, else 0
-    v_d: float
-    v_q: float
-    brake: float  # 1 closed … 0 open
-    push_x: float  # passengers' movements, N
-    push_y: float
-    push_z: float
+    powered: Ratio  # 1 while the drive is on, else 0
+    v_d: Volt
+    v_q: Volt
+    brake: Ratio  # 1 closed … 0 open
+    push_x: Newton  # passengers' movements
+    push_y: Newton
+    push_z: Newton
 
 
 class Readings(NamedTuple):
     """Forces, torques and accelerations of a step."""
 
-    alpha: float
-    a_x: float
-    a_roll: float
-    a_y: float
-    a_pitch: float
-    a_body: float
-    a_p: float
-    rope_cabin: float  # F_c
-    rope_weight: float  # F_w
-    friction_cabin: float  # f_c
-    friction_weight: float  # f_w
-    support: float
-    torque: float  # T_em
-    ripple: float  # T_rip
-    brake: float  # T_b
+    alpha: RotaryAcceleration
+    a_x: Acceleration
+    a_roll: RotaryAcceleration
+    a_y: Acceleration
+    a_pitch: RotaryAcceleration
+    a_body: Acceleration
+    a_p: Acceleration
+    rope_cabin: Newton  # F_c
+    rope_weight: Newton  # F_w
+    friction_cabin: Newton  # f_c
+    friction_weight: Newton  # f_w
+    support: Newton
+    torque: NewtonMetre  # T_em
+    ripple: NewtonMetre  # T_rip
+    brake: NewtonMetre  # T_b
 
 
 class Rates(NamedTuple):
-    """Of the currents, A/s."""
+    """Of the currents."""
 
-    i_d: float
-    i_q: float
+    i_d: AmperePerSecond
+    i_q: AmperePerSecond
+
+
+class Sideways(NamedTuple):
+    """The cabin along x or y: how its shoes hold it there, where it is, and how it is turned."""
+
+    stiffness: Stiffness
+    damping: Damping
+    hardening: Metre
+    place: Metre
+    speed: Speed
+    angle: Radian
+    turning: RotarySpeed
 
 
 @compiled
 def current_rates(motor: Motor, i_d: float, i_q: float, v_d: float, v_q: float, w_e: float, c2: float, s2: float):  # type: ignore[no-untyped-def]
     """The voltage equations, with the inverter's dead time and, after a winding fault, its asymmetry."""
-    lost = motor.dead_time / (math.sqrt(i_d * i_d + i_q * i_q) + 0.3)
+    lost = motor.dead_time / (math.sqrt(i_d * i_d + i_q * i_q) + DEAD_TIME_CURRENT)
     u_d = v_d - lost * i_d
     u_q = v_q - lost * i_q
     if motor.asymmetry != 0.0:
@@ -246,6 +266,14 @@ def shoe_force(stiffness: float, damping: float, hardening: float, deflection: f
     """A guide shoe: a hardening spring and a damper."""
     stretched = deflection / hardening
     return -(stiffness * deflection * (1.0 + stretched * stretched) + damping * rate)
+
+
+@compiled
+def shoe_on_rail(axis: Sideways, arm: float, bend: float, slope: float, v_s: float) -> float:
+    """The force of the shoe at an arm over the centre of mass, on a rail that bends and leans there."""
+    deflection = axis.place + arm * axis.angle - bend
+    rate = axis.speed + arm * axis.turning - slope * v_s
+    return float(shoe_force(axis.stiffness, axis.damping, axis.hardening, deflection, rate))
 
 
 @compiled
@@ -307,6 +335,12 @@ def rope_imbalance(plant: Plant, z_s: float, z_w: float) -> float:
     return plant.radius * GRAVITY * plant.rope * (z_w - z_s) / 2  # l_c − l_w = z_w − z_s
 
 
+@compiled
+def rope_on_machine(plant: Plant) -> float:
+    """The weight of the half of the ropes that hangs on the machine and not on the bodies."""
+    return plant.rope * ROPE_LENGTH * GRAVITY / 2
+
+
 @inlined
 def step(plant: Plant, s: State, rail: Rail, u: Inputs, h: float):  # type: ignore[no-untyped-def]
     """One step of semi-implicit Euler with exact clamps: (state, readings)."""
@@ -349,28 +383,14 @@ def step(plant: Plant, s: State, rail: Rail, u: Inputs, h: float):  # type: igno
     lower, share_l = place_on_rail(s.z_s)
     slope_xu, slope_xl = at(rail, upper, share_u, SLOPE_X), at(rail, lower, share_l, SLOPE_X)
     slope_yu, slope_yl = at(rail, upper, share_u, SLOPE_Y), at(rail, lower, share_l, SLOPE_Y)
-    X_u = shoe_force(
-        plant.guide_x, plant.guide_damping_x, plant.guide_hardening,
-        s.x + plant.above * s.roll - at(rail, upper, share_u, W_X),
-        s.v_x + plant.above * s.v_roll - slope_xu * s.v_s,
-    )  # fmt: skip
-    X_l = shoe_force(
-        plant.guide_x, plant.guide_damping_x, plant.guide_hardening,
-        s.x - plant.below * s.roll - at(rail, lower, share_l, W_X),
-        s.v_x - plant.below * s.v_roll - slope_xl * s.v_s,
-    )  # fmt: skip
-    Y_u = shoe_force(
-        plant.guide_y, plant.guide_damping_y, plant.guide_hardening,
-        s.y + plant.above * s.pitch - at(rail, upper, share_u, W_Y),
-        s.v_y + plant.above * s.v_pitch - slope_yu * s.v_s,
-    )  # fmt: skip
-    Y_l = shoe_force(
-        plant.guide_y, plant.guide_damping_y, plant.guide_hardening,
-        s.y - plant.below * s.pitch - at(rail, lower, share_l, W_Y),
-        s.v_y - plant.below * s.v_pitch - slope_yl * s.v_s,
-    )  # fmt: skip
+    in_x = Sideways(plant.guide_x, plant.guide_damping_x, plant.guide_hardening, s.x, s.v_x, s.roll, s.v_roll)
+    in_y = Sideways(plant.guide_y, plant.guide_damping_y, plant.guide_hardening, s.y, s.v_y, s.pitch, s.v_pitch)
+    X_u = shoe_on_rail(in_x, plant.above, at(rail, upper, share_u, W_X), slope_xu, s.v_s)
+    X_l = shoe_on_rail(in_x, -plant.below, at(rail, lower, share_l, W_X), slope_xl, s.v_s)
+    Y_u = shoe_on_rail(in_y, plant.above, at(rail, upper, share_u, W_Y), slope_yu, s.v_s)
+    Y_l = shoe_on_rail(in_y, -plant.below, at(rail, lower, share_l, W_Y), slope_yl, s.v_s)
     felt = GRAVITY + a_body
-    pushed_at = 0.2 * plant.floor
+    pushed_at = PUSH_SHARE * plant.floor
     a_x = (X_u + X_l + u.push_x) / plant.lateral_mass
     a_y = (Y_u + Y_l + u.push_y) / plant.lateral_mass
     a_roll = (plant.above * X_u - plant.below * X_l + plant.offset_x * felt - pushed_at * u.push_x) / plant.roll_inertia
@@ -400,8 +420,7 @@ def step(plant: Plant, s: State, rail: Rail, u: Inputs, h: float):  # type: igno
     a_s = (F_c - sling_weight(plant, s.z_s) - F_i - f_c + F_zr) / plant.sling_inertia
     a_w = (F_w - counterweight_weight(plant, s.z_w) - f_w) / plant.weight_inertia
     support = -plant.support * s.z_p - plant.support_damping * s.v_p
-    rope_on_machine = plant.rope * (TRAVEL + 2 * ROPE_ABOVE) * GRAVITY / 2
-    a_p = (support - F_c - F_w - rope_on_machine) / plant.machine - GRAVITY
+    a_p = (support - F_c - F_w - rope_on_machine(plant)) / plant.machine - GRAVITY
     alpha = (torque + ripple - T_b - r * (F_c - F_w) - rope_imbalance(plant, s.z_s, s.z_w)) / plant.inertia
 
     # ---- velocities, then positions with the new velocities ---------------------------------------------------------

@@ -21,15 +21,32 @@ from dfstrans.elevator.plant import (
     W_Y,
     Rail,
 )
+from dfstrans.elevator.units import Metre
 
 Profile = npt.NDArray[np.float64]  # (RAIL_POINTS,)
 
 HEIGHTS: Profile = np.arange(RAIL_POINTS, dtype=np.float64) * RAIL_SPACING
-BRACKET_DISTANCE = 2.5  # m
-JOINT_DISTANCE = 5.0  # m
-JOINT_WIDTH = 0.12  # m
-JOINT_DECAY = 0.6  # m
-MILLIMETRE = 1e-3
+BRACKET_DISTANCE: Metre = 2.5
+JOINT_DISTANCE: Metre = 5.0
+JOINT_WIDTH: Metre = 0.12
+JOINT_DECAY: Metre = 0.6
+MILLIMETRE: Metre = 1e-3
+
+# from … to, over installations, and the band and the exponent of the power spectrum
+Range = tuple[float, float]
+BEND_MM: Range = (0.25, 0.45)
+BEND_BAND: Range = (0.05, 1.0)  # cycles per m
+BEND_EXPONENT = 2.0
+ROUGH_MM: Range = (0.008, 0.016)
+ROUGH_BAND: Range = (1.0, 12.0)
+ROUGH_EXPONENT = 1.5
+BRACKET_MM: Range = (0.10, 0.25)
+JOINT_MM: Range = (0.04, 0.12)
+GAUGE_MM: Range = (0.08, 0.15)  # in the band and with the exponent of the bends
+GAUGE_BRACKET_MM: Range = (0.05, 0.10)
+FACTOR_RMS: Range = (0.02, 0.04)  # of the local friction factor
+FACTOR_BAND: Range = (0.1, 3.0)
+FACTOR_EXPONENT = 1.0
 
 
 class Rails(NamedTuple):
@@ -74,7 +91,7 @@ def draw_rails(rng: np.random.Generator) -> Rails:
     x, y = _bend(rng), _bend(rng)
     gauge_cabin, gauge_weight = _gauge(rng), _gauge(rng)
     factor_cabin, factor_weight = (
-        1 + random_profile(rng, rng.uniform(0.02, 0.04), (0.1, 3), exponent=1) for _ in range(2)
+        1 + random_profile(rng, rng.uniform(*FACTOR_RMS), FACTOR_BAND, FACTOR_EXPONENT) for _ in range(2)
     )
     return Rails(x, y, gauge_cabin, gauge_weight, factor_cabin, factor_weight)
 
@@ -91,16 +108,16 @@ def rail_grid(rails: Rails) -> Rail:
 
 def _bend(rng: np.random.Generator) -> Profile:
     return (
-        random_profile(rng, rng.uniform(0.25, 0.45) * MILLIMETRE, (0.05, 1), exponent=2)
-        + random_profile(rng, rng.uniform(0.008, 0.016) * MILLIMETRE, (1, 12), exponent=1.5)
-        + bracket_profile(rng, rng.uniform(0.10, 0.25) * MILLIMETRE)
-        + joints(rng, rng.uniform(0.04, 0.12) * MILLIMETRE)
+        random_profile(rng, rng.uniform(*BEND_MM) * MILLIMETRE, BEND_BAND, BEND_EXPONENT)
+        + random_profile(rng, rng.uniform(*ROUGH_MM) * MILLIMETRE, ROUGH_BAND, ROUGH_EXPONENT)
+        + bracket_profile(rng, rng.uniform(*BRACKET_MM) * MILLIMETRE)
+        + joints(rng, rng.uniform(*JOINT_MM) * MILLIMETRE)
     )
 
 
 def _gauge(rng: np.random.Generator) -> Profile:
-    wavy = random_profile(rng, rng.uniform(0.08, 0.15) * MILLIMETRE, (0.05, 1), exponent=2)
-    return wavy + bracket_profile(rng, rng.uniform(0.05, 0.10) * MILLIMETRE)
+    wavy = random_profile(rng, rng.uniform(*GAUGE_MM) * MILLIMETRE, BEND_BAND, BEND_EXPONENT)
+    return wavy + bracket_profile(rng, rng.uniform(*GAUGE_BRACKET_MM) * MILLIMETRE)
 
 
 def _with_rms(profile: Profile, rms: float) -> Profile:

@@ -12,8 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.subplots import make_subplots
 
 from dfstrans.elevator.journey import PHASES
+from dfstrans.elevator.motion import SAMPLING_RATE
 from dfstrans.elevator.sensors import NAMES, UNITS
-from dfstrans.elevator.settings import SAMPLING_RATE, SEGMENT_SECONDS
+from dfstrans.elevator.settings import SEGMENT_SECONDS
 from dfstrans.elevator.simulation import Fleet, Journey
 from dfstrans.files import written_atomically
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
