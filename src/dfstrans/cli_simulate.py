@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_result, progress, remark
-from dfstrans.elevator.settings import PRESETS, SimulationSettings
+from dfstrans.elevator.settings import PRESETS, Preset, SimulationSettings
 from dfstrans.errors import DfstransError
 
 app = typer.Typer(no_args_is_help=True, help="Make recordings of a machine, with exact truth of its faults.")
 simulating = options_from(SimulationSettings, into="settings", panel="The journeys")
+
+
+def _sizes(given: dict[str, Any]) -> str:
+    """What a preset is, in a few words."""
+    chosen = SimulationSettings(**given)
+    return f"{chosen.normal} normal and {chosen.faulty} faulty journeys at {chosen.sampling_rate} Hz"
 
 
 @app.command(epilog="Example: dfstrans simulate elevator --normal 400 --faulty 40 --seed 0 --out journeys.h5")
@@ -22,9 +28,9 @@ def elevator(
     settings: dict[str, Any],
     out: Annotated[Path | None, typer.Option("--out", help="The HDF5 file to write.", show_default=False)] = None,
     preset: Annotated[
-        Literal["paper", "small"] | None,
+        Preset | None,
         typer.Option(
-            help="paper: 10400 normal and 387 faulty journeys; small: 1000 and 120, at 100 Hz. Other options go first.",
+            help="; ".join(f"{name}: {_sizes(given)}" for name, given in PRESETS.items()) + ". Other options go first.",
             show_default=False,
         ),
     ] = None,
@@ -42,7 +48,7 @@ def elevator(
         raise DfstransError("expected --out FILE.h5, --plot, or both, got neither")
     if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
         raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
-    chosen = SimulationSettings(**{**PRESETS.get(preset or "", {}), **settings})
+    chosen = SimulationSettings(**{**(PRESETS[preset] if preset else {}), **settings})
     fleet = Fleet(chosen)
     result: dict[str, Any] = {}
     if out is not None:

@@ -34,5 +34,4 @@ def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _normal_change(n_pairs: int) -> NormalChange:
-    fleet = [member(number) for number in range(N_INSTALLATIONS)]
-    return measure_normal_change(SEED, fleet, FLOORS, N_SAMPLES, n_pairs)
+    return measure_normal_change(SEED, member, N_INSTALLATIONS, FLOORS, N_SAMPLES, n_pairs)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfstrans.elevator.faults import draw_fault
+from dfstrans.elevator.faults import SENSOR_FAULTS, ElevatorFault, draw_fault, on_signals
 from dfstrans.elevator.fleet import draw_conditions
 from dfstrans.elevator.journey import PHASES, phases, set_up
 from dfstrans.elevator.sensors import NAMES, calibrated
+from dfstrans.elevator.settings import LIMITS
 from dfstrans.elevator.streams import Stream, generator
 from dfstrans.elevator.truth import NormalChange, segment_centres, segment_rms
 from tests.elevator.journeys import N_SAMPLES, NOISE, SEED, Signals, column, journey, member, trip
@@ -119,6 +120,17 @@ def test_fresh_normal_pairs_are_as_rarely_affected_as_those_of_the_null(normal_c
     by_sensor = (fresh >= 1).mean(axis=(0, 1))
     assert by_sensor.max() < 0.12, dict(zip(NAMES, by_sensor, strict=True))
     assert by_sensor[[FRICTION, IQ]].min() > 0.015
+
+
+def test_the_truth_of_a_faulty_sensor_is_finite_up_to_the_limits(rough_normal_change: NormalChange) -> None:
+    """r is a float16, which ends at 65 504."""
+    clean = journey(0).run(N_SAMPLES)
+    during = phases(journey(0), segment_centres(80))
+    for name in NAMES:
+        for kind in SENSOR_FAULTS:
+            fault = ElevatorFault(kind, LIMITS[kind], (0,), sensor=name)
+            change = on_signals(fault, clean, 1000, rough_normal_change.spread) - clean
+            assert np.isfinite(rough_normal_change.relevance(segment_rms(change), during)).all(), (name, kind)
 
 
 # ---- faults ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from scipy.ndimage import uniform_filter1d
 
 from dfstrans import DfstransError, Episodes, load_episodes
 from dfstrans.data.growing import read_recipes
-from dfstrans.elevator import Fleet, SimulationSettings, simulate, simulate_to_file
+from dfstrans.elevator import Fleet, SimulationSettings, simulate, simulate_to_file, simulation
 from dfstrans.elevator.sensors import NAMES, UNITS
 from dfstrans.elevator.settings import SEVERITIES
 
@@ -179,12 +179,22 @@ def test_a_faulty_journey_without_friction_sensors_differs_from_a_sound_one() ->
         ({"sensors": "Az"}, "sensors"),
         ({"faults": ("rust",)}, "lubrication, misalignment"),
         ({"faults": ()}, "none"),
-        ({"sampling_rate": 300}, "divides 400"),
+        ({"sampling_rate": 300}, r"divides 400 Hz .*\(400, 200, 100, 80, 40, 20, 16, 8, 4\), got 300"),
+        ({"sampling_rate": 25}, "whole segments of 0.25 s"),
+        ({"sampling_rate": 0}, "got 0"),
         ({"n_timepoints": 8001}, "multiple of 100"),
         ({"shortest": 8, "longest": 6}, "at most 6 floors"),
         ({"longest": 12}, "longest"),
-        ({"n_normal": 0, "n_faulty": 0}, "at least one journey"),
-        ({"n_normal": -1}, "normal"),
+        ({"n_normal": 0, "n_faulty": 0}, "at least one journey, got n_normal=0 and n_faulty=0"),
+        ({"n_normal": -1}, "n_normal to be a whole number of 0 or more, got -1"),
+        ({"n_faulty": 1.5}, r"n_faulty to be a whole number of 0 or more, got 1\.5"),
+        ({"normal": 5}, "as n_normal, got normal"),
+        ({"faulty": 5}, "as n_faulty, got faulty"),
+        ({"jobs": 0}, "jobs to be at least 1, got 0"),
+        ({"installations": 10**7}, "installations"),
+        ({"faults": ("sensor-gain",), "severity": (1.0, 1e9)}, r"at most 10 for sensor-gain, got 1e\+09"),
+        ({"faults": ("sensor-drift",), "severity": (1.0, 51.0)}, "at most 50 for sensor-drift"),
+        ({"faults": ("sensor-stuck",), "severity": (0.0, 2.0)}, "at most 1 for sensor-stuck"),
     ],
 )
 def test_an_impossible_request_is_refused(wrong: dict[str, object], said: str) -> None:
@@ -217,6 +227,32 @@ print(peaks[1] - peaks[0])
 def test_journeys_that_are_written_do_not_stay_in_memory(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", MEMORY, str(tmp_path)], check=True, capture_output=True, text=True)
     assert int(done.stdout) < 30_000  # kB; 200 more journeys are 128 000 kB
+
+
+@pytest.mark.parametrize("row", [-1, 2, 5])
+def test_a_journey_that_is_not_there_is_refused(row: int) -> None:
+    fleet = Fleet(SimulationSettings(normal=2, faulty=0))
+    for ask in (fleet.journey, fleet.trip, fleet.fault):
+        with pytest.raises(DfstransError, match=f"from 0 to 1, got {row}"):
+            ask(row)
+
+
+def test_a_number_of_jobs_that_cannot_be_is_refused_before_a_file_is_begun(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="jobs to be at least 1"):
+        simulate_to_file(tmp_path / "a.h5", Fleet(SimulationSettings(normal=1, faulty=0)), jobs=0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_of_many_installations_only_some_stay_in_memory() -> None:
+    simulation._member.cache_clear()
+    fleet = Fleet(SimulationSettings(normal=200, faulty=0, installations=1_000_000))
+    numbers = {fleet.trip(row).installation for row in range(200)}
+    assert len(numbers) == 200
+    for number in numbers:
+        fleet.member(number)
+    kept = simulation._member.cache_info()
+    assert kept.currsize <= 64
+    simulation._member.cache_clear()
 
 
 @pytest.mark.slow

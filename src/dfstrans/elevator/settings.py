@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from dfstrans.config import Settings
-from dfstrans.elevator.motion import N_FLOORS, longest_duration
+from dfstrans.elevator.motion import N_FLOORS, SAMPLING_RATE, longest_duration
 from dfstrans.errors import spelled
 
-SAMPLING_RATE = 400.0  # Hz, the simulator's own
 SEGMENT_SECONDS = 0.25
+SAMPLING_RATES = tuple(  # that cut the simulator's own and a segment into whole parts
+    rate for rate in range(SAMPLING_RATE, 0, -1) if SAMPLING_RATE % rate == 0 and rate * SEGMENT_SECONDS % 1 == 0
+)
 SEVERITIES: dict[str, tuple[float, float]] = {
     "lubrication": (0.25, 1.5),  # loss of lubrication, x
     "misalignment": (1.2, 4.0),  # of the guides, x
@@ -23,17 +24,24 @@ SEVERITIES: dict[str, tuple[float, float]] = {
     "sensor-drift": (0.5, 5.0),  # at the end of the recording, in normal standard deviations
     "sensor-gain": (0.05, 0.30),  # relative
 }
-LIMITS = {  # beyond which the elevator would not arrive
-    "demagnetisation": 0.35,
-    "inductance": 0.7,
-    "bump": 20.0,
+LIMITS = {
+    # beyond these the elevator would not arrive
     "lubrication": 5.0,
     "misalignment": 20.0,
+    "bump": 20.0,
+    "demagnetisation": 0.35,
+    "inductance": 0.7,
+    # and beyond these truth would no longer be finite; a sensor is stuck or not
+    "sensor-stuck": 1.0,
+    "sensor-drift": 50.0,
+    "sensor-gain": 10.0,
 }
+MOST_INSTALLATIONS = 1_000_000
 PAPER_FAULTS = ("lubrication", "misalignment", "bump")
 FRICTION_SENSORS = ("FrictionCabin", "FrictionCw")  # which few real elevators have
 
-PRESETS: dict[str, dict[str, Any]] = {
+Preset = Literal["paper", "small"]
+PRESETS: dict[Preset, dict[str, Any]] = {
     "paper": {"normal": 10_400, "faulty": 387},
     "small": {"normal": 1_000, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2_000},
 }
@@ -49,11 +57,13 @@ class SimulationSettings(Settings):
         default=None, description="From which severity to which, instead of each kind's own range."
     )
     seed: int = Field(default=0, ge=0, description="Seed of the fleet and of all its journeys.")
-    installations: int = Field(default=8, ge=1, description="Different elevators.")
+    installations: int = Field(default=8, ge=1, le=MOST_INSTALLATIONS, description="Different elevators.")
     sensors: Literal["all", "no-friction"] = Field(
         default="all", description="All 20 sensors, or without the two of friction, which few elevators have."
     )
-    sampling_rate: int = Field(default=400, description="Samples per second: a divisor of 400, a multiple of 4.")
+    sampling_rate: int = Field(
+        default=SAMPLING_RATE, description=f"Samples per second: {', '.join(map(str, SAMPLING_RATES))}."
+    )
     n_timepoints: int = Field(default=8000, ge=1, description="Samples of a recording.")
     shortest: int = Field(default=5, ge=2, description="Fewest floors of a journey.")
     longest: int = Field(default=8, le=N_FLOORS - 1, description="Most floors of a journey.")
@@ -73,15 +83,15 @@ class SimulationSettings(Settings):
         if self.severity is not None and not 0 <= self.severity[0] <= self.severity[1]:
             raise ValueError(f"expected a severity from 0 or more to as much or more, got {self.severity}")
         for kind in self.faults:
-            if self.severity is not None and self.severity[1] > LIMITS.get(kind, np.inf):
+            if self.severity is not None and self.severity[1] > LIMITS[kind]:
                 raise ValueError(
-                    f"expected a severity of at most {LIMITS[kind]} for {kind}, with which the elevator still runs, "
-                    f"got {self.severity[1]}; use less, or leave that kind out"
+                    f"expected a severity of at most {LIMITS[kind]:g} for {kind}, got {self.severity[1]:g}; use less, "
+                    "or leave that kind out"
                 )
-        if self.sampling_rate < 4 or SAMPLING_RATE % self.sampling_rate or self.sampling_rate % 4:
+        if self.sampling_rate not in SAMPLING_RATES:
             raise ValueError(
-                f"expected a {spelled('sampling_rate')} that divides {SAMPLING_RATE:.0f} Hz and is a multiple of 4 Hz "
-                f"(400, 200, 100, 80, 40, 20, 16, 8, 4), got {self.sampling_rate}"
+                f"expected a {spelled('sampling_rate')} that divides {SAMPLING_RATE} Hz and gives whole segments of "
+                f"{SEGMENT_SECONDS} s ({', '.join(map(str, SAMPLING_RATES))}), got {self.sampling_rate}"
             )
         if self.n_timepoints % self.segment_length:
             raise ValueError(

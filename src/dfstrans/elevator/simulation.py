@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from dfstrans.elevator.truth import (
     segment_centres,
     segment_rms,
 )
+from dfstrans.errors import DfstransError, spelled
 
 VERSION = 1  # of the physics and the draws: the same settings and version give the same journeys
 COMMIT_EVERY = 32  # journeys
@@ -73,10 +74,9 @@ class Fleet:
         """The names of those that are recorded."""
         return tuple(NAMES[column] for column in recorded(self.settings.sensors))
 
-    @property
-    def members(self) -> tuple[FleetMember, ...]:
-        """The installations."""
-        return _members(self.settings.seed, self.settings.installations)
+    def member(self, number: int) -> FleetMember:
+        """One of the installations."""
+        return _member(self.settings.seed, number)
 
     @property
     def normal_change(self) -> NormalChange:
@@ -92,7 +92,7 @@ class Fleet:
         settings, key = self.settings, self._key(row)
         trip = self.trip(row)
         conditions = draw_conditions(settings.seed, key, trip.passengers)
-        member = self.members[trip.installation]
+        member = self.member(trip.installation)
         setup = set_up(member, trip, conditions)
         clean = twin = setup.run(settings.n_samples)
         fault = self.fault(row)
@@ -141,7 +141,9 @@ class Fleet:
 
     def _key(self, row: int) -> tuple[int, int]:
         """What a journey is drawn from: the same however many others there are."""
-        n_normal = self.settings.normal
+        n_normal, n = self.settings.normal, self.settings.n_journeys
+        if not 0 <= row < n:
+            raise DfstransError(f"expected the row of a journey, from 0 to {n - 1}, got {row}")
         return (0, row) if row < n_normal else (1, row - n_normal)
 
     def fault(self, row: int) -> ElevatorFault | None:
@@ -154,14 +156,14 @@ class Fleet:
         return draw_fault(self.settings.seed, (faulty, number), kind, self.trip(row), severity, sensors)
 
 
-@lru_cache(maxsize=4)
-def _members(seed: int, installations: int) -> tuple[FleetMember, ...]:
-    return tuple(draw_installation(seed, number) for number in range(installations))
+@lru_cache(maxsize=64)  # 365 kB each: many fleets are no larger, and of a larger one not all stay in memory
+def _member(seed: int, number: int) -> FleetMember:
+    return draw_installation(seed, number)
 
 
 @lru_cache(maxsize=4)
 def _normal_change(seed: int, installations: int, floors: tuple[int, int], n_samples: int) -> NormalChange:
-    return measure_normal_change(seed, _members(seed, installations), floors, n_samples)
+    return measure_normal_change(seed, partial(_member, seed), installations, floors, n_samples)
 
 
 def simulate(
@@ -173,10 +175,10 @@ def simulate(
     **settings: Any,
 ) -> Episodes:
     """Journeys of a fleet as labelled episodes in memory, with exact truth; see `SimulationSettings`."""
-    chosen = SimulationSettings(normal=n_normal, faulty=n_faulty, **settings)
-    fleet = Fleet(chosen)
+    _require_counts(n_normal, n_faulty, settings)
+    fleet = Fleet(SimulationSettings(normal=n_normal, faulty=n_faulty, **settings))
     made = []
-    for _, journey in in_order(fleet, range(chosen.n_journeys), jobs):
+    for _, journey in in_order(fleet, range(fleet.settings.n_journeys), jobs):
         made.append(journey._replace(clean=np.empty((0, 0)), twin=np.empty((0, 0))))
         advance(1)
     contents = _contents(fleet)
@@ -199,6 +201,17 @@ def simulate(
     )
 
 
+def _require_counts(n_normal: int, n_faulty: int, settings: dict[str, Any]) -> None:
+    """Name the two numbers as they are called here, not as in the settings."""
+    for name, count in (("normal", n_normal), ("faulty", n_faulty)):
+        if name in settings:
+            raise DfstransError(f"expected the number of {name} journeys as n_{name}, got {name}; write n_{name}")
+        if not isinstance(count, int | np.integer) or count < 0:
+            raise DfstransError(f"expected n_{name} to be a whole number of 0 or more, got {count!r}")
+    if n_normal + n_faulty == 0:
+        raise DfstransError("expected at least one journey, got n_normal=0 and n_faulty=0")
+
+
 def simulate_to_file(
     path: Path,
     fleet: Fleet,
@@ -210,10 +223,10 @@ def simulate_to_file(
 
     `advance` hears how many more journeys are done, those of an earlier run at once.
     """
-    settings = fleet.settings
+    _require_jobs(jobs)
     with GrowingFile(path, _contents(fleet)) as file:
         missing = file.missing()
-        advance(settings.n_journeys - len(missing))
+        advance(fleet.settings.n_journeys - len(missing))
         written: list[int] = []
         for row, journey in in_order(fleet, missing, jobs):
             truth = (journey.relevance, journey.noise_ratio, journey.phases)
@@ -247,9 +260,9 @@ def _contents(fleet: Fleet) -> Contents:
 
 def in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int, Journey]]:
     """Journeys in the order of `rows`, some made at the same time; never more than a few in memory."""
+    _require_jobs(jobs)
     if any(row >= fleet.settings.normal for row in rows):
         _ = fleet.normal_change  # before the threads need it
-    _ = fleet.members
     if jobs == 1:
         yield from ((row, fleet.journey(row)) for row in rows)
         return
@@ -263,3 +276,8 @@ def in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int
             for following in islice(left, 1):
                 waiting.append((following, pool.submit(fleet.journey, following)))
             yield row, future.result()
+
+
+def _require_jobs(jobs: int) -> None:
+    if jobs < 1:
+        raise DfstransError(f"expected {spelled('jobs')} to be at least 1, got {jobs}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,16 +11,15 @@ from scipy.ndimage import uniform_filter1d
 
 from dfstrans.elevator.fleet import FleetMember, draw_conditions, draw_trip
 from dfstrans.elevator.journey import PHASES, phases, set_up
-from dfstrans.elevator.sensors import SENSORS, calibrated
-from dfstrans.elevator.settings import SAMPLING_RATE, SEGMENT_SECONDS
+from dfstrans.elevator.motion import SAMPLING_RATE
+from dfstrans.elevator.sensors import SENSORS, Signals, calibrated
+from dfstrans.elevator.settings import SEGMENT_SECONDS
 from dfstrans.elevator.streams import Stream, generator
 
 SAMPLES_PER_SEGMENT = round(SEGMENT_SECONDS * SAMPLING_RATE)
 SMOOTHING = 5  # samples; removes ripple of 76 and 153 Hz that friction only shifts in phase
 N_PAIRS = 190
 SMALLEST_SCALE = 0.001  # of a sensor's normal range
-
-Signals = npt.NDArray[np.float64]
 
 
 NOISE = np.array([sensor.noise for sensor in SENSORS])
@@ -62,18 +61,26 @@ def segment_centres(n_segments: int) -> npt.NDArray[np.float64]:
 
 
 def measure_normal_change(
-    seed: int, fleet: Sequence[FleetMember], floors: tuple[int, int], n_samples: int, n_pairs: int = N_PAIRS
+    seed: int,
+    member: Callable[[int], FleetMember],
+    installations: int,
+    floors: tuple[int, int],
+    n_samples: int,
+    n_pairs: int = N_PAIRS,
 ) -> NormalChange:
-    """From pairs of normal journeys of the same trip on two different days, nobody moving in the cabin."""
+    """From pairs of normal journeys of the same trip on two different days, nobody moving in the cabin.
+
+    `member` gives an installation of the fleet by its number.
+    """
     n_segments = n_samples // SAMPLES_PER_SEGMENT
     changes: list[list[npt.NDArray[np.float64]]] = [[] for _ in PHASES]
     lowest, highest = np.full(len(SENSORS), np.inf), np.full(len(SENSORS), -np.inf)
     moments = np.zeros((3, len(SENSORS)))
     for pair in range(n_pairs):
-        trip = draw_trip(seed, (2, pair), len(fleet), floors)
+        trip = draw_trip(seed, (2, pair), installations, floors)
         days = []
         for key in ((2, pair), (3, pair)):
-            setup = set_up(fleet[trip.installation], trip, draw_conditions(seed, key, passengers=0))
+            setup = set_up(member(trip.installation), trip, draw_conditions(seed, key, passengers=0))
             clean = setup.run(n_samples)
             lowest, highest = np.minimum(lowest, clean.min(axis=0)), np.maximum(highest, clean.max(axis=0))
             moments += [np.full(len(SENSORS), len(clean)), clean.sum(axis=0), (clean**2).sum(axis=0)]
