@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.training.evaluation import Evaluation, evaluate_probabilities
 from dfstrans.training.threshold import calibrate, choose_threshold
+
+if TYPE_CHECKING:
+    from dfstrans.training.batches import Batch
 
 PREDICTION_BATCH = 32
 
@@ -256,13 +259,16 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
         """The network's output, batch by batch; only one batch is ever in memory."""
+        for batch in self.batches(X):
+            with torch.inference_mode():
+                yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
+
+    def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803
+        """The episodes as the network takes them: scaled, cut, a batch at a time."""
         from dfstrans.training.batches import batch_loader
 
         episodes = self.check_input(X)
-        loader = batch_loader(episodes, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
-        for batch in loader:
-            with torch.inference_mode():
-                yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
+        yield from batch_loader(episodes, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
 
     def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""

@@ -141,11 +141,24 @@ class DFSTrans(nn.Module):
     def _score(
         self, segments: Tensor, valid: Tensor | None, keep: AttentionPair | None, return_attention: bool
     ) -> ForwardPass:
-        n_segments = segments.shape[1]
         if valid is not None and bool(valid.all()):
             valid = None
-        x = self._embed(segments, valid)  # (b, t, s, d)
-        x = self.dropout(x + self._encode(n_segments, x))
+        return self.attend(self.embed(segments, valid), valid, keep=keep, return_attention=return_attention)
+
+    def embed(self, segments: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Embedding and positional encoding, all that comes before attention: (b, t, s, p) → (b, t, s, d)."""
+        x = self._embed(segments, valid)
+        return self.dropout(x + self._encode(segments.shape[1], x))  # type: ignore[no-any-return]
+
+    def attend(
+        self,
+        x: Tensor,
+        valid: Tensor | None = None,
+        *,
+        keep: AttentionPair | None = None,
+        return_attention: bool = False,
+    ) -> ForwardPass:
+        """All that comes after `embed`, so that one embedding serves many masks: (b, t, s, d) → a logit each."""
         attention = []
         for number, layer in enumerate(self.layers):
             layer_keep = None if keep is None else _of_layer(keep, number)
