@@ -377,3 +377,17 @@ def test_dropout_comes_again_with_the_seed_and_rests_in_evaluation() -> None:
     torch.manual_seed(3)
     assert torch.equal(dropout(x), first)
     assert dropout.eval()(x) is x
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_contributions_and_a_constant_add_up_to_the_logit(ragged: bool) -> None:
+    network = random_network().eval()
+    valid = torch.tensor([[True] * 4, [True, True, False, False]]) if ragged else None
+    forward = network(random_segments(2, 4), valid, return_attention=True)
+    active = network.logit.weight[0] * (forward.features > 0)
+    constant = active @ network.head.bias + network.logit.bias
+    assert forward.contribution is not None
+    assert forward.contribution.shape == (2, 4, S)
+    assert_close(forward.contribution.sum(dim=(1, 2)) + constant, forward.logit)
+    if ragged:
+        assert not forward.contribution[1, 2:].any()

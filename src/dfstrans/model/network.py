@@ -34,12 +34,13 @@ class AttentionPair(NamedTuple):
 class ForwardPass(NamedTuple):
     """What one pass gives: a logit per episode, what the classifier saw and, on request, the attention behind it.
 
-    Padded segments have attention 0, as query and as key.
+    Padded segments have attention 0, as query and as key, and contribute 0.
     """
 
     logit: Tensor  # (episode,)
     features: Tensor  # (episode, head_width), of which the logit is a weighted sum
     attention: AttentionPair | None
+    contribution: Tensor | None  # (episode, segment, sensor): what each adds to the logit; see `DFSTrans.contribution`
 
 
 class Dropout(nn.Dropout):
@@ -165,11 +166,28 @@ class DFSTrans(nn.Module):
             x, pair = layer(x, valid, layer_keep)
             if return_attention:
                 attention.append(pair)
-        x = rearrange(x, "b t s d -> b t (s d)")
-        x = _mean_over_valid(x, valid)  # (b, s·d)
-        features = functional.relu(self.head(x))  # (b, head_width)
+        mean = _mean_over_valid(rearrange(x, "b t s d -> b t (s d)"), valid)  # (b, s·d)
+        features = functional.relu(self.head(mean))  # (b, head_width)
         logit = self.logit(self.dropout(features)).squeeze(-1)  # (b,)
-        return ForwardPass(logit, features, _stack(attention, valid) if return_attention else None)
+        if not return_attention:
+            return ForwardPass(logit, features, None, None)
+        return ForwardPass(logit, features, _stack(attention, valid), self.contribution(x, features, valid))
+
+    def contribution(self, x: Tensor, features: Tensor, valid: Tensor | None) -> Tensor:
+        """What each sensor at each moment adds to the logit, exactly, given which features are above 0.
+
+        The classifier averages over segments and is linear but for its ReLU: with the features that are above 0 held,
+        the logit is a sum over (segment, sensor) and a constant.
+
+        Shape:
+            x (b, t, s, d), features (b, head_width) → (b, t, s)
+        """
+        active = self.logit.weight * (features > 0)  # (b, head_width)
+        weight = rearrange(active @ self.head.weight, "b (s d) -> b s d", s=x.shape[2])
+        added = torch.einsum("btsd,bsd->bts", x, weight)
+        if valid is None:
+            return added / x.shape[1]
+        return added * rearrange(valid / valid.sum(dim=1, keepdim=True), "b t -> b t 1")
 
     def _embed(self, segments: Tensor, valid: Tensor | None) -> Tensor:
         """Embed the segments that are there; padded ones become 0 and never meet the batch norm."""
@@ -193,9 +211,10 @@ def _join(parts: list[ForwardPass]) -> ForwardPass:
     logit, features = torch.cat([part.logit for part in parts]), torch.cat([part.features for part in parts])
     pairs = [part.attention for part in parts if part.attention is not None]
     if not pairs:
-        return ForwardPass(logit, features, None)
+        return ForwardPass(logit, features, None, None)
     temporal, spatial = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-    return ForwardPass(logit, features, AttentionPair(temporal, spatial))
+    contribution = torch.cat([part.contribution for part in parts if part.contribution is not None])
+    return ForwardPass(logit, features, AttentionPair(temporal, spatial), contribution)
 
 
 def _mean_over_valid(x: Tensor, valid: Tensor | None) -> Tensor:
