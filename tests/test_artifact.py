@@ -37,7 +37,14 @@ def edit_record(model: Path, **changes: Any) -> None:
 
 def test_a_model_is_a_folder_of_json_and_safetensors(saved: Path) -> None:
     names = {path.name for path in saved.iterdir()}
-    assert names == {"model.json", "weights.safetensors", "scaler.json", "MODEL_CARD.md", "training_log.csv"}
+    assert names == {
+        "model.json",
+        "weights.safetensors",
+        "scaler.json",
+        "reference.safetensors",
+        "MODEL_CARD.md",
+        "training_log.csv",
+    }
     record = json.loads((saved / "model.json").read_text())
     assert {"network", "training", "schema_version", "sensors", "units", "threshold", "calibration", "versions"} <= set(
         record
@@ -53,7 +60,7 @@ def test_the_model_card_names_sensors_figures_and_limits(saved: Path) -> None:
         assert words in card
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "scaler.json"])
+@pytest.mark.parametrize("name", ["weights.safetensors", "scaler.json", "reference.safetensors"])
 def test_a_missing_or_changed_file_gives_one_clear_error(model: Path, name: str) -> None:
     content = (model / name).read_bytes()
     (model / name).write_bytes(content[: len(content) // 2])
@@ -114,7 +121,7 @@ def test_a_full_disk_leaves_the_earlier_model_and_nothing_else(model: Path, monk
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(artifact, "save", full)
+    monkeypatch.setattr(artifact.safetensors.torch, "save", full)
     with pytest.raises(DfstransError, match="No space left on device; free some space"):
         detector.save(model)
     assert {path.name: path.read_bytes() for path in model.iterdir()} == before

@@ -189,6 +189,25 @@ def test_predict_needs_no_labels(capsys: Any, monkeypatch: Any, model: Path, tab
     assert len(out.splitlines()) == 37
 
 
+def test_diagnose_tells_what_is_unlike_normal(
+    capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path
+) -> None:
+    code, out, _ = run(capsys, monkeypatch, "diagnose", model, table, "--all", "--json", "--out", tmp_path / "d.csv")
+    found = json.loads(out)
+    assert code == 0
+    assert len(found) == 36
+    written = pd.read_csv(tmp_path / "d.csv")
+    assert written.episode_id.nunique() == 36
+    strangest = written[written.episode_id == found[0]["episode_id"]].sort_values("deviation").iloc[-1]
+    assert found[0]["interpretation"][0]["sensor"] == strangest.sensor
+    code, out, _ = run(capsys, monkeypatch, "diagnose", model, table, "--episode", "run_0003")
+    assert code == 0
+    assert out.startswith("run_0003: ")
+    code, _, err = run(capsys, monkeypatch, "diagnose", model, table, "--episode", "nobody")
+    assert code == 2
+    assert "got nobody" in err
+
+
 def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: Any, model: Path) -> None:
     code, out, _ = run(capsys, monkeypatch, "summary", model)
     assert code == 0

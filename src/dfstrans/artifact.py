@@ -8,11 +8,13 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+import numpy.typing as npt
+import safetensors.numpy
+import safetensors.torch
 import torch
 from pydantic import Field
-from safetensors.torch import load_file, save
 
 from dfstrans.config import NetworkSettings, Settings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
@@ -24,14 +26,15 @@ from dfstrans.training.threshold import Calibration, Threshold
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
 SCHEMA_VERSION = 1
-RECORD, WEIGHTS, SCALER, CARD, LOG = (
+RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG = (
     "model.json",
     "weights.safetensors",
     "scaler.json",
+    "reference.safetensors",
     "MODEL_CARD.md",
     "training_log.csv",
 )
-OWN_FILES = {RECORD, WEIGHTS, SCALER, CARD, LOG, TENSORBOARD}
+OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 
 
@@ -77,18 +80,31 @@ def library_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
-def save_model(
-    folder: Path, record: ModelRecord, weights: dict[str, torch.Tensor], scaler: SensorScaler, log: LogRows
-) -> None:
+class StoredModel(NamedTuple):
+    """Everything that a model's folder holds."""
+
+    record: ModelRecord
+    weights: dict[str, torch.Tensor]
+    scaler: SensorScaler
+    log: LogRows
+    reference: dict[str, npt.NDArray[Any]] | None  # what is usual in normal episodes; None in the first models
+
+
+def save_model(folder: Path, model: StoredModel) -> None:
     """Write the folder in one step: whoever looks finds the earlier model or this one."""
     check_place(folder)
     with written_atomically(folder) as temporary:
         temporary.mkdir()
-        (temporary / WEIGHTS).write_bytes(save({name: tensor.contiguous() for name, tensor in weights.items()}))
-        _write_json(temporary / SCALER, scaler.to_dict())
-        write_log(log, temporary / LOG)
-        checksums = {name: _sha256(temporary / name) for name in (WEIGHTS, SCALER)}
-        record = record.model_copy(update={"checksums": checksums})
+        weights = {name: tensor.contiguous() for name, tensor in model.weights.items()}
+        (temporary / WEIGHTS).write_bytes(safetensors.torch.save(weights))
+        _write_json(temporary / SCALER, model.scaler.to_dict())
+        write_log(model.log, temporary / LOG)
+        if model.reference is not None:
+            (temporary / REFERENCE).write_bytes(safetensors.numpy.save(model.reference))
+        checksums = {
+            name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
+        }
+        record = model.record.model_copy(update={"checksums": checksums})
         _write_json(temporary / RECORD, record.model_dump(mode="json"))
         (temporary / CARD).write_text(model_card(record.model_dump(mode="json")), encoding="utf-8")
 
@@ -114,20 +130,19 @@ def holds_model(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
-def load_model(
-    folder: Path,
-) -> tuple[ModelRecord, dict[str, torch.Tensor], SensorScaler, LogRows]:
+def load_model(folder: Path) -> StoredModel:
     """Read a model folder; anything missing, damaged or foreign gives one clear error."""
     record = read_whole_record(folder)
     try:
-        weights = load_file(folder / WEIGHTS)
+        weights = safetensors.torch.load_file(folder / WEIGHTS)
         scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
         log = read_log(folder / LOG) if (folder / LOG).exists() else []
+        reference = safetensors.numpy.load_file(folder / REFERENCE) if REFERENCE in record.checksums else None
     except Exception as error:
         raise _damaged(folder, str(error)) from error
     if scaler.sensors != record.sensors:
         raise _damaged(folder, f"{RECORD} and {SCALER} name different sensors")
-    return record, weights, scaler, log
+    return StoredModel(record, weights, scaler, log, reference)
 
 
 def read_whole_record(folder: Path) -> ModelRecord:

@@ -228,6 +228,44 @@ def predict(
         print(table.to_csv(index=False), end="")
 
 
+@app.command(epilog="Example: dfstrans diagnose model new_recordings.csv --episode 17")
+@reading
+def diagnose(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    episode: Annotated[
+        list[str] | None, typer.Option("--episode", help="Only this one, by its id. May be repeated.")
+    ] = None,
+    all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which sensors, at which moments, are unlike normal, and how they hang together.
+
+    Without --episode: of every episode that is called anomalous.
+    """
+    from dfstrans.data import load_episodes
+    from dfstrans.diagnoser import Diagnoser
+    from dfstrans.pipeline import diagnose_table, select_ids
+
+    detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
+    if episode:
+        episodes = select_ids(episodes, episode)
+    with progress("diagnosing", len(episodes)) as advance:
+        found = diagnose_table(detector, episodes, out, keep_normal=all_episodes or bool(episode), advance=advance)
+    _outside(detector, episodes)
+    if out is not None:
+        remark(f"diagnoses of {len(found)} episodes written to {out}")
+    if as_json:
+        print_json(found)
+        return
+    for content in sorted(found, key=lambda content: -content["severity"]):
+        print(content["summary"])
+    if not found:
+        print(f"none of {len(episodes)} episodes is called anomalous; --all shows them nevertheless")
+
+
 @app.command(epilog="Example: dfstrans summary --sensors 20 --segment-length 100 --segments 80")
 @shaping
 def summary(

@@ -8,7 +8,7 @@ from typing import Any
 
 from dfstrans.cli_output import progress
 from dfstrans.data import load_episodes
-from dfstrans.diagnosis.diagnosis import Diagnosis, diagnose
+from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.elevator.settings import SimulationSettings
 from dfstrans.elevator.simulation import Fleet, simulate_to_file
 from dfstrans.pipeline import train_model
@@ -51,8 +51,7 @@ def run_demo(
     detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
     train, _, test = episodes.split(seed)
     remark(f"diagnosing {len(test)} test journeys")
-    labels = train.require_labels()
-    diagnoses = diagnose(detector, test, normal=train[labels == 0], known=train[labels == 1])
+    diagnoses = list(detector.diagnose(test, known=train[train.require_labels() == 1]))
     shown = most_certain(diagnoses)
     report = out / "report.html"
     write_report(report, "dfstrans demo: elevator journeys", detector, test, diagnoses, shown)

@@ -13,7 +13,7 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from dfstrans.artifact import DataRecord, ModelRecord, load_model, save_model
+from dfstrans.artifact import DataRecord, ModelRecord, StoredModel, load_model, save_model
 from dfstrans.config import (
     Embedding,
     Encoding,
@@ -43,6 +43,7 @@ from dfstrans.training.evaluation import Evaluation, evaluate_probabilities
 from dfstrans.training.threshold import calibrate, choose_threshold
 
 if TYPE_CHECKING:
+    from dfstrans.diagnosis.diagnosis import Diagnosis
     from dfstrans.training.batches import Batch
 
 PREDICTION_BATCH = 32
@@ -178,7 +179,9 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _settle(self, train: Episodes, validation: Episodes, weight: float) -> None:
-        """Calibrate, choose the threshold and record the figures, all on the validation part."""
+        """Calibrate, choose the threshold and record the figures, all on the validation part; keep what is normal."""
+        from dfstrans.diagnosis.reference import NormalReference
+
         labels = validation.require_labels()
         logits = self.decision_function(validation)
         self.calibration_ = calibrate(labels, logits, weight)
@@ -186,6 +189,8 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.threshold_ = choose_threshold(labels, probabilities, self.training_settings_)
         evaluation = evaluate_probabilities(labels, probabilities, self.threshold_.value)
         self.metrics_ = {"validation": evaluation.to_dict()}
+        normal = train[train.require_labels() == 0]
+        self.reference_: NormalReference | None = NormalReference.fit(self, normal, seed=self.training_settings_.seed)
         self.data_ = DataRecord(
             train_episodes=len(train),
             train_anomalous=train.n_anomalous,
@@ -257,6 +262,30 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             episodes.require_labels(), self.predict_proba(episodes)[:, 1], self.threshold_.value
         )
 
+    def probability(self, logit: float) -> float:
+        """The calibrated probability of a logit."""
+        return float(self.calibration_.probabilities(np.array([logit]))[0])
+
+    @property
+    def decision_threshold(self) -> float:
+        """The probability from which on an episode is called anomalous."""
+        return self.threshold_.value
+
+    def diagnose(self, X: Any, *, known: Episodes | None = None) -> Iterator[Diagnosis]:  # noqa: N803
+        """One `Diagnosis` per episode, one after the other: which sensors, which moments, unlike what is normal.
+
+        `known` are anomalies whose kind of fault is known; the diagnosis tells which of them an episode resembles.
+        """
+        from dfstrans.diagnosis.diagnose import diagnose
+
+        episodes = self.check_input(X)
+        if self.reference_ is None:
+            raise DfstransError(
+                "expected a model that knows what is normal, got one that was saved before models kept that; train it "
+                "again"
+            )
+        return diagnose(self, episodes, self.reference_, known)
+
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
         """The network's output, batch by batch; only one batch is ever in memory."""
         for batch in self.batches(X):
@@ -308,12 +337,15 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             best_epoch=self.best_epoch_,
             metrics=self.metrics_,
         )
-        save_model(Path(folder), record, self.network_.state_dict(), self.scaler_, self.log_)
+        reference = None if self.reference_ is None else self.reference_.to_arrays()
+        save_model(Path(folder), StoredModel(record, self.network_.state_dict(), self.scaler_, self.log_, reference))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """Read a model that `save` wrote."""
-        record, weights, scaler, log = load_model(Path(folder))
+        from dfstrans.diagnosis.reference import NormalReference
+
+        record, weights, scaler, log, reference = load_model(Path(folder))
         names = cls().get_params(deep=False)
         settings = {**record.network.model_dump(), **record.training.model_dump()}
         self = cls(**{name: settings[name] for name in names})
@@ -331,6 +363,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_, self.metrics_, self.data_ = record.best_epoch, log, record.metrics, record.data
         self.calibration_, self.threshold_ = record.calibration, record.threshold
+        self.reference_ = None if reference is None else NormalReference.from_arrays(reference)
         return self
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +17,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
 from dfstrans.diagnoser import Diagnoser, check_fits, require_both_classes
 from dfstrans.errors import DfstransError, spelled
+from dfstrans.files import written_atomically
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 
@@ -123,6 +126,45 @@ def predict_table(detector: Diagnoser, episodes: Episodes) -> pd.DataFrame:
             "logit": logits,
         }
     )
+
+
+def select_ids(episodes: Episodes, ids: Sequence[str]) -> Episodes:
+    """The episodes of these ids, in this order."""
+    rows = {str(name): row for row, name in enumerate(episodes.ids)}
+    unknown = [name for name in ids if name not in rows]
+    if unknown:
+        some = ", ".join(list(rows)[:5])
+        raise DfstransError(
+            f"expected ids of the {len(rows)} episodes (such as {some}), got {', '.join(unknown)}; correct them"
+        )
+    return episodes[[rows[name] for name in ids]]
+
+
+def diagnose_table(
+    detector: Diagnoser,
+    episodes: Episodes,
+    out: Path | None = None,
+    *,
+    keep_normal: bool = False,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
+
+    One episode at a time is in memory, however many there are.
+    """
+    found = []
+    place: AbstractContextManager[Path | None] = nullcontext() if out is None else written_atomically(out)
+    with place as temporary:
+        for diagnosis in detector.diagnose(episodes):
+            advance(1)
+            if not (diagnosis.is_anomaly or keep_normal):
+                continue
+            if temporary is not None:
+                diagnosis.to_frame().to_csv(temporary, mode="a", header=not found, index=False)
+            found.append(diagnosis.to_dict())
+        if temporary is not None and not found:
+            temporary.write_text("")
+    return found
 
 
 def out_of_range(detector: Diagnoser, episodes: Episodes) -> dict[str, float]:

@@ -4,7 +4,6 @@ import numpy as np
 
 from dfstrans import Diagnoser
 from dfstrans.diagnosis.causes import Resemblance, resembling
-from dfstrans.diagnosis.diagnosis import diagnose
 from tests.tiny import TINY, tiny_episodes
 
 KNOWN = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [-1.0, 0.0]])
@@ -29,9 +28,9 @@ def test_there_may_be_fewer_cases_than_neighbours_and_features_of_zero() -> None
 def test_a_known_case_resembles_its_own_kind_first_and_batches_do_not_matter() -> None:
     episodes = tiny_episodes()
     detector = Diagnoser(**TINY).fit(episodes)
-    anomalous, normal = (episodes[episodes.require_labels() == label] for label in (1, 0))
-    together = diagnose(detector, anomalous, normal=normal, known=anomalous)
-    (alone,) = diagnose(detector, anomalous[3], normal=normal, known=anomalous)
+    anomalous = episodes[episodes.require_labels() == 1]
+    together = list(detector.diagnose(anomalous, known=anomalous))
+    (alone,) = detector.diagnose(anomalous[3], known=anomalous)
     assert alone.resembles == together[3].resembles
     assert sum(found.cases for found in alone.resembles) == 5
     assert {found.kind for found in alone.resembles} <= set(anomalous.fault_kinds())
@@ -41,5 +40,5 @@ def test_a_known_case_resembles_its_own_kind_first_and_batches_do_not_matter() -
 def test_without_known_kinds_nothing_is_said_to_be_resembled() -> None:
     episodes = tiny_episodes()
     detector = Diagnoser(**TINY).fit(episodes)
-    (found,) = diagnose(detector, episodes[0], normal=episodes[episodes.require_labels() == 0])
+    (found,) = detector.diagnose(episodes[0])
     assert (found.resembles, found.likely_cause) == ((), None)

@@ -12,11 +12,13 @@ from dfstrans.data.planted import planted_episodes
 from dfstrans.data.truth import Truth
 from dfstrans.demo import run_demo
 from dfstrans.diagnosis.causes import Resemblance
-from dfstrans.diagnosis.diagnosis import Diagnosis, Relevances, diagnose
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.report.html import agreement, write_report
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
+BOUNDS = np.array([[0, 0.16], [0.16, 0.32], [0.32, 0.48]])
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +26,32 @@ def detector() -> Diagnoser:
     return Diagnoser(**TINY).fit(EPISODES)
 
 
+def diagnosis_of(
+    name: str, deviation: np.ndarray, probability: float = 0.9, resembles: tuple[Resemblance, ...] = ()
+) -> Diagnosis:
+    """A diagnosis that knows nothing but how far each (segment, sensor) is from normal."""
+    t, s = deviation.shape
+    flat = np.zeros((t, s))
+    scores = EpisodeScores(0.0, np.ones((s, t, t)) / t, np.ones((t, s, s)) / s, np.zeros((t, s, 2)), flat, flat)
+    return Diagnosis(
+        name,
+        probability,
+        0.5,
+        EPISODES.sensors,
+        BOUNDS,
+        scores,
+        deviation,
+        contribution=flat,
+        level=flat,
+        pair_excess=np.zeros((t, s, s)),
+        health=(),
+        resembles=resembles,
+    )
+
+
 def test_the_report_is_one_file_that_asks_for_nothing_from_outside(detector: Diagnoser, tmp_path: Path) -> None:
     test = EPISODES[:12]
-    diagnoses = diagnose(detector, test, normal=EPISODES[EPISODES.require_labels() == 0])
+    diagnoses = list(detector.diagnose(test))
     write_report(tmp_path / "report.html", "A <title>", detector, test, diagnoses, shown=[0, 1])
     page = (tmp_path / "report.html").read_text()
     assert "A &lt;title&gt;" in page
@@ -34,22 +59,12 @@ def test_the_report_is_one_file_that_asks_for_nothing_from_outside(detector: Dia
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page)
 
 
-def test_a_diagnosis_of_normal_against_itself_has_no_excess(detector: Diagnoser) -> None:
-    normal = EPISODES[EPISODES.require_labels() == 0][0]
-    (diagnosis,) = diagnose(detector, normal, normal=normal)
-    for excess in (diagnosis.excess.sensor, diagnosis.excess.segment, diagnosis.excess.cell):
-        np.testing.assert_allclose(excess, 0, atol=1e-6)
-    np.testing.assert_allclose(diagnosis.segment_bounds, [[0, 0.16], [0.16, 0.32], [0.32, 0.48]])
-    assert diagnosis.episode_id in diagnosis.summary()
-
-
 def test_agreement_counts_hits_and_chance_worked_by_hand() -> None:
     anomalous = EPISODES[EPISODES.require_labels() == 1][:2]
-    bounds = np.array([[0, 0.16], [0.16, 0.32], [0.32, 0.48]])
 
     def naming(row: int, sensor: str, segment: int) -> Diagnosis:
-        one_hot = Relevances((np.array(EPISODES.sensors) == sensor).astype(float), np.eye(3)[segment], np.zeros((3, 3)))
-        return Diagnosis(str(anomalous.ids[row]), 0.9, True, EPISODES.sensors, bounds, one_hot)
+        place = np.outer(np.eye(3)[segment], np.array(EPISODES.sensors) == sensor)
+        return diagnosis_of(str(anomalous.ids[row]), place)
 
     truth = [anomalous.faults[row][0] for row in range(2)]  # type: ignore[index]
     wrong = next(name for name in EPISODES.sensors if name not in truth[1].sensors)
@@ -63,8 +78,7 @@ def test_agreement_counts_hits_and_chance_worked_by_hand() -> None:
 
 
 def test_nothing_detected_gives_no_agreement() -> None:
-    empty = Relevances(np.zeros(3), np.zeros(3), np.zeros((3, 3)))
-    quiet = [Diagnosis(i, 0.1, False, EPISODES.sensors, np.zeros((3, 2)), empty) for i in EPISODES.ids.tolist()]
+    quiet = [diagnosis_of(name, np.zeros((3, 3)), probability=0.1) for name in EPISODES.ids.tolist()]
     assert agreement(EPISODES, quiet) is None
 
 
@@ -74,11 +88,10 @@ def test_agreement_takes_graded_truth_where_there_is_one() -> None:
     anomalous = replace(
         EPISODES[EPISODES.require_labels() == 1][0], truth=Truth(16, relevance, np.zeros((1, 3), np.int8), ("work",))
     )
-    bounds = np.array([[0, 0.16], [0.16, 0.32], [0.32, 0.48]])
-    excess = Relevances(np.array([0.0, 0, 1]), np.array([1.0, 0, 0]), np.zeros((3, 3)))
+    first_of_the_last = np.outer([1.0, 0, 0], [0.0, 0, 1])
     kind = anomalous.fault_kinds()[0]
     cause = (Resemblance(kind, 4, 5), Resemblance("other", 1, 5))
-    found = agreement(anomalous, [Diagnosis("a", 0.9, True, EPISODES.sensors, bounds, excess, cause)])
+    found = agreement(anomalous, [diagnosis_of("a", first_of_the_last, resembles=cause)])
     assert found is not None
     assert (found["sensor"], found["moment"], found["cause"]) == (1.0, 0.0, 1.0)
     assert (found["sensor_chance"], found["moment_chance"]) == (pytest.approx(1 / 3), pytest.approx(1 / 3))
@@ -90,7 +103,7 @@ def test_planted_anomalies_are_found_and_their_place_is_named() -> None:
     train, validation, test = episodes.split(0)
     detector = Diagnoser(epochs=25, learning_rate=1e-3).fit(train, validation=validation)
     assert detector.evaluate(test).f1 >= 0.95
-    found = agreement(test, diagnose(detector, test, normal=train[train.require_labels() == 0]))
+    found = agreement(test, list(detector.diagnose(test)))
     assert found is not None
     assert found["sensor"] > 0.7
     assert found["moment"] > 0.7

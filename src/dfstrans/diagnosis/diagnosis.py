@@ -1,150 +1,233 @@
-"""`Diagnosis`: what an episode's attention says about sensors and moments, compared with normal episodes."""
+"""`Diagnosis`: which sensors, at which moments, how they hang together, and how far to trust it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from dfstrans.data.episodes import Episodes
-from dfstrans.diagnosis.causes import Resemblance, resembling
-from dfstrans.diagnosis.scores import (
-    global_spatial_relevance,
-    global_temporal_relevance,
-    spatial_relevance,
-    temporal_relevance,
-)
-
-if TYPE_CHECKING:
-    from dfstrans.diagnoser import Diagnoser
+from dfstrans.diagnosis.causes import Resemblance
+from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.diagnosis.health import Finding
+from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float64]
+SCHEMA_VERSION = 1
+CLEARLY = 2.0  # deviations of a level from which on it is called higher or lower
 
 
-@dataclass(frozen=True)
-class Relevances:
-    """Three of the diagnostic scores of an episode, or their median over normal episodes.
+class RankedSensor(NamedTuple):
+    """A sensor, how far it is from normal at its strangest moment (1 is usual), and what it adds to the logit."""
 
-    Shape:
-        sensor (n_sensors,), segment (n_segments,), cell (n_segments, n_sensors)
-    """
+    sensor: str
+    deviation: float
+    contribution: float
+    direction: str
 
-    sensor: Array
-    segment: Array
-    cell: Array
+
+class RankedSegment(NamedTuple):
+    """A moment from start to end, in the episode's own time, and how far from normal its strangest sensor is."""
+
+    segment: int
+    start: float
+    end: float
+    deviation: float
+
+
+class RankedPair(NamedTuple):
+    """At some moment `looking` attends to `at` more than it normally does: `excess` 1 is the edge of the 99 % band."""
+
+    looking: str
+    at: str
+    segment: int
+    excess: float
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One episode: how anomalous, and which sensors and moments are attended to more than in normal episodes.
+    """One episode: how anomalous, which sensors and moments are unlike normal ones, and who attends to whom.
 
-    An excess is a relevance minus its median over normal episodes: 0 means "as always".
+    Shape:
+        segment_bounds (segment, 2), start and end in the unit of the sampling interval, or in points;
+        deviation (segment, sensor), what the ranking goes by; see `NormalReference.deviation`
     """
 
     episode_id: str
     probability: float
-    is_anomaly: bool
+    threshold: float
     sensors: tuple[str, ...]
-    segment_bounds: Array  # (n_segments, 2): start and end, in points or in the time unit of the sampling interval
-    excess: Relevances
+    segment_bounds: Array
+    scores: EpisodeScores
+    deviation: Array
+    contribution: Array  # (segment, sensor): what each adds to the logit beyond what is usual
+    level: Array  # (segment, sensor): distance of the mean value from normal, in deviations
+    pair_excess: Array  # (segment, looking, at): attention above its normal band, 1 is the edge
+    health: tuple[Finding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
 
     @property
+    def is_anomaly(self) -> bool:
+        """Whether the probability reaches the model's threshold."""
+        return self.probability >= self.threshold
+
+    @cached_property
+    def sensor_deviation(self) -> Array:
+        """How far each sensor is from normal at its strangest moment: (sensor,)."""
+        return np.asarray(self.deviation.max(axis=0))
+
+    @cached_property
+    def segment_deviation(self) -> Array:
+        """How far each moment is from normal in its strangest sensor: (segment,)."""
+        return np.asarray(self.deviation.max(axis=1))
+
+    @property
     def top_sensor(self) -> str:
-        """The sensor with the largest excess."""
-        return self.sensors[int(self.excess.sensor.argmax())]
+        """The sensor that is furthest from normal."""
+        return self.sensors[int(self.sensor_deviation.argmax())]
 
     @property
     def top_segment(self) -> int:
-        """The segment with the largest excess, counted from 0."""
-        return int(self.excess.segment.argmax())
+        """The moment that is furthest from normal, counted from 0."""
+        return int(self.segment_deviation.argmax())
 
     @property
     def likely_cause(self) -> str | None:
         """The kind of fault that most of the nearest known anomalies had."""
         return self.resembles[0].kind if self.resembles else None
 
-    def summary(self) -> str:
-        """One sentence in plain words."""
-        start, end = self.segment_bounds[self.top_segment]
-        verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        cases = [f"{kind} ({n} of {of} nearest known cases)" for kind, n, of in self.resembles[:1] if self.is_anomaly]
-        return (
-            f"{self.episode_id}: {verdict} (probability {self.probability:.2f}); "
-            + "".join(f"resembles {case}; " for case in cases)
-            + f"attention is drawn most to sensor {self.top_sensor} and to the time from {start:g} to {end:g}"
-        )
+    @property
+    def instrument_suspected(self) -> bool:
+        """Whether the sensor that is furthest from normal is itself unhealthy."""
+        return any(finding.sensor == self.top_sensor for finding in self.health)
 
-
-def diagnose(
-    detector: Diagnoser, episodes: Episodes, normal: Episodes, known: Episodes | None = None
-) -> list[Diagnosis]:
-    """Diagnose each episode against normal ones and, when there are any, against `known` anomalies with their kinds."""
-    probabilities = detector.predict_proba(episodes)[:, 1]
-    usual = _medians(relevances(detector, normal))
-    resembles = _resemblances(detector, episodes, known)
-    found = []
-    for row, own in enumerate(relevances(detector, episodes)):
-        reference = usual.get(len(own.segment), Relevances(np.array(1.0), np.array(1.0), np.array(1.0)))
-        length = detector.network_settings_.segment_length
-        starts = np.arange(len(own.segment)) * length
-        bounds = np.stack([starts, np.minimum(starts + length, episodes.lengths[row])], axis=1)
-        found.append(
-            Diagnosis(
-                episode_id=str(episodes.ids[row]),
-                probability=float(probabilities[row]),
-                is_anomaly=bool(probabilities[row] >= detector.threshold_.value),
-                sensors=detector.sensors_,
-                segment_bounds=bounds * (episodes.interval or 1),
-                excess=Relevances(
-                    own.sensor - reference.sensor, own.segment - reference.segment, own.cell - reference.cell
-                ),
-                resembles=resembles[row],
+    def top_sensors(self, n: int = 3) -> list[RankedSensor]:
+        """The sensors furthest from normal."""
+        return [
+            RankedSensor(
+                self.sensors[s],
+                float(self.sensor_deviation[s]),
+                float(self.contribution[:, s].sum()),
+                self._direction(int(s)),
             )
+            for s in _largest(self.sensor_deviation, n)
+        ]
+
+    def top_segments(self, n: int = 3) -> list[RankedSegment]:
+        """The moments furthest from normal."""
+        return [self._segment(int(t), float(self.segment_deviation[t])) for t in _largest(self.segment_deviation, n)]
+
+    def top_pairs(self, n: int = 3) -> list[RankedPair]:
+        """Pairs of sensors whose attention is furthest above its normal band, each pair at its strangest moment."""
+        strangest = self.pair_excess.max(axis=0)
+        np.fill_diagonal(strangest, -np.inf)
+        found = []
+        for looking, at in zip(*np.unravel_index(_largest(strangest.ravel(), n), strangest.shape), strict=True):
+            if np.isfinite(strangest[looking, at]):
+                moment = int(self.pair_excess[:, looking, at].argmax())
+                found.append(RankedPair(self.sensors[looking], self.sensors[at], moment, float(strangest[looking, at])))
+        return found
+
+    def related_sensors(self, sensor: str, segment: int) -> pd.Series[float]:
+        """At a moment when one sensor looks odd, how are the others related: its row of B^(τ), largest first."""
+        row = self.scores.spatial[self._check_segment(segment), self._check_sensor(sensor)]
+        return pd.Series(row, index=list(self.sensors), name="attention").sort_values(ascending=False)
+
+    def triggers(self, sensor: str, segment: int) -> pd.Series[float]:
+        """In an odd sensor, which moments act on a given one: its row of A^(s), largest first, by segment."""
+        row = self.scores.temporal[self._check_sensor(sensor), self._check_segment(segment)]
+        return pd.Series(row, index=pd.RangeIndex(len(row), name="segment"), name="attention").sort_values(
+            ascending=False
         )
-    return found
 
-
-def relevances(detector: Diagnoser, episodes: Episodes) -> list[Relevances]:
-    """The relevances of each episode, from the last layer's attention, heads averaged."""
-    found = []
-    for forward in detector.forward(episodes, return_attention=True):
-        assert forward.attention is not None  # it was asked for
-        temporal, spatial = (weights[:, -1].mean(dim=2).double().numpy() for weights in forward.attention)
-        for a, b in zip(temporal, spatial, strict=True):
-            there = int((b.sum(axis=(1, 2)) > 0).sum())  # padded segments carry no attention
-            a, b = a[:, :there, :there], b[:there]
-            moment = global_temporal_relevance(a)
-            cell = temporal_relevance(a).T * spatial_relevance(b)
-            found.append(Relevances(global_spatial_relevance(b, moment), moment, cell))
-    return found
-
-
-def _resemblances(detector: Diagnoser, episodes: Episodes, known: Episodes | None) -> list[tuple[Resemblance, ...]]:
-    kinds = [] if known is None else known.fault_kinds()
-    rows = [row for row, kind in enumerate(kinds) if kind]
-    if known is None or not rows:
-        return [()] * len(episodes)
-    features, cases = (
-        np.concatenate([forward.features.double().numpy() for forward in detector.forward(part)])
-        for part in (episodes, known[rows])
-    )
-    return resembling(features, cases, [kinds[row] for row in rows])
-
-
-def _medians(all_relevances: list[Relevances]) -> dict[int, Relevances]:
-    """The median of each score over episodes with the same number of segments."""
-    alike: dict[int, list[Relevances]] = defaultdict(list)
-    for one in all_relevances:
-        alike[len(one.segment)].append(one)
-    return {
-        n: Relevances(
-            np.median([one.sensor for one in group], axis=0),
-            np.median([one.segment for one in group], axis=0),
-            np.median([one.cell for one in group], axis=0),
+    def summary(self) -> str:
+        """A few plain sentences."""
+        verdict = "anomalous" if self.is_anomaly else "not anomalous"
+        text = f"{self.episode_id}: {verdict} (probability {self.probability:.2f})"
+        if self.is_anomaly:
+            text += "".join(
+                f"; resembles {kind} ({n} of {of} nearest known cases)" for kind, n, of in self.resembles[:1]
+            )
+        sensor, moment = self.top_sensors(1)[0], self.top_segments(1)[0]
+        text += (
+            f"; least like normal: sensor {sensor.sensor} ({sensor.deviation:.1f} times the usual distance, "
+            f"{sensor.direction}) and the time from {moment.start:g} to {moment.end:g}."
         )
-        for n, group in alike.items()
-    }
+        if self.instrument_suspected:
+            symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
+            text += f" Instrument fault suspected: {self.top_sensor} is {symptoms}."
+        return text
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each sensor at each moment, with all that is known of it."""
+        t, s = self.deviation.shape
+        segment, sensor = np.divmod(np.arange(t * s), s)
+        return pd.DataFrame(
+            {
+                "episode_id": self.episode_id,
+                "sensor": np.array(self.sensors)[sensor],
+                "segment": segment,
+                "start": self.segment_bounds[segment, 0],
+                "end": self.segment_bounds[segment, 1],
+                "deviation": self.deviation.ravel(),
+                "contribution": self.contribution.ravel(),
+                "level": self.level.ravel(),
+                "temporal_relevance": self.scores.temporal_relevance.T.ravel(),
+                "spatial_relevance": self.scores.spatial_relevance.ravel(),
+            }
+        )
+
+    def to_dict(self, n: int = 5) -> dict[str, Any]:
+        """What matters, as plain data for JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "episode_id": self.episode_id,
+            "is_anomaly": self.is_anomaly,
+            "severity": self.probability,
+            "score": self.scores.logit,
+            "threshold": self.threshold,
+            "interpretation": [self._interpretation(sensor) for sensor in self.top_sensors(n)],
+            "segments": [moment._asdict() for moment in self.top_segments(n)],
+            "pairs": [pair._asdict() for pair in self.top_pairs(n)],
+            "resembles": [case._asdict() for case in self.resembles],
+            "health": [finding._asdict() for finding in self.health],
+            "instrument_suspected": self.instrument_suspected,
+            "summary": self.summary(),
+        }
+
+    def _interpretation(self, ranked: RankedSensor) -> dict[str, Any]:
+        column = self.deviation[:, self.sensors.index(ranked.sensor)]
+        pairs = [pair for pair in self.top_pairs(20) if ranked.sensor in (pair.looking, pair.at) and pair.excess > 1]
+        return {
+            **ranked._asdict(),
+            "segments": [self._segment(int(t), float(column[t]))._asdict() for t in _largest(column, 3)],
+            "changed_pairs": [pair._asdict() for pair in pairs],
+        }
+
+    def _segment(self, segment: int, deviation: float) -> RankedSegment:
+        start, end = self.segment_bounds[segment]
+        return RankedSegment(segment, float(start), float(end), deviation)
+
+    def _direction(self, sensor: int) -> str:
+        """Whether the values at its strangest moment are higher or lower than normal, or only of another shape."""
+        level = self.level[int(self.deviation[:, sensor].argmax()), sensor]
+        return "higher than normal" if level > CLEARLY else "lower than normal" if level < -CLEARLY else "another shape"
+
+    def _check_sensor(self, sensor: str) -> int:
+        if sensor not in self.sensors:
+            raise DfstransError(f"expected one of the sensors {', '.join(self.sensors)}, got {sensor!r}; correct it")
+        return self.sensors.index(sensor)
+
+    def _check_segment(self, segment: int) -> int:
+        n = len(self.segment_bounds)
+        if not 0 <= segment < n:
+            raise DfstransError(f"expected a segment from 0 to {n - 1}, got {segment}; correct it")
+        return segment
+
+
+def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
+    """Where the n largest values are, the largest first."""
+    return np.argsort(-values, kind="stable")[:n]

@@ -1,11 +1,11 @@
-"""The eight diagnostic scores of an episode, made from its attention."""
+"""The eight diagnostic scores of an episode, and what else the network knows of each sensor at each moment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dfstrans.diagnosis.scores import (
     Array,
@@ -16,21 +16,23 @@ from dfstrans.diagnosis.scores import (
     temporal_relevance,
 )
 
-if TYPE_CHECKING:
-    from dfstrans.diagnoser import Diagnoser
-    from dfstrans.model.network import AttentionPair
-
 
 @dataclass(frozen=True)
 class EpisodeScores:
     """Local and global, temporal and spatial, attention and relevance [eq:temporal_diag_scores, …spatial…].
 
     Shape:
-        temporal (sensor, query, key) A^(s); spatial (segment, query, key) B^(τ); heads averaged, real segments only
+        temporal (sensor, query, key) A^(s); spatial (segment, query, key) B^(τ); heads averaged, real segments only;
+        embedding (segment, sensor, d_model); contribution (segment, sensor), what each adds to the logit;
+        level (segment, sensor), the mean of the scaled values
     """
 
+    logit: float
     temporal: Array
     spatial: Array
+    embedding: Array
+    contribution: Array
+    level: Array
 
     @cached_property
     def temporal_relevance(self) -> Array:
@@ -60,25 +62,9 @@ class EpisodeScores:
     @cached_property
     def sensor(self) -> Array:
         """b^G_s, the global spatial relevance: (sensor,)."""
-        relevance: Array = self.global_spatial.sum(axis=0)
-        return relevance
+        return np.asarray(self.global_spatial.sum(axis=0))
 
     @cached_property
     def cell(self) -> Array:
         """a^(s)_τ · b^(τ)_s, how much a sensor at a moment acts on all the rest: (segment, sensor)."""
         return self.temporal_relevance.T * self.spatial_relevance
-
-
-def episode_scores(detector: Diagnoser, episodes: Any) -> Iterator[EpisodeScores]:
-    """The scores of each episode from the last layer's attention, one batch in memory at a time."""
-    for forward in detector.forward(episodes, return_attention=True):
-        assert forward.attention is not None  # it was asked for
-        yield from scores_of(forward.attention)
-
-
-def scores_of(attention: AttentionPair) -> Iterator[EpisodeScores]:
-    """The scores of each episode of a batch."""
-    temporal, spatial = (weights[:, -1].mean(dim=2).double().numpy() for weights in attention)
-    for a, b in zip(temporal, spatial, strict=True):
-        there = int((b.sum(axis=(1, 2)) > 0).sum())  # padded segments carry no attention
-        yield EpisodeScores(a[:, :there, :there], b[:there])

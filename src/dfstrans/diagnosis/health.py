@@ -85,7 +85,7 @@ def symptom_shares(values: npt.NDArray[np.float32], scaler: SensorScaler) -> Arr
     """
     n = max(values.shape[1], 1)
     low, high = scaler.minimum[:, None], scaler.maximum[:, None]
-    return (
+    shares: Array = (
         np.array(
             [
                 np.isnan(values).sum(axis=1),
@@ -97,6 +97,7 @@ def symptom_shares(values: npt.NDArray[np.float32], scaler: SensorScaler) -> Arr
         )
         / n
     )
+    return shares
 
 
 def _runs(row: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:

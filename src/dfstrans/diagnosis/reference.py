@@ -1,114 +1,152 @@
-"""What the scores of normal episodes are, so that attention is never read without its reference.
+"""What normal episodes look like to the network, so that no score is ever read without its reference.
 
-A model keeps, from the normal episodes of its training part, the median and the 99 % band of each score. Recordings of
-one usual length get a band for each moment; others are compared with the band over all moments.
+A model keeps, from the normal episodes of its training part, the median and the upper edge of each score, and mean and
+deviation of levels and embeddings. Recordings of the usual length are compared moment by moment; others with all
+moments together.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnosis.episode_scores import EpisodeScores, episode_scores
+from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import HealthReference
+from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.errors import DfstransError
 
-if TYPE_CHECKING:
-    from dfstrans.diagnoser import Diagnoser
-
 Array = npt.NDArray[np.float64]
-MOST_EPISODES = 400  # normal episodes that make the band: enough for a 99 % quantile, and a bounded memory
-WIDTH = 0.99  # share of normal episodes within the band
-SCORES = ("sensor", "segment", "cell", "pair")  # "pair": B^(τ), how strongly one sensor looks at another at a moment
+Arrays = dict[str, npt.NDArray[Any]]
+
+MOST_EPISODES = 400  # enough for a 99 % quantile
+LEAST_EPISODES = 30
+MOST_VALUES = 1 << 25  # numbers held at once, unless fewer than LEAST_EPISODES episodes would be left
+WIDTH = 0.99  # share of normal episodes below the edge of a band
+BANDS = ("sensor", "segment", "cell", "spatial", "contribution")  # scores with a median and an edge
+SPREADS = ("level", "embedding")  # quantities with a mean and a deviation
+# widths below these are taken for these: a sensor that never moves, an attention that never changes
+FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2}
 
 
 @dataclass(frozen=True)
-class Band:
-    """Median and upper edge of a score over normal episodes; shapes as the score's, or without the moment."""
+class Usual:
+    """The usual value of a quantity and how far normal episodes stray from it; shapes as the quantity's."""
 
-    median: Array
-    edge: Array
+    centre: Array
+    width: Array
+    floor: float
 
-    def exceedance(self, score: Array) -> Array:
-        """How far a score lies above the median, in half-widths of the band: 1 is its edge, 0 as usual."""
-        width = np.maximum(self.edge - self.median, 1e-3)  # relevances are around 1; less than a thousandth is nothing
-        return np.asarray((score - self.median) / width)
+    def strangeness(self, values: Array) -> Array:
+        """How far values lie above the centre, in widths: 0 is as usual; for a band 1 is its edge."""
+        return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
 
 
 @dataclass(frozen=True)
 class NormalReference:
-    """The bands of all scores, and how healthy sensors are, in normal training episodes.
+    """What is usual of each quantity, moment by moment and over all moments, and how healthy sensors are.
 
-    `n_segments` is the usual number of segments, for which there is a band for each moment; 0 where there is none.
+    `n_segments` is the number of segments that most episodes have; 0, and no reference by moment, where lengths vary.
     """
 
     n_episodes: int
     n_segments: int
-    by_moment: dict[str, Band]
-    over_moments: dict[str, Band]
+    by_moment: dict[str, Usual]
+    over_moments: dict[str, Usual]
     health: HealthReference
 
     @classmethod
-    def fit(cls, detector: Diagnoser, normal: Episodes, seed: int = 0) -> NormalReference:
-        """From normal episodes, of which at most `MOST_EPISODES`, chosen by the seed, are looked at."""
-        if len(normal) > MOST_EPISODES:
-            rows = np.random.default_rng(seed).choice(len(normal), MOST_EPISODES, replace=False)
-            normal = normal[np.sort(rows)]
-        scores = list(episode_scores(detector, normal))
-        if not scores:
+    def fit(cls, detector: Detector, normal: Episodes, seed: int = 0) -> NormalReference:
+        """From normal episodes; of many, a number chosen by the seed that fits into memory."""
+        if not len(normal):
             raise DfstransError("expected normal episodes for the reference, got none; add episodes with label 0")
+        most = _most_episodes(normal, detector)
+        if len(normal) > most:
+            normal = normal[np.sort(np.random.default_rng(seed).choice(len(normal), most, replace=False))]
+        scores = list(episode_scores(detector, normal))
         usual = _usual_segments(scores)
         alike = [one for one in scores if len(one.segment) == usual]
         return cls(
             n_episodes=len(scores),
             n_segments=usual,
-            by_moment={name: _band([_score(one, name) for one in alike]) for name in SCORES} if usual else {},
-            over_moments={name: _band(_over_moments(scores, name)) for name in SCORES},
+            by_moment={name: _usual(name, [getattr(one, name) for one in alike]) for name in BANDS + SPREADS}
+            if usual
+            else {},
+            over_moments={name: _usual(name, _over_moments(scores, name)) for name in BANDS + SPREADS},
             health=HealthReference.fit(normal, detector.scaler_),
         )
 
-    def exceedance(self, scores: EpisodeScores, name: str) -> Array:
-        """How far one score of an episode lies above its normal band, in the score's shape: 1 is the edge."""
-        score = _score(scores, name)
-        if len(scores.segment) == self.n_segments:
-            return self.by_moment[name].exceedance(score)
-        return self.over_moments[name].exceedance(score)
+    def strangeness(self, scores: EpisodeScores, name: str) -> Array:
+        """How unusual one quantity of an episode is, in its shape; see `Usual.strangeness`."""
+        return self._usual(scores)[name].strangeness(getattr(scores, name))
 
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything as named arrays of float32, for a file."""
-        arrays: dict[str, npt.NDArray[Any]] = {
+    def usual(self, scores: EpisodeScores, name: str) -> Array:
+        """The usual value of a quantity for an episode of that length; without the moment where lengths vary."""
+        return self._usual(scores)[name].centre
+
+    def deviation(self, scores: EpisodeScores) -> Array:
+        """How far each sensor at each moment is from normal, as the network sees it: (segment, sensor).
+
+        The root of the squared distance of its embedding from the normal mean, in normal deviations and relative to
+        what normal episodes have: 1 is usual.
+        """
+        usual = self._usual(scores)["embedding"]
+        squares = (usual.strangeness(scores.embedding) ** 2).sum(axis=-1)
+        expected = (np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1)  # 1 for each dimension that varies
+        return np.asarray(np.sqrt(squares / np.maximum(expected, 1)))
+
+    def _usual(self, scores: EpisodeScores) -> dict[str, Usual]:
+        return self.by_moment if len(scores.segment) == self.n_segments else self.over_moments
+
+    def to_arrays(self) -> Arrays:
+        """Everything as named arrays, for a file."""
+        arrays: Arrays = {
             "counts": np.array([self.n_episodes, self.n_segments], dtype=np.int64),
             "health": self.health.usual.astype(np.float32),
         }
-        for kind, bands in (("by_moment", self.by_moment), ("over_moments", self.over_moments)):
-            for name, band in bands.items():
-                arrays[f"{kind}.{name}.median"] = band.median.astype(np.float32)
-                arrays[f"{kind}.{name}.edge"] = band.edge.astype(np.float32)
+        for kind, usual in (("by_moment", self.by_moment), ("over_moments", self.over_moments)):
+            for name, one in usual.items():
+                arrays[f"{kind}.{name}.centre"] = np.asarray(one.centre, dtype=np.float32)
+                arrays[f"{kind}.{name}.width"] = np.asarray(one.width, dtype=np.float32)
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]]) -> NormalReference:
-        """The inverse of `to_arrays`, but for the rounding to float32."""
-        bands: dict[str, dict[str, Band]] = {"by_moment": {}, "over_moments": {}}
-        for kind, group in bands.items():
-            for name in SCORES:
-                if f"{kind}.{name}.median" in arrays:
-                    group[name] = Band(
-                        *(arrays[f"{kind}.{name}.{part}"].astype(np.float64) for part in ("median", "edge"))
-                    )
+    def from_arrays(cls, arrays: Arrays) -> NormalReference:
+        """The inverse of `to_arrays`, but for the rounding to 32 bits."""
         n_episodes, n_segments = (int(count) for count in arrays["counts"])
+        by_moment, over_moments = (
+            {
+                name: Usual(
+                    arrays[f"{kind}.{name}.centre"].astype(np.float64),
+                    arrays[f"{kind}.{name}.width"].astype(np.float64),
+                    FLOORS[name],
+                )
+                for name in BANDS + SPREADS
+                if f"{kind}.{name}.centre" in arrays
+            }
+            for kind in ("by_moment", "over_moments")
+        )
         health = HealthReference(arrays["health"].astype(np.float64))
-        return cls(n_episodes, n_segments, bands["by_moment"], bands["over_moments"], health)
+        return cls(n_episodes, n_segments, by_moment, over_moments, health)
 
 
-def _score(scores: EpisodeScores, name: str) -> Array:
-    score: Array = scores.spatial if name == "pair" else getattr(scores, name)
-    return score
+def _usual(name: str, samples: list[Array]) -> Usual:
+    """What is usual of a quantity over samples, the first axis."""
+    if name in SPREADS:
+        return Usual(np.mean(samples, axis=0), np.std(samples, axis=0), FLOORS[name])
+    centre, edge = np.quantile(samples, (0.5, WIDTH), axis=0)
+    return Usual(centre, edge - centre, FLOORS[name])
+
+
+def _over_moments(scores: list[EpisodeScores], name: str) -> list[Array]:
+    """Samples of a quantity without its moment; a sensor's global relevance has none."""
+    if name == "sensor":
+        return [one.sensor for one in scores]
+    return [moment for one in scores for moment in getattr(one, name)]
 
 
 def _usual_segments(scores: list[EpisodeScores]) -> int:
@@ -117,13 +155,9 @@ def _usual_segments(scores: list[EpisodeScores]) -> int:
     return usual if count >= max(10, len(scores) / 2) else 0
 
 
-def _band(samples: list[Array]) -> Band:
-    """Median and upper edge over the first axis."""
-    return Band(*(np.quantile(samples, share, axis=0) for share in (0.5, WIDTH)))
-
-
-def _over_moments(scores: list[EpisodeScores], name: str) -> list[Array]:
-    """Samples of a score without its moment; a sensor's global relevance has none."""
-    if name == "sensor":
-        return [one.sensor for one in scores]
-    return [moment for one in scores for moment in _score(one, name)]
+def _most_episodes(normal: Episodes, detector: Detector) -> int:
+    """How many episodes' scores may be held at once."""
+    network = detector.network_settings_
+    s, t = normal.n_sensors, -(-int(normal.lengths.max()) // network.segment_length)
+    values = s * t * t + t * s * s + t * s * (network.d_model + 4)
+    return int(np.clip(MOST_VALUES // values, LEAST_EPISODES, MOST_EPISODES))

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dfstrans.diagnosis.inspection import Detector
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair
-
-if TYPE_CHECKING:
-    from dfstrans.diagnoser import Diagnoser
 
 Scope = Literal["tensor", "matrix", "row"]
 Which = Literal["top", "bottom", "random"]
@@ -56,7 +54,7 @@ class AttentionTrust:
 
 
 def attention_trust(
-    detector: Diagnoser,
+    detector: Detector,
     episodes: Any,
     percentages: Sequence[float] = PERCENTAGES,
     *,
@@ -89,7 +87,7 @@ def attention_trust(
 class _Episode:
     """One episode's embedding and attention, with which masks are tried."""
 
-    detector: Diagnoser
+    detector: Detector
     x: Tensor  # (1, t, s, d), real segments only
     attention: AttentionPair
     logit: float
@@ -130,14 +128,14 @@ def keep_mask(weights: Tensor, percentage: float, which: Which, scope: Scope, ge
     return torch.ones_like(rows).scatter_(-1, gone, 0.0).view(weights.shape)
 
 
-def _embedded(detector: Diagnoser, episodes: Any) -> Iterator[tuple[Tensor, Tensor, AttentionPair, Tensor]]:
+def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, Tensor, AttentionPair, Tensor]]:
     """Batch by batch: embedding, which segments are real, attention and logit."""
-    for batch in detector.batches(episodes):
+    for segments, valid, _ in detector.batches(episodes):
         with torch.inference_mode():
-            x = detector.network_.embed(batch.segments, batch.valid)
-            forward = detector.network_.attend(x, batch.valid, return_attention=True)
+            x = detector.network_.embed(segments, valid)
+            forward = detector.network_.attend(x, valid, return_attention=True)
         assert forward.attention is not None  # it was asked for
-        yield x, batch.valid, forward.attention, forward.logit.double()
+        yield x, valid, forward.attention, forward.logit.double()
 
 
 def _only(attention: AttentionPair, row: int, there: int) -> AttentionPair:

@@ -131,10 +131,15 @@ class DFSTrans(nn.Module):
                 return _join([self._score(*part, None, return_attention) for part in parts])
         return self._score(segments, valid, keep, return_attention)
 
+    @staticmethod
+    def episodes_at_once(segments: Tensor) -> int:
+        """How many episodes of that shape (b, t, s, p) stay in the processor's cache together."""
+        _, t, s, _ = segments.shape
+        return max(1, CELLS_AT_ONCE // (t * s))
+
     def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """Few episodes at a time, as many as stay in the processor's cache."""
-        _, t, s, _ = segments.shape
-        size = max(1, CELLS_AT_ONCE // (t * s))
+        size = self.episodes_at_once(segments)
         if valid is None:
             return [(part, None) for part in segments.split(size)]
         return list(zip(segments.split(size), valid.split(size), strict=True))

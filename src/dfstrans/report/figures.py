@@ -72,7 +72,7 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
 
 
 def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | None) -> go.Figure:
-    """The recording beside what attention says about it: signals, moments and (sensor, moment) cells."""
+    """The recording beside how far it is from normal: signals, moments and (sensor, moment) cells."""
     sensors = diagnosis.sensors
     step = interval or 1
     time = np.arange(episode.values.shape[1]) * step
@@ -82,7 +82,11 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
         shared_xaxes=True,
         row_heights=[0.5, 0.18, 0.32],
         vertical_spacing=0.06,
-        subplot_titles=("recording (each sensor in its own lane)", "when? attention beyond normal", "where and when?"),
+        subplot_titles=(
+            "recording (each sensor in its own lane)",
+            "when? distance from normal (1 is usual)",
+            "where and when?",
+        ),
     )
     for lane, (name, values) in enumerate(zip(sensors, episode.values, strict=True)):
         low, high = np.nanmin(values), np.nanmax(values)
@@ -92,16 +96,15 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
         figure.add_scatter(x=time, y=scaled * 0.9 - lane, line=line, name=name, row=1, col=1, hoverinfo="name+x")
     centre, width = diagnosis.segment_bounds.mean(axis=1), np.diff(diagnosis.segment_bounds, axis=1)[:, 0]
     colours = [ANOMALOUS if i == diagnosis.top_segment else NORMAL for i in range(len(centre))]
-    figure.add_bar(x=centre, y=diagnosis.excess.segment, width=width * 0.94, marker_color=colours, row=2, col=1)
-    largest = float(np.abs(diagnosis.excess.cell).max()) or 1.0
+    figure.add_bar(x=centre, y=diagnosis.segment_deviation, width=width * 0.94, marker_color=colours, row=2, col=1)
     figure.add_heatmap(
         x=centre,
         y=list(sensors),
-        z=diagnosis.excess.cell.T,
-        zmin=-largest,
-        zmax=largest,
-        colorscale="RdBu_r",
-        colorbar={"title": "beyond<br>normal", "len": 0.34, "y": 0.14},
+        z=diagnosis.deviation.T,
+        zmin=1,
+        zmax=max(3.0, float(diagnosis.deviation.max())),
+        colorscale="Reds",
+        colorbar={"title": "distance<br>from normal", "len": 0.34, "y": 0.14},
         row=3,
         col=1,
     )

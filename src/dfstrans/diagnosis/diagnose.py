@@ -1,0 +1,50 @@
+"""From a detector and episodes to diagnoses, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.diagnosis.causes import Resemblance, resembling
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.reference import NormalReference
+
+
+def diagnose(
+    detector: Detector, episodes: Episodes, reference: NormalReference, known: Episodes | None = None
+) -> Iterator[Diagnosis]:
+    """Diagnose each episode against normal ones and, when there are any, against `known` anomalies with their kinds."""
+    length, interval = detector.network_settings_.segment_length, episodes.interval or 1
+    resembles = _resemblances(detector, episodes, known)
+    for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
+        starts = np.arange(len(scores.segment)) * length
+        bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
+        yield Diagnosis(
+            episode_id=episode.id,
+            probability=detector.probability(scores.logit),
+            threshold=detector.decision_threshold,
+            sensors=detector.sensors_,
+            segment_bounds=bounds * interval,
+            scores=scores,
+            deviation=reference.deviation(scores),
+            contribution=scores.contribution - reference.usual(scores, "contribution"),
+            level=reference.strangeness(scores, "level"),
+            pair_excess=reference.strangeness(scores, "spatial"),
+            health=reference.health.examine(episode.values, detector.scaler_),
+            resembles=resembles[row],
+        )
+
+
+def _resemblances(detector: Detector, episodes: Episodes, known: Episodes | None) -> list[tuple[Resemblance, ...]]:
+    kinds = [] if known is None else known.fault_kinds()
+    rows = [row for row, kind in enumerate(kinds) if kind]
+    if known is None or not rows:
+        return [()] * len(episodes)
+    features, cases = (
+        np.concatenate([forward.features.double().numpy() for forward in detector.forward(part)])
+        for part in (episodes, known[rows])
+    )
+    return resembling(features, cases, [kinds[row] for row in rows])

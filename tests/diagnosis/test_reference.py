@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfstrans import Diagnoser, Episodes
+from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.diagnosis.inspection import episode_scores
+from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.scores import global_spatial_relevance
+from dfstrans.errors import DfstransError
+from tests.tiny import TINY, tiny_episodes
+
+
+@pytest.fixture(scope="module")
+def detector() -> Diagnoser:
+    return Diagnoser(**TINY).fit(tiny_episodes())
+
+
+@pytest.fixture(scope="module")
+def normal() -> Episodes:
+    episodes = tiny_episodes()
+    return episodes[episodes.require_labels() == 0]
+
+
+@pytest.fixture(scope="module")
+def reference(detector: Diagnoser, normal: Episodes) -> NormalReference:
+    return NormalReference.fit(detector, normal)
+
+
+def test_relevances_add_up_and_a_batch_equals_its_episodes(detector: Diagnoser, normal: Episodes) -> None:
+    together = list(episode_scores(detector, normal[:5]))
+    for row, scores in enumerate(together):
+        (alone,) = episode_scores(detector, normal[row : row + 1])
+        for name in ("temporal", "spatial", "embedding", "contribution", "level"):
+            np.testing.assert_allclose(getattr(scores, name), getattr(alone, name), atol=1e-5)
+        t, s = scores.cell.shape
+        assert scores.segment.sum() == pytest.approx(t, rel=1e-5)
+        assert scores.sensor.sum() == pytest.approx(s, rel=1e-5)
+        np.testing.assert_allclose(scores.sensor, global_spatial_relevance(scores.spatial, scores.segment))
+    np.testing.assert_allclose([scores.logit for scores in together], detector.decision_function(normal[:5]), atol=1e-5)
+
+
+def test_padding_leaves_no_trace(detector: Diagnoser) -> None:
+    values = tiny_episodes().values[0]
+    short = values[:, : values.shape[1] // 2]
+    first, _ = episode_scores(detector, [short, values])
+    (alone,) = episode_scores(detector, [short])
+    assert first.cell.shape == alone.cell.shape
+    np.testing.assert_allclose(first.cell, alone.cell, atol=1e-5)
+
+
+def test_normal_episodes_are_seldom_beyond_their_own_band(
+    detector: Diagnoser, normal: Episodes, reference: NormalReference
+) -> None:
+    beyond = [reference.strangeness(one, "cell") > 1 for one in episode_scores(detector, normal)]
+    assert np.mean(beyond) < 0.05
+    squares = np.mean([reference.deviation(one) ** 2 for one in episode_scores(detector, normal)], axis=0)
+    assert np.median(squares) == pytest.approx(1)
+    assert squares.max() < 1.001  # less where no dimension of the embedding ever moves
+
+
+def test_a_strange_sensor_stands_out(detector: Diagnoser, normal: Episodes, reference: NormalReference) -> None:
+    values = np.array(normal.values[:1])
+    values[0, 1] += 5 * np.ptp(values[0, 1])
+    (scores,) = episode_scores(detector, values)
+    deviation = reference.deviation(scores)
+    assert deviation.max(axis=0).argmax() == 1
+    assert (reference.strangeness(scores, "level")[:, 1] > 3).all()
+
+
+def test_an_unusual_length_is_compared_with_all_moments(detector: Diagnoser, reference: NormalReference) -> None:
+    values = tiny_episodes().values[0]
+    (scores,) = episode_scores(detector, [values[:, : values.shape[1] // 2]])
+    assert len(scores.segment) != reference.n_segments
+    assert reference.strangeness(scores, "cell").shape == scores.cell.shape
+    assert reference.strangeness(scores, "spatial").shape == scores.spatial.shape
+
+
+def test_arrays_and_back(reference: NormalReference, detector: Diagnoser, normal: Episodes) -> None:
+    again = NormalReference.from_arrays(reference.to_arrays())
+    scores: EpisodeScores = next(episode_scores(detector, normal))
+    assert (again.n_episodes, again.n_segments) == (reference.n_episodes, reference.n_segments)
+    np.testing.assert_allclose(again.deviation(scores), reference.deviation(scores), rtol=1e-3)
+    np.testing.assert_allclose(again.health.usual, reference.health.usual, rtol=1e-6)
+
+
+def test_no_normal_episodes_are_refused(detector: Diagnoser, normal: Episodes) -> None:
+    with pytest.raises(DfstransError, match="label 0"):
+        NormalReference.fit(detector, normal[:0])
