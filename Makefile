@@ -36,6 +36,7 @@ check: lint types test  ## lint, types and tests: what CI runs
 
 bench: $(READY)  ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks.network
+	$(BIN)/python -m benchmarks.elevator
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache

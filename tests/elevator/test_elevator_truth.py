@@ -6,22 +6,14 @@ import numpy as np
 import pytest
 
 from dfstrans.elevator.faults import SENSOR_FAULTS, ElevatorFault, draw_fault, on_signals
-from dfstrans.elevator.fleet import draw_conditions
-from dfstrans.elevator.journey import PHASES, phases, set_up
-from dfstrans.elevator.sensors import NAMES, calibrated
+from dfstrans.elevator.journey import PHASES, phases
+from dfstrans.elevator.sensors import NAMES
 from dfstrans.elevator.settings import LIMITS
-from dfstrans.elevator.streams import Stream, generator
 from dfstrans.elevator.truth import NormalChange, segment_centres, segment_rms
-from tests.elevator.journeys import N_SAMPLES, NOISE, SEED, Signals, column, journey, member, trip
+from tests.elevator.journeys import N_SAMPLES, NOISE, SEED, column, journey, trip
+from tests.elevator.measurements import labels_that_depend_on_the_step, pairs, relevance
 
 IQ, AX, AY, FRICTION = (NAMES.index(name) for name in ("Iq", "Ax", "Ay", "FrictionCabin"))
-
-
-def relevance(scale: NormalChange, number: int, kind: str, **options: str) -> tuple[Signals, np.ndarray]:
-    """(n_segments, n_sensors) of a test journey, and the phase of each segment."""
-    faulty, twin = journey(number, kind, **options), journey(number)  # type: ignore[arg-type]
-    during = phases(twin, segment_centres(80))
-    return scale.relevance(segment_rms(faulty.run(N_SAMPLES) - twin.run(N_SAMPLES)), during).astype(float), during
 
 
 # ---- by hand --------------------------------------------------------------------------------------------------------
@@ -97,23 +89,10 @@ def test_the_scale_at_cruise_is_as_specified(rough_normal_change: NormalChange) 
         assert cruise[name] == pytest.approx(value, rel=0.5), name
 
 
-def _pairs(scale: NormalChange, groups: tuple[int, int], n_pairs: int) -> Signals:
-    """Relevance of normal pairs: the same trip on two days, (n_pairs, n_segments, n_sensors)."""
-    found = []
-    for pair in range(n_pairs):
-        where, days = trip((groups[0], pair)), []
-        for group in groups:
-            conditions = draw_conditions(SEED, (group, pair), passengers=0)
-            setup = set_up(member(where.installation), where, conditions)
-            days.append(calibrated(setup.run(N_SAMPLES), generator(SEED, Stream.NOISE, group, pair)))
-        found.append(scale.relevance(segment_rms(days[1] - days[0]), phases(setup, segment_centres(80))))
-    return np.array(found, dtype=float)
-
-
 @pytest.mark.slow
 def test_fresh_normal_pairs_are_as_rarely_affected_as_those_of_the_null(normal_change: NormalChange) -> None:
     """By construction 5 % of cells in the null, less where the scale is the noise or the range: 2.5 % in all."""
-    null, fresh = _pairs(normal_change, (2, 3), 190), _pairs(normal_change, (20, 21), 150)
+    null, fresh = pairs(normal_change, (2, 3), 190), pairs(normal_change, (20, 21), 150)
     assert 0.02 < (null >= 1).mean() < 0.05
     assert (fresh >= 1).mean() == pytest.approx((null >= 1).mean(), rel=0.5)
     assert (fresh >= 2).mean() < 0.005
@@ -162,6 +141,13 @@ def test_lost_lubrication_shows_most_while_speeding_up_and_slowing_down(rough_no
     mean = {name: float(np.mean(values)) for name, values in zip(PHASES, by_phase, strict=True)}
     assert mean["accelerating"] > 1.3 * mean["cruising"], mean
     assert mean["decelerating"] > 1.3 * mean["cruising"], mean
+
+
+@pytest.mark.slow
+def test_labels_hardly_depend_on_the_step(normal_change: NormalChange) -> None:
+    differing, cells = labels_that_depend_on_the_step(normal_change, 24)
+    assert cells == 38_400
+    assert differing <= 20
 
 
 @pytest.mark.slow

@@ -7,22 +7,10 @@ import pytest
 
 from dfstrans.elevator.fleet import draw_conditions
 from dfstrans.elevator.journey import set_up
-from tests.elevator.journeys import N_SAMPLES, SEED, Signals, column, journey, member, trip
+from tests.elevator.journeys import N_SAMPLES, SEED, column, journey, member, trip
+from tests.elevator.measurements import levelling, limits, rollback
 
 DAY = draw_conditions(SEED, (9, 0), 0)
-
-
-def levelling(number: int) -> tuple[float, float]:
-    """How far from its floor the cabin stops (m), and how much of that is the elastic creep of the rope."""
-    setup = journey(number)
-    signals = setup.run(N_SAMPLES)
-    where = trip((9, number))
-    times, curve = setup.schedule, setup.curve
-    cruise = slice(round((times.go + curve.speeding_up) * 400), round((times.end - curve.speeding_up) * 400))
-    pull = (column(signals, "Fc") - column(signals, "Fcw"))[cruise].mean()
-    # rope enters the pulley with the strain of its side; going down that is the counterweight's, not the cabin's
-    creep = -pull * where.distance / setup.plant.rope_tension if where.direction < 0 else 0.0
-    return column(signals, "Zc")[-1] - 2.8 * where.stop_floor, creep
 
 
 def assert_level(numbers: range) -> None:
@@ -35,30 +23,8 @@ def assert_level(numbers: range) -> None:
     assert np.corrcoef(error[down], creep[down])[0, 1] > 0.8
 
 
-def rollback(number: int) -> float:
-    """How far the cabin moves the wrong way when the brake opens, in m."""
-    setup = journey(number)
-    height = column(setup.run(1000), "Zc")
-    opens, moving = round(setup.schedule.brake_opens * 400), round((setup.schedule.go + 0.6) * 400)
-    return -float((setup.drive.direction * (height[opens:moving] - height[0])).min())
-
-
-def limits(number: int) -> tuple[float, float, float, Signals]:
-    """Share of the voltage limit, largest current, ratio of the rope forces, peak-to-peak accelerations at cruise."""
-    setup = journey(number, calm=True)
-    signals = setup.run(N_SAMPLES)
-    voltage = np.hypot(column(signals, "Vd"), column(signals, "Vq")).max() / setup.drive.largest_voltage
-    ropes = column(signals, "Fc") / column(signals, "Fcw")
-    times, curve = setup.schedule, setup.curve
-    cruise = slice(round((times.go + curve.speeding_up + 0.3) * 400), round((times.end - curve.speeding_up) * 400))
-    filtered = np.stack(
-        [np.convolve(column(signals, name), np.ones(20) / 20, "same")[cruise] for name in ("Ax", "Ay", "Az")]
-    )
-    return voltage, np.abs(column(signals, "Iq")).max(), max(ropes.max(), 1 / ropes.min()), np.ptp(filtered, axis=1)
-
-
 def assert_plausible(numbers: range) -> None:
-    voltage, current, ropes, ride = zip(*(limits(number) for number in numbers), strict=True)
+    voltage, current, ropes, ride = zip(*map(limits, numbers), strict=True)
     assert max(voltage) < 0.8  # of the limit; 0.70 in docs/elevator.md
     assert 15 < max(current) < 40  # A; 34
     assert max(ropes) < 1.85  # 1.71; beyond it the rope would slip

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import dfstrans
-from benchmarks import elevator_reference
+from benchmarks import elevator, elevator_reference
 from dfstrans.elevator import Fleet, SimulationSettings, kernel, simulate
 from dfstrans.elevator.sensors import NAMES, SENSORS
 from tests.elevator.journeys import MACHINE_FAULTS, N_SAMPLES, NOISE, Trace, journey
+from tests.elevator.measurements import step_errors
 
 SOURCES = Path(kernel.__file__).parent
 
@@ -50,8 +51,7 @@ def test_the_kernel_equals_the_plain_reference_over_whole_journeys() -> None:
 @pytest.mark.parametrize("number", [0, 3])
 def test_the_error_of_the_step_is_of_first_order_and_below_the_noise(number: int) -> None:
     setup = journey(number, calm=True)
-    exact = setup.run(N_SAMPLES, substeps=16)
-    errors = {n: np.sqrt(np.mean((setup.run(N_SAMPLES, n) - exact) ** 2, axis=0)) / NOISE for n in (1, 2, 4)}
+    errors = step_errors(setup, (1, 2, 4))
     # against a sixteenth, an error of first order falls by (1 − 1/16) / (1/2 − 1/16), then (1/2 − 1/16) / (1/4 − 1/16)
     np.testing.assert_allclose(errors[1] / errors[2], 15 / 7, rtol=0.12)
     np.testing.assert_allclose(errors[2] / errors[4], 7 / 3, rtol=0.12)
@@ -104,6 +104,16 @@ def test_twins_have_the_same_noise_and_differ_only_by_the_fault(kind: str) -> No
     resolution = np.array([sensor.resolution for sensor in SENSORS])[:, None]
     difference = faulty.values.astype(float) - sound.values
     assert (np.abs(difference - change) <= 1.001 * resolution + 0.1 * np.abs(change) + 1e-5 * abs(sound.values)).all()
+
+
+# ---- fast -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_kernel_is_many_times_faster_than_plain_numpy() -> None:
+    """A ratio of processor times that were taken in turns; `make bench` prints it."""
+    rates = elevator.measure_rates([64], repeats=3)
+    assert rates["kernel"] > 15 * rates["reference, 64 at once"]
 
 
 # ---- never stale ----------------------------------------------------------------------------------------------------

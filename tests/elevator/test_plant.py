@@ -10,7 +10,6 @@ import pytest
 from dfstrans.elevator.plant import (
     Friction,
     Inputs,
-    State,
     Wave,
     at,
     cabin_normal_force,
@@ -25,9 +24,7 @@ from dfstrans.elevator.plant import (
 )
 from tests.elevator.energy import electrical_balance, mechanical_balance
 from tests.elevator.journeys import MACHINE_FAULTS, Trace, journey
-
-G = 9.81
-
+from tests.elevator.measurements import LATERAL, VERTICAL, closed_loop, modes, torque_error, voltage_errors
 
 # ---- energy ---------------------------------------------------------------------------------------------------------
 
@@ -68,79 +65,23 @@ def test_no_energy_is_lost_or_made_in_many_journeys() -> None:
 # ---- steady state ---------------------------------------------------------------------------------------------------
 
 
-def whole_turns(setup, trace: Trace) -> slice:  # type: ignore[no-untyped-def]
-    """Steps at constant speed, over whole turns of the pulley, so that ripple and run-out cancel."""
-    first = round((setup.schedule.go + setup.curve.speeding_up + 1.0) / trace.step)
-    last = round((setup.schedule.end - setup.curve.speeding_up - 0.05) / trace.step)
-    turned = np.abs(trace.phi - trace.phi[first])
-    turns = int(turned[last] / (2 * math.pi))
-    assert turns >= 4
-    return slice(first, int(np.searchsorted(turned[first:last], turns * 2 * math.pi)) + first)
-
-
 @pytest.mark.parametrize("kind", [None, *MACHINE_FAULTS])
 @pytest.mark.parametrize("number", [0, 2])
 def test_torque_at_constant_speed_is_load_and_friction(number: int, kind: str | None) -> None:
-    setup = journey(number, kind, calm=True)
-    plant, trace = setup.plant, Trace(setup)
-    steps = whole_turns(setup, trace)
-    z_s, z_w, omega = (trace.before(name) for name in ("z_s", "z_w", "omega"))
-    cabin = plant.sling + plant.body + plant.rope * (29.2 - z_s) / 2 + plant.compensation * z_s + plant.cable * z_s / 2
-    counterweight = plant.weight + plant.rope * (29.2 - z_w) / 2 + plant.compensation * z_w
-    load = G * plant.radius * (cabin - counterweight + plant.rope * (z_w - z_s) / 2)
-    friction = plant.radius * (trace.reading_friction_cabin - trace.reading_friction_weight)
-    friction = friction + setup.drive.direction * plant.bearing + plant.bearing_viscous * omega
-    inertia = plant.inertia + plant.radius**2 * (plant.sling_inertia + plant.body + plant.weight_inertia)
-    gained = inertia * (omega[steps.stop] - omega[steps.start]) / (trace.time[steps.stop] - trace.time[steps.start])
-    expected = (load + friction)[steps].mean() + gained  # the speed is constant but for 1 part in 10 000
-    assert abs(gained) < 0.2
-    assert trace.reading_torque[steps].mean() == pytest.approx(expected, abs=0.12)
+    assert torque_error(journey(number, kind, calm=True)) == pytest.approx(0, abs=0.12)
 
 
 @pytest.mark.parametrize("kind", [None, *MACHINE_FAULTS])
 @pytest.mark.parametrize("number", [0, 1])
 def test_voltages_at_constant_speed_obey_the_steady_equations(number: int, kind: str | None) -> None:
-    setup = journey(number, kind, calm=True)
-    motor, trace = setup.plant.motor, Trace(setup)
-    steps = whole_turns(setup, trace)
-    i_d, i_q = trace.i_d[steps].mean(), trace.i_q[steps].mean()
-    w_e = 10 * trace.omega[steps].mean()
-    lost = motor.dead_time / (math.hypot(i_d, i_q) + 0.3)
-    v_d = (motor.resistance + lost) * i_d - w_e * motor.inductance_q * i_q
-    v_q = (motor.resistance + lost) * i_q + w_e * (motor.inductance_d * i_d + motor.flux)
-    assert trace.v_d[steps].mean() == pytest.approx(v_d, abs=0.02)
-    assert trace.v_q[steps].mean() == pytest.approx(v_q, abs=0.02)
+    assert voltage_errors(journey(number, kind, calm=True)) == pytest.approx((0, 0), abs=0.02)
 
 
 # ---- modes ----------------------------------------------------------------------------------------------------------
 
-VERTICAL = ("phi", "omega", "z_s", "v_s", "z_b", "v_b", "z_w", "v_w", "z_p", "v_p", "e_c", "e_w")
-LATERAL = ("x", "v_x", "roll", "v_roll", "y", "v_y", "pitch", "v_pitch")
 VERTICAL_BANDS = ((2.6, 3.2), (8.9, 11.7), (12.5, 14.9), (22.0, 28.0))  # Hz, docs/elevator.md
 LATERAL_BANDS = ((2.5, 4.3), (2.5, 4.3), (4.7, 8.0), (4.7, 8.0))  # x and y
 TOLERANCE = 0.05  # the bands are those of another fleet from the same ranges
-
-
-def modes(number: int, share: float, names: tuple[str, ...]) -> np.ndarray:
-    """Frequencies (Hz) and damping of small movements around cruise, the guides sliding, no torque changing."""
-    setup = journey(number, calm=True)
-    trace, h = Trace(setup), 0.25e-3
-    begin, end = setup.schedule.go + setup.curve.speeding_up + 0.5, setup.schedule.end - setup.curve.speeding_up - 0.2
-    row = round((begin + share * (end - begin)) / h)
-    around = np.array([getattr(trace, name)[row] for name in State._fields])
-    straight = np.tile(setup.rail.mean(axis=0), (len(setup.rail), 1))
-    straight[:, [1, 3]] = 0  # no slope
-    nothing = Inputs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-
-    def after(state: np.ndarray) -> np.ndarray:
-        return np.array(step.py_func(setup.plant, State(*state), straight, nothing, h)[0])
-
-    chosen = [State._fields.index(name) for name in names]
-    nudges = 1e-6 * np.eye(len(around))[chosen]
-    jacobian = np.stack([(after(around + n) - after(around - n)) / 2e-6 for n in nudges], axis=1)[chosen]
-    eigenvalues = np.log(np.linalg.eigvals(jacobian).astype(complex)) / h
-    fast = eigenvalues[eigenvalues.imag > 2 * math.pi]  # slower is only the whole machine on its changing weights
-    return np.array(sorted((abs(value) / (2 * math.pi), -value.real / abs(value)) for value in fast))
 
 
 @pytest.mark.parametrize(("names", "bands"), [(VERTICAL, VERTICAL_BANDS), (LATERAL, LATERAL_BANDS)])
@@ -153,6 +94,28 @@ def test_modes_lie_in_their_bands_and_are_damped(
         for (frequency, damping), (low, high) in zip(found, bands, strict=True):
             assert low * (1 - TOLERANCE) <= frequency <= high * (1 + TOLERANCE), (number, found)
             assert 0.02 < damping < 0.4, (number, found)
+
+
+def assert_stable(numbers: range, shares: tuple[float, ...]) -> None:
+    """Every movement fades away; what does not oscillate may be as slow as the elevator's own progress."""
+    least = 1.0
+    for number in numbers:
+        for share in shares:
+            rates = closed_loop(number, share)
+            oscillating = rates[np.abs(rates.imag) > 0.1]
+            assert (oscillating.real < 0).all(), (number, share, rates)
+            assert rates.real.max() < 0.01, (number, share, rates)
+            least = min(least, float((-oscillating.real / np.abs(oscillating)).min()))
+    assert least > 0.025, least
+
+
+def test_with_the_drive_in_charge_every_movement_fades_away() -> None:
+    assert_stable(range(4), (0.5,))
+
+
+@pytest.mark.slow
+def test_with_the_drive_in_charge_every_movement_fades_away_in_many_journeys() -> None:
+    assert_stable(range(200), (0.0, 0.5, 1.0))
 
 
 # ---- each law by hand -----------------------------------------------------------------------------------------------
