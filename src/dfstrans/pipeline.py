@@ -152,7 +152,7 @@ def diagnose_table(
 
     One episode at a time is in memory, however many there are.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     place: AbstractContextManager[Path | None] = nullcontext() if out is None else written_atomically(out)
     with place as temporary:
         for diagnosis in detector.diagnose(episodes):
