@@ -237,6 +237,9 @@ def diagnose(
     episode: Annotated[
         list[str] | None, typer.Option("--episode", help="Only this one, by its id. May be repeated.")
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust/--no-trust", help="Judge the attention of each anomalous episode; takes longer.")
+    ] = True,
     all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
     as_json: AsJson = False,
@@ -253,7 +256,8 @@ def diagnose(
     if episode:
         episodes = select_ids(episodes, episode)
     with progress("diagnosing", len(episodes)) as advance:
-        found = diagnose_table(detector, episodes, out, keep_normal=all_episodes or bool(episode), advance=advance)
+        keep_normal = all_episodes or bool(episode)
+        found = diagnose_table(detector, episodes, out, keep_normal=keep_normal, trust=trust, advance=advance)
     _outside(detector, episodes)
     if out is not None:
         remark(f"diagnoses of {len(found)} episodes written to {out}")

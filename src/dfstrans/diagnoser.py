@@ -271,10 +271,11 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The probability from which on an episode is called anomalous."""
         return self.threshold_.value
 
-    def diagnose(self, X: Any, *, known: Episodes | None = None) -> Iterator[Diagnosis]:  # noqa: N803
+    def diagnose(self, X: Any, *, known: Episodes | None = None, trust: bool = False) -> Iterator[Diagnosis]:  # noqa: N803
         """One `Diagnosis` per episode, one after the other: which sensors, which moments, unlike what is normal.
 
-        `known` are anomalies whose kind of fault is known; the diagnosis tells which of them an episode resembles.
+        `known` are anomalies whose kind of fault is known; the diagnosis tells which of them an episode resembles. With
+        `trust`, anomalous episodes get a verdict on their attention, which takes some twenty passes each.
         """
         from dfstrans.diagnosis.diagnose import diagnose
 
@@ -284,7 +285,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "expected a model that knows what is normal, got one that was saved before models kept that; train it "
                 "again"
             )
-        return diagnose(self, episodes, self.reference_, known)
+        return diagnose(self, episodes, self.reference_, known, trust=trust)
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
         """The network's output, batch by batch; only one batch is ever in memory."""

@@ -146,6 +146,7 @@ def diagnose_table(
     out: Path | None = None,
     *,
     keep_normal: bool = False,
+    trust: bool = True,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
@@ -155,7 +156,7 @@ def diagnose_table(
     found: list[dict[str, Any]] = []
     place: AbstractContextManager[Path | None] = nullcontext() if out is None else written_atomically(out)
     with place as temporary:
-        for diagnosis in detector.diagnose(episodes):
+        for diagnosis in detector.diagnose(episodes, trust=trust):
             advance(1)
             if not (diagnosis.is_anomaly or keep_normal):
                 continue

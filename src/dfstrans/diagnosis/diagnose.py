@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,19 +11,30 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.causes import Resemblance, resembling
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.occlusion import occlusion
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.verdict import judge
 
 
 def diagnose(
-    detector: Detector, episodes: Episodes, reference: NormalReference, known: Episodes | None = None
+    detector: Detector,
+    episodes: Episodes,
+    reference: NormalReference,
+    known: Episodes | None = None,
+    *,
+    trust: bool = False,
 ) -> Iterator[Diagnosis]:
-    """Diagnose each episode against normal ones and, when there are any, against `known` anomalies with their kinds."""
+    """Diagnose each episode against normal ones and, when there are any, against `known` anomalies with their kinds.
+
+    With `trust`, the attention of each anomalous episode is judged, and where it has no support the ranking is made by
+    occlusion.
+    """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
     resembles = _resemblances(detector, episodes, known)
     for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
         starts = np.arange(len(scores.segment)) * length
         bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
-        yield Diagnosis(
+        diagnosis = Diagnosis(
             episode_id=episode.id,
             probability=detector.probability(scores.logit),
             threshold=detector.decision_threshold,
@@ -36,6 +48,15 @@ def diagnose(
             health=reference.health.examine(episode.values, detector.scaler_),
             resembles=resembles[row],
         )
+        if trust and diagnosis.is_anomaly:
+            diagnosis = _with_trust(diagnosis, detector, episodes[row], reference)
+        yield diagnosis
+
+
+def _with_trust(diagnosis: Diagnosis, detector: Detector, episode: Episodes, reference: NormalReference) -> Diagnosis:
+    verdict = judge(detector, episode, diagnosis.is_anomaly)
+    fallback = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
+    return replace(diagnosis, trust=verdict, occlusion=fallback)
 
 
 def _resemblances(detector: Detector, episodes: Episodes, known: Episodes | None) -> list[tuple[Resemblance, ...]]:

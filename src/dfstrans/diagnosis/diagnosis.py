@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,9 @@ from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import Finding
 from dfstrans.errors import DfstransError
+
+if TYPE_CHECKING:
+    from dfstrans.diagnosis.verdict import Verdict
 
 Array = npt.NDArray[np.float64]
 SCHEMA_VERSION = 1
@@ -53,7 +56,7 @@ class Diagnosis:
 
     Shape:
         segment_bounds (segment, 2), start and end in the unit of the sampling interval, or in points;
-        deviation (segment, sensor), what the ranking goes by; see `NormalReference.deviation`
+        deviation (segment, sensor), see `NormalReference.deviation`
     """
 
     episode_id: str
@@ -68,11 +71,18 @@ class Diagnosis:
     pair_excess: Array  # (segment, looking, at): attention above its normal band, 1 is the edge
     health: tuple[Finding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
+    trust: Verdict | None = None  # None where it was not asked for
+    occlusion: Array | None = None  # (segment, sensor): fall of the logit were it normal; see `ranking`
 
     @property
     def is_anomaly(self) -> bool:
         """Whether the probability reaches the model's threshold."""
         return self.probability >= self.threshold
+
+    @property
+    def ranking(self) -> Array:
+        """What sensors and moments are ranked by: deviation, or occlusion where attention has no support."""
+        return self.deviation if self.occlusion is None else self.occlusion
 
     @cached_property
     def sensor_deviation(self) -> Array:
@@ -86,13 +96,13 @@ class Diagnosis:
 
     @property
     def top_sensor(self) -> str:
-        """The sensor that is furthest from normal."""
-        return self.sensors[int(self.sensor_deviation.argmax())]
+        """The first of the ranking."""
+        return self.sensors[int(self.ranking.max(axis=0).argmax())]
 
     @property
     def top_segment(self) -> int:
-        """The moment that is furthest from normal, counted from 0."""
-        return int(self.segment_deviation.argmax())
+        """The first moment of the ranking, counted from 0."""
+        return int(self.ranking.max(axis=1).argmax())
 
     @property
     def likely_cause(self) -> str | None:
@@ -101,11 +111,11 @@ class Diagnosis:
 
     @property
     def instrument_suspected(self) -> bool:
-        """Whether the sensor that is furthest from normal is itself unhealthy."""
+        """Whether the first sensor of the ranking is itself unhealthy."""
         return any(finding.sensor == self.top_sensor for finding in self.health)
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
-        """The sensors furthest from normal."""
+        """The first sensors of the ranking."""
         return [
             RankedSensor(
                 self.sensors[s],
@@ -113,12 +123,13 @@ class Diagnosis:
                 float(self.contribution[:, s].sum()),
                 self._direction(int(s)),
             )
-            for s in _largest(self.sensor_deviation, n)
+            for s in _largest(self.ranking.max(axis=0), n)
         ]
 
     def top_segments(self, n: int = 3) -> list[RankedSegment]:
-        """The moments furthest from normal."""
-        return [self._segment(int(t), float(self.segment_deviation[t])) for t in _largest(self.segment_deviation, n)]
+        """The first moments of the ranking."""
+        order = _largest(self.ranking.max(axis=1), n)
+        return [self._segment(int(t), float(self.segment_deviation[t])) for t in order]
 
     def top_pairs(self, n: int = 3) -> list[RankedPair]:
         """Pairs of sensors whose attention is furthest above its normal band, each pair at its strangest moment."""
@@ -156,6 +167,10 @@ class Diagnosis:
             f"; least like normal: sensor {sensor.sensor} ({sensor.deviation:.1f} times the usual distance, "
             f"{sensor.direction}) and the time from {moment.start:g} to {moment.end:g}."
         )
+        if self.is_anomaly and self.trust is not None:
+            text += f" Attention is {self.trust.support}: {self.trust.reason}."
+        if self.occlusion is not None:
+            text += " Therefore ranked by what the logit loses when one sensor at one moment is made normal."
         if self.instrument_suspected:
             symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
             text += f" Instrument fault suspected: {self.top_sensor} is {symptoms}."
@@ -195,15 +210,18 @@ class Diagnosis:
             "resembles": [case._asdict() for case in self.resembles],
             "health": [finding._asdict() for finding in self.health],
             "instrument_suspected": self.instrument_suspected,
+            "trust": None if self.trust is None else self.trust.to_dict(),
+            "ranked_by": "deviation" if self.occlusion is None else "occlusion",
             "summary": self.summary(),
         }
 
     def _interpretation(self, ranked: RankedSensor) -> dict[str, Any]:
-        column = self.deviation[:, self.sensors.index(ranked.sensor)]
+        sensor = self.sensors.index(ranked.sensor)
+        moments = _largest(self.ranking[:, sensor], 3)
         pairs = [pair for pair in self.top_pairs(20) if ranked.sensor in (pair.looking, pair.at) and pair.excess > 1]
         return {
             **ranked._asdict(),
-            "segments": [self._segment(int(t), float(column[t]))._asdict() for t in _largest(column, 3)],
+            "segments": [self._segment(int(t), float(self.deviation[t, sensor]))._asdict() for t in moments],
             "changed_pairs": [pair._asdict() for pair in pairs],
         }
 
@@ -213,7 +231,7 @@ class Diagnosis:
 
     def _direction(self, sensor: int) -> str:
         """Whether the values at its strangest moment are higher or lower than normal, or only of another shape."""
-        level = self.level[int(self.deviation[:, sensor].argmax()), sensor]
+        level = self.level[int(self.ranking[:, sensor].argmax()), sensor]
         return "higher than normal" if level > CLEARLY else "lower than normal" if level < -CLEARLY else "another shape"
 
     def _check_sensor(self, sensor: str) -> int:

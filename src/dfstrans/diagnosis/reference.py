@@ -88,6 +88,11 @@ class NormalReference:
         """The usual value of a quantity for an episode of that length; without the moment where lengths vary."""
         return self._usual(scores)[name].centre
 
+    def usual_embedding(self, n_segments: int) -> Array:
+        """The mean embedding of normal episodes with so many segments: (segment, sensor, d), or (sensor, d)."""
+        usual = self.by_moment if n_segments == self.n_segments else self.over_moments
+        return usual["embedding"].centre
+
     def deviation(self, scores: EpisodeScores) -> Array:
         """How far each sensor at each moment is from normal, as the network sees it: (segment, sensor).
 
