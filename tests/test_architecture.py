@@ -27,7 +27,7 @@ FORBIDDEN = {
     "artifact": {"report", "cli", "diagnoser", "service"},
     "report": {"model", "training", "cli", "service"},
 }
-WITHOUT_TORCH = {"errors", "files", "config", "data", "elevator", "model_card", "cli", "cli_options"}
+WITHOUT_TORCH = {"errors", "files", "config", "data", "elevator", "model_card", "cli", "cli_options", "inputs"}
 
 
 class Import(tuple[str, str, bool]):
@@ -220,6 +220,12 @@ def loaded_by(module: str) -> set[str]:
     code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.split())
+
+
+def test_recordings_in_memory_need_nothing_but_numpy() -> None:
+    loaded = loaded_by("dfstrans.inputs")
+    assert "numpy" in loaded
+    assert not loaded & {"torch", "sklearn", "scipy", "pandas", "pyarrow", "h5py", "pydantic"}
 
 
 @pytest.mark.parametrize("module", ["dfstrans", "dfstrans.cli", "dfstrans.data"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -25,19 +24,12 @@ from dfstrans.config import (
     TrainingSettings,
     default_batch_size,
 )
-from dfstrans.data.episodes import Episodes, default_sensor_names
+from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.segments import (
-    FEWEST_FILTERS,
-    check_segment_length,
-    count_segments,
-    default_filters,
-    default_segment_length,
-    looks_transposed,
-)
+from dfstrans.data.segments import FEWEST_FILTERS, default_filters, default_segment_length
 from dfstrans.data.splits import validation_split
 from dfstrans.errors import DfstransError, spelled
-from dfstrans.model.encoding import positional_encoding
+from dfstrans.inputs import as_episodes, as_in_training, check_fits, check_scored, match_sensors
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.training.evaluation import Evaluation, evaluate_probabilities
 from dfstrans.training.threshold import calibrate, choose_threshold
@@ -232,12 +224,7 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         episodes = self.check_input(X)
         batches = [forward.logit.numpy() for forward in self.forward(episodes)]
         logits = np.concatenate(batches).astype(np.float64) if batches else np.empty(0)
-        strange = episodes.ids[~np.isfinite(logits)]
-        if len(strange):
-            raise DfstransError(
-                f"expected values that can be scored, got values beyond all measure in: {', '.join(strange[:5])}; is a "
-                "number used as a sign for missing? read it as missing (empty or NaN)"
-            )
+        check_scored(episodes, logits)
         return logits
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
@@ -304,16 +291,8 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
         if not hasattr(self, "network_"):
             raise NotFittedError("expected a fitted Diagnoser, got one that is not; call fit or Diagnoser.load first")
-        episodes = match_sensors(as_episodes(X, y, check_axes=False), self.sensors_)
-        check_fits(episodes, self.network_settings_)
-        trained = self.data_.interval if hasattr(self, "data_") else None
-        if trained is not None and episodes.interval is not None and abs(episodes.interval / trained - 1) > 0.01:
-            warnings.warn(
-                f"these episodes have a point every {episodes.interval:g}, those of training had one every "
-                f"{trained:g}: scores mean little; resample them",
-                stacklevel=2,
-            )
-        return episodes
+        interval = self.data_.interval if hasattr(self, "data_") else None
+        return as_in_training(as_episodes(X, y, check_axes=False), self.sensors_, self.network_settings_, interval)
 
     @property
     def n_parameters_(self) -> int:
@@ -366,52 +345,6 @@ class Diagnoser(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.calibration_, self.threshold_ = record.calibration, record.threshold
         self.reference_ = None if reference is None else NormalReference.from_arrays(reference)
         return self
-
-
-def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = True) -> Episodes:  # noqa: N803
-    """Episodes from whatever an estimator is given; an array that looks transposed is refused."""
-    if isinstance(X, Episodes):
-        return X if y is None else X.with_labels(y)
-    episodes = Episodes.from_arrays(X, y)
-    if check_axes and looks_transposed(episodes):
-        raise DfstransError(
-            f"expected an array (n_episodes, n_sensors, n_timepoints), got {episodes.n_sensors} sensors with only "
-            f"{episodes.n_timepoints} points each, which looks transposed; swap the last two axes, or, if it is right, "
-            "wrap it with Episodes.from_arrays(X, y)"
-        )
-    return episodes
-
-
-def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
-    """The sensors of training in their order: by name where there are names, else by position."""
-    if episodes.sensors == sensors:
-        return episodes
-    expected, received = len(sensors), episodes.n_sensors
-    unnamed = episodes.sensors == default_sensor_names(received)
-    if unnamed or sensors == default_sensor_names(expected):
-        if received != expected:
-            transposed = "; is the array transposed?" if episodes.n_timepoints == expected else ""
-            raise DfstransError(f"expected {expected} sensors, as in fit, got {received}{transposed}")
-        return episodes
-    missing = [name for name in sensors if name not in episodes.sensors]
-    if missing:
-        raise DfstransError(
-            f"expected {expected} sensors, as in fit, got {received}; missing: {', '.join(missing)}; "
-            "add them (empty if need be: a missing sensor stands at its training mean) or train without them"
-        )
-    extra = [name for name in episodes.sensors if name not in sensors]
-    if extra:
-        warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
-    return episodes.select_sensors(sensors)
-
-
-def check_fits(episodes: Episodes, network: NetworkSettings) -> None:
-    """Refuse episodes that are too short, or too long, for the segments of a network."""
-    if len(episodes) == 0:
-        return
-    check_segment_length(episodes, network.segment_length)
-    n_segments = count_segments(int(episodes.lengths.max()), network.segment_length)
-    positional_encoding(network.encoding, n_segments, network.d_model)
 
 
 def require_both_classes(labels: npt.NDArray[np.int8]) -> None:

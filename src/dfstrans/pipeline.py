@@ -15,9 +15,10 @@ import pandas as pd
 from dfstrans.artifact import check_place
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
-from dfstrans.diagnoser import Diagnoser, check_fits, require_both_classes
+from dfstrans.diagnoser import Diagnoser, require_both_classes
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
+from dfstrans.inputs import check_fits
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 

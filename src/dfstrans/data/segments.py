@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.config import NetworkSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler, check_finite
 from dfstrans.errors import DfstransError, spelled
+
+if TYPE_CHECKING:
+    from dfstrans.config import NetworkSettings
 
 LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import numpy.typing as npt
 
@@ -50,6 +49,8 @@ class StoredArray:
         _, n_sensors, n_timepoints = self.full_shape
         try:
             if process not in self._open:
+                import h5py  # here, so that arrays in memory do without it
+
                 self._open[process] = h5py.File(self.path, "r")[self.dataset]
             with np.errstate(over="ignore"):  # beyond float32 is infinite, which the data check reports
                 flat = np.asarray(self._open[process][row], dtype=np.float32).ravel()

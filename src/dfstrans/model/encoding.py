@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.config import Encoding
 from dfstrans.errors import DfstransError, spelled
+
+if TYPE_CHECKING:
+    from dfstrans.config import Encoding
 
 
 def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.NDArray[np.float64]:

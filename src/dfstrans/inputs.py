@@ -1,0 +1,102 @@
+"""What a detector is given, checked: episodes with the sensors of training, in segments that it can take."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes, default_sensor_names
+from dfstrans.data.segments import check_segment_length, count_segments, looks_transposed
+from dfstrans.errors import DfstransError
+from dfstrans.model.encoding import positional_encoding
+
+if TYPE_CHECKING:
+    from dfstrans.config import Encoding
+
+
+class Cut(Protocol):
+    """How a network cuts and encodes episodes."""
+
+    @property
+    def segment_length(self) -> int:
+        """Points of a segment."""
+
+    @property
+    def d_model(self) -> int:
+        """Width of the embedding."""
+
+    @property
+    def encoding(self) -> Encoding:
+        """Name of the positional encoding."""
+
+
+def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = True) -> Episodes:  # noqa: N803
+    """Episodes from whatever an estimator is given; an array that looks transposed is refused."""
+    if isinstance(X, Episodes):
+        return X if y is None else X.with_labels(y)
+    episodes = Episodes.from_arrays(X, y)
+    if check_axes and looks_transposed(episodes):
+        raise DfstransError(
+            f"expected an array (n_episodes, n_sensors, n_timepoints), got {episodes.n_sensors} sensors with only "
+            f"{episodes.n_timepoints} points each, which looks transposed; swap the last two axes, or, if it is right, "
+            "wrap it with Episodes.from_arrays(X, y)"
+        )
+    return episodes
+
+
+def as_in_training(episodes: Episodes, sensors: tuple[str, ...], cut: Cut, interval: float | None) -> Episodes:
+    """Episodes with the sensors of training, in their order; an error where that cannot be."""
+    episodes = match_sensors(episodes, sensors)
+    check_fits(episodes, cut)
+    if interval is not None and episodes.interval is not None and abs(episodes.interval / interval - 1) > 0.01:
+        warnings.warn(
+            f"these episodes have a point every {episodes.interval:g}, those of training had one every "
+            f"{interval:g}: scores mean little; resample them",
+            stacklevel=3,
+        )
+    return episodes
+
+
+def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
+    """The sensors of training in their order: by name where there are names, else by position."""
+    if episodes.sensors == sensors:
+        return episodes
+    expected, received = len(sensors), episodes.n_sensors
+    unnamed = episodes.sensors == default_sensor_names(received)
+    if unnamed or sensors == default_sensor_names(expected):
+        if received != expected:
+            transposed = "; is the array transposed?" if episodes.n_timepoints == expected else ""
+            raise DfstransError(f"expected {expected} sensors, as in fit, got {received}{transposed}")
+        return episodes
+    missing = [name for name in sensors if name not in episodes.sensors]
+    if missing:
+        raise DfstransError(
+            f"expected {expected} sensors, as in fit, got {received}; missing: {', '.join(missing)}; "
+            "add them (empty if need be: a missing sensor stands at its training mean) or train without them"
+        )
+    extra = [name for name in episodes.sensors if name not in sensors]
+    if extra:
+        warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
+    return episodes.select_sensors(sensors)
+
+
+def check_fits(episodes: Episodes, cut: Cut) -> None:
+    """Refuse episodes that are too short, or too long, for the segments of a network."""
+    if len(episodes) == 0:
+        return
+    check_segment_length(episodes, cut.segment_length)
+    n_segments = count_segments(int(episodes.lengths.max()), cut.segment_length)
+    positional_encoding(cut.encoding, n_segments, cut.d_model)
+
+
+def check_scored(episodes: Episodes, logits: npt.NDArray[np.float64]) -> None:
+    """Refuse episodes whose logit is no number."""
+    strange = episodes.ids[~np.isfinite(logits)]
+    if len(strange):
+        raise DfstransError(
+            f"expected values that can be scored, got values beyond all measure in: {', '.join(strange[:5])}; is a "
+            "number used as a sign for missing? read it as missing (empty or NaN)"
+        )
