@@ -1,0 +1,89 @@
+"""The network in plain operations equals the one that is trained, on random weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from dfstrans.config import NetworkSettings
+from dfstrans.diagnosis.scores import global_spatial_relevance, global_temporal_relevance
+from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.network import DFSTrans
+from dfstrans.model.plain import PlainNetwork, PlainPass
+
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"layers": 2, "encoding": "vanilla"},
+    {"embedding": "linear", "encoding": "none"},
+    {"embedding": "tanh", "kernel": 1, "blocks": 1},
+]
+
+
+def random_network(**changes: Any) -> DFSTrans:
+    torch.manual_seed(0)
+    network = DFSTrans(
+        NetworkSettings(
+            **{"n_sensors": 3, "segment_length": 19, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8}
+            | changes
+        )
+    )
+    for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm1d)):
+        norm.running_mean.normal_(0, 0.1)  # type: ignore[union-attr]
+        norm.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
+    return network.eval()
+
+
+@pytest.fixture(params=VARIANTS, ids=str)
+def network(request: pytest.FixtureRequest) -> DFSTrans:
+    return random_network(**request.param)
+
+
+def padded_episodes() -> tuple[torch.Tensor, torch.Tensor]:
+    """Episodes of 6, 4 and 1 segments; what stands in the padding must not matter."""
+    segments = torch.randn(3, 6, 3, 19, generator=torch.Generator().manual_seed(1))
+    valid = torch.arange(6) < torch.tensor([[6], [4], [1]])
+    return segments, valid
+
+
+def plain_pass(network: DFSTrans, segments: torch.Tensor, valid: torch.Tensor) -> PlainPass:
+    with torch.inference_mode():
+        result: PlainPass = PlainNetwork(network, shift=0.7, temperature=1.3)(segments, valid)
+    return result
+
+
+def test_logits_and_attention_equal_those_of_the_network(network: DFSTrans) -> None:
+    segments, valid = padded_episodes()
+    plain = plain_pass(network, segments, valid)
+    with torch.inference_mode():
+        expected = network(segments, valid, return_attention=True)
+    assert expected.logit.std() > 1e-3
+    assert_close(plain.logit, expected.logit, atol=1e-5, rtol=1e-5)
+    assert_close(plain.temporal_attention, expected.attention.temporal, atol=1e-6, rtol=1e-5)
+    assert_close(plain.spatial_attention, expected.attention.spatial, atol=1e-6, rtol=1e-5)
+    assert_close(plain.probability, torch.sigmoid((plain.logit.double() - 0.7) / 1.3))
+
+
+def test_relevances_are_the_diagnostic_scores_of_the_segments_that_are_there() -> None:
+    network = random_network(layers=2)
+    segments, valid = padded_episodes()
+    plain = plain_pass(network, segments, valid)
+    for row, n_segments in enumerate((6, 4, 1)):
+        temporal = plain.temporal_attention[row, -1].mean(dim=1).double().numpy()[:, :n_segments, :n_segments]
+        spatial = plain.spatial_attention[row, -1].mean(dim=1).double().numpy()[:n_segments]
+        moment = global_temporal_relevance(temporal)
+        np.testing.assert_allclose(plain.global_temporal_relevance[row, :n_segments], moment, atol=1e-6)
+        np.testing.assert_array_equal(plain.global_temporal_relevance[row, n_segments:], 0)
+        sensor = global_spatial_relevance(spatial, moment)
+        np.testing.assert_allclose(plain.global_spatial_relevance[row], sensor, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["faithful", "vanilla", "none"])
+def test_the_encoding_is_the_networks_for_any_number_of_segments(name: Any) -> None:
+    encoding = PlainNetwork(random_network(encoding=name), shift=0, temperature=1).encoding
+    for n_segments in (1, 2, 8):
+        expected = torch.as_tensor(positional_encoding(name, n_segments, 8), dtype=torch.float32)
+        assert_close(encoding(torch.ones(1, n_segments)), expected, atol=1e-7, rtol=0)
