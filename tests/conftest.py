@@ -1,4 +1,4 @@
-"""The public data sets, for tests that need real data; without them these tests are skipped."""
+"""What tests share: the public data sets and an exported model; without them the tests that need them are skipped."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import torch
+
+from tests.tiny import TINY, tiny_episodes
 
 torch.set_num_threads(1)  # several workers with several threads each would wait for one another
 os.environ["OMP_NUM_THREADS"] = "1"  # the same for programs that tests start
@@ -52,3 +54,17 @@ def _folder(data: Path, name: str) -> Path:
     if not (data / name).is_dir():
         pytest.skip(f"needs {name}/ in the folder of DFSTRANS_DATA")
     return data / name
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An ONNX file; the model that it was exported from has the same name without the suffix."""
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="needs the extra onnx: pip install 'dfstrans[onnx]'")
+    from dfstrans import Diagnoser
+    from dfstrans.onnx_export import export_onnx
+
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    Diagnoser(**TINY).fit(tiny_episodes()).save(folder)
+    export_onnx(folder, folder.with_suffix(".onnx"), tiny_episodes())
+    return folder.with_suffix(".onnx")

@@ -26,8 +26,22 @@ FORBIDDEN = {
     "diagnoser": {"report", "cli", "service"},
     "artifact": {"report", "cli", "diagnoser", "service"},
     "report": {"model", "training", "cli", "service"},
+    "inputs": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
+    "runtime": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
 }
-WITHOUT_TORCH = {"errors", "files", "config", "data", "elevator", "model_card", "cli", "cli_options", "inputs"}
+WITHOUT_TORCH = {
+    "errors",
+    "files",
+    "config",
+    "data",
+    "elevator",
+    "model_card",
+    "cli",
+    "cli_options",
+    "inputs",
+    "onnx_file",
+    "runtime",
+}
 
 
 class Import(tuple[str, str, bool]):

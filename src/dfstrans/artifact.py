@@ -54,13 +54,28 @@ class DataRecord(Settings):
     source_fingerprint: str | None = None  # of that larger set
 
 
+class ExportRecord(Settings):
+    """How far an exported model was from this one."""
+
+    format: Literal["onnx"] = "onnx"
+    created: str = Field(default_factory=lambda: _now())
+    dfstrans_version: str = Field(default_factory=lambda: version("dfstrans"))
+    logit_difference: float  # the largest one
+    attention_difference: float
+    tolerance: float  # of a logit
+    attention_tolerance: float
+    episodes: int  # that were compared
+    generated: bool  # whether they were made for the comparison, for want of real ones
+    fingerprint: str  # of these episodes
+
+
 class ModelRecord(Settings):
     """Everything about a model but its numbers: the content of model.json."""
 
     format: Literal["dfstrans-model"] = FORMAT
     schema_version: int = SCHEMA_VERSION
     estimator: str = "dfstrans"
-    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    created: str = Field(default_factory=lambda: _now())
     network: NetworkSettings
     training: TrainingSettings
     parameters: int
@@ -71,6 +86,7 @@ class ModelRecord(Settings):
     data: DataRecord
     best_epoch: int
     metrics: dict[str, dict[str, int | float | None]]
+    export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)
 
@@ -104,9 +120,18 @@ def save_model(folder: Path, model: StoredModel) -> None:
         checksums = {
             name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
         }
-        record = model.record.model_copy(update={"checksums": checksums})
-        _write_json(temporary / RECORD, record.model_dump(mode="json"))
-        (temporary / CARD).write_text(model_card(record.model_dump(mode="json")), encoding="utf-8")
+        content = model.record.model_copy(update={"checksums": checksums}).model_dump(mode="json")
+        _write_json(temporary / RECORD, content)
+        (temporary / CARD).write_text(model_card(content), encoding="utf-8")
+
+
+def save_export(folder: Path, export: ExportRecord) -> None:
+    """Record in a saved model how far its export was from it."""
+    content = read_record(folder).model_copy(update={"export": export}).model_dump(mode="json")
+    with written_atomically(folder / RECORD) as temporary:
+        _write_json(temporary, content)
+    with written_atomically(folder / CARD) as temporary:
+        temporary.write_text(model_card(content), encoding="utf-8")
 
 
 def check_place(folder: Path) -> None:
@@ -186,6 +211,10 @@ def _damaged(folder: Path, what: str) -> DfstransError:
     return DfstransError(
         f"expected a whole saved model at {folder}, got a damaged one: {what}; restore it from a copy or train again"
     )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _write_json(path: Path, content: Any) -> None:

@@ -43,7 +43,7 @@ Sensors: {sensors}
 - Best epoch {record["best_epoch"]}, chosen on {data["validation_episodes"]} validation episodes
   ({data["validation_anomalous"]} anomalous).
 - The validation figures were also used to choose the epoch, the temperature and the threshold: they flatter.
-
+{_export(record.get("export"))}
 ## Limits
 - Sensors are matched by name, unnamed ones by position.
 - Other machines, sensors or sampling rates than those of training were not tried.
@@ -54,6 +54,19 @@ Sensors: {sensors}
 
 def _interval(interval: float | None) -> str:
     return "" if interval is None else f", one every {interval:g}"
+
+
+def _export(export: dict[str, Any] | None) -> str:
+    if export is None:
+        return ""
+    source = "generated ones, not real recordings" if export["generated"] else "recordings that were given"
+    return f"""
+## Exported
+As ONNX, {export["created"]} with dfstrans {export["dfstrans_version"]}.
+Compared with torch on {export["episodes"]} episodes ({source}), a logit differs by at most
+{export["logit_difference"]:.2g} ({export["tolerance"]:g} is allowed) and an attention weight by at most
+{export["attention_difference"]:.2g} ({export["attention_tolerance"]:g}).
+"""
 
 
 def _figures_table(metrics: dict[str, dict[str, float | None]]) -> str:

@@ -1,0 +1,204 @@
+"""Export: one file that answers as torch does, or a clear refusal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, onnx_export, save_episodes
+from dfstrans.onnx_export import export_onnx, largest_differences
+from dfstrans.runtime import OnnxDetector
+from tests.test_cli import run
+from tests.tiny import TINY, tiny_episodes
+
+FIRST_RELEASE = Path(__file__).parent / "models" / "first_release"
+
+
+@pytest.fixture
+def model(exported: Path, tmp_path: Path) -> Path:
+    """A copy of the model that was exported."""
+    return Path(shutil.copytree(exported.with_suffix(""), tmp_path / "model"))
+
+
+@pytest.fixture
+def graph_at_hand(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The graph of the same model, without the seconds that it takes to make it."""
+    content = exported.read_bytes()
+    session = OnnxDetector.from_bytes(content)._session
+    length = json.loads(session.get_modelmeta().custom_metadata_map["dfstrans"])["graph_bytes"]
+    monkeypatch.setattr(onnx_export, "_graph", lambda detector: content[:length])
+
+
+def test_export_tells_the_difference_in_the_file_the_record_and_the_card(exported: Path) -> None:
+    folder = exported.with_suffix("")
+    found = OnnxDetector.load(exported).record.export
+    assert found is not None
+    assert 0 < found["logit_difference"] < 1e-5
+    assert (found["episodes"], found["generated"], found["tolerance"]) == (36, False, 1e-4)
+    assert json.loads((folder / "model.json").read_text())["export"] == found
+    card = (folder / "MODEL_CARD.md").read_text()
+    assert f"differs by at most\n{found['logit_difference']:.2g}" in card
+    assert "36 episodes (recordings that were given)" in card
+
+
+def test_an_exported_model_loads_and_scores_as_before(exported: Path) -> None:
+    detector = Diagnoser.load(exported.with_suffix(""))
+    again = OnnxDetector.load(exported)
+    np.testing.assert_allclose(
+        again.decision_function(tiny_episodes()), detector.decision_function(tiny_episodes()), atol=1e-5
+    )
+
+
+@pytest.mark.usefixtures("exported")
+def test_the_model_of_the_first_release_exports_on_generated_episodes(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(FIRST_RELEASE, tmp_path / "model"))
+    found = export_onnx(folder, tmp_path / "first.onnx")
+    assert found.generated
+    assert found.logit_difference < 1e-5
+    assert "generated ones, not real recordings" in (folder / "MODEL_CARD.md").read_text()
+    expected = json.loads((FIRST_RELEASE.parent / "first_release_scores.json").read_text())
+    detector = OnnxDetector.load(tmp_path / "first.onnx")
+    np.testing.assert_allclose(detector.decision_function(tiny_episodes()), expected["logits"], atol=1e-5)
+    assert detector.predict(tiny_episodes()).tolist() == expected["decisions"]
+
+
+@pytest.mark.usefixtures("exported")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"embedding": "tanh", "encoding": "vanilla", "layers": 2},
+        pytest.param({"embedding": "linear", "encoding": "none"}, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_every_kind_of_network_exports(changes: dict[str, Any], tmp_path: Path) -> None:
+    detector = Diagnoser(**{**TINY, "epochs": 1, **changes}).fit(tiny_episodes())
+    detector.save(tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "model.onnx")
+    longer = [np.tile(one.values, 4) for one in tiny_episodes()]  # 12 segments, where training had 3
+    exported = OnnxDetector.load(tmp_path / "model.onnx")
+    np.testing.assert_allclose(exported.decision_function(longer), detector.decision_function(longer), atol=1e-5)
+
+
+@pytest.mark.usefixtures("graph_at_hand")
+def test_the_command_writes_beside_the_model_and_tells_the_difference(
+    model: Path, tmp_path: Path, capsys: Any, monkeypatch: Any
+) -> None:
+    recordings = save_episodes(tiny_episodes(seed=5), tmp_path / "recordings.npz")
+    code, out, _ = run(capsys, monkeypatch, "export", model, "--format", "onnx", "--data", recordings, "--json")
+    content = json.loads(out)
+    assert code == 0
+    assert Path(content["written"]) == tmp_path / "model.onnx"
+    assert content["logit_difference"] < 1e-5
+    assert content["episodes"] == 36
+
+
+@pytest.mark.usefixtures("graph_at_hand")
+def test_many_recordings_are_compared_on_some_evenly_chosen(model: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(onnx_export, "MOST_COMPARED", 5)
+    assert export_onnx(model, tmp_path / "model.onnx", tiny_episodes()).episodes == 5
+
+
+@pytest.mark.usefixtures("graph_at_hand")
+def test_an_export_beyond_the_tolerance_is_refused_and_leaves_nothing(
+    model: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    before = {path.name: path.read_bytes() for path in model.iterdir()}
+    monkeypatch.setattr(onnx_export, "TOLERANCE", 1e-12)
+    with pytest.raises(
+        DfstransError, match=r"differ from torch by at most 1e-12 in a logit .*, got .*predict with the"
+    ):
+        export_onnx(model, tmp_path / "model.onnx", tiny_episodes())
+    assert {path.name: path.read_bytes() for path in model.iterdir()} == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.usefixtures("graph_at_hand")
+def test_a_graph_of_other_weights_is_refused(tmp_path: Path) -> None:
+    Diagnoser(**{**TINY, "seed": 1}).fit(tiny_episodes()).save(tmp_path / "other")
+    with pytest.raises(DfstransError, match=r"expected the exported network to differ from torch by at most 0\.0001"):
+        export_onnx(tmp_path / "other", tmp_path / "other.onnx", tiny_episodes())
+    assert not (tmp_path / "other.onnx").exists()
+
+
+def test_a_score_that_is_no_number_counts_as_a_difference(exported: Path) -> None:
+    detector = Diagnoser.load(exported.with_suffix(""))
+    detector.network_.logit.bias.data.fill_(float("nan"))
+    assert largest_differences(detector, OnnxDetector.load(exported), tiny_episodes())[0] == float("inf")
+
+
+def test_a_model_without_its_scaler_is_refused(model: Path, tmp_path: Path) -> None:
+    (model / "scaler.json").unlink()
+    with pytest.raises(DfstransError, match=r"damaged one: scaler\.json is missing; restore it"):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+def test_a_model_of_another_kind_is_refused(model: Path, tmp_path: Path) -> None:
+    record = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps({**record, "estimator": "forest"}))
+    with pytest.raises(DfstransError, match="expected a dfstrans network to export, got a model of the kind 'forest'"):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_missing_package_is_named_with_its_remedy(
+    model: Path, tmp_path: Path, package: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        DfstransError, match=rf"expected the package {package} for an export, got none .*pip install 'dfstrans\[onnx\]'"
+    ):
+        export_onnx(model, tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize(
+    ("episodes", "message"),
+    [
+        (Episodes.from_arrays(np.zeros((2, 2, 48)), sensors=["S1", "S2"]), "missing: S3"),
+        (tiny_episodes()[:0], "expected at least one episode to compare on, got none"),
+    ],
+)
+def test_recordings_that_cannot_be_compared_on_are_refused(
+    model: Path, tmp_path: Path, episodes: Episodes, message: str
+) -> None:
+    with pytest.raises(DfstransError, match=message):
+        export_onnx(model, tmp_path / "model.onnx", episodes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--format", "onnx", "--out", "model.bin"], "expected --out to be a file that ends in .onnx, got model.bin"),
+        (["--format", "onnx", "--length", "48"], "expected --data with options for reading, got none"),
+        (["--format", "tflite"], "'tflite' is not one of 'onnx'"),
+        ([], "Missing option '--format'"),
+    ],
+)
+def test_the_command_refuses_what_it_cannot_do(
+    model: Path, arguments: list[str], message: str, capsys: Any, monkeypatch: Any
+) -> None:
+    code, _, error = run(capsys, monkeypatch, "export", model, *arguments)
+    assert code == 2
+    assert message in " ".join(error.replace("│", " ").split())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("exported")
+def test_the_ranking_of_all_smd_episodes_is_that_of_torch(smd_folder: Path, tmp_path: Path) -> None:
+    episodes = load_episodes(smd_folder, length=500, stride=500)
+    train, validation, test = episodes.split(seed=0)
+    detector = Diagnoser(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)
+    detector.save(tmp_path / "model")
+    assert export_onnx(tmp_path / "model", tmp_path / "model.onnx", test).logit_difference <= 1e-4
+    exported = OnnxDetector.load(tmp_path / "model.onnx", threads=1)
+    for part in (test, episodes):
+        expected, found = detector.decision_function(part), exported.decision_function(part)
+        assert np.abs(found - expected).max() <= 1e-5
+        np.testing.assert_array_equal(np.argsort(found, kind="stable"), np.argsort(expected, kind="stable"))
+        np.testing.assert_array_equal(exported.predict(part), detector.predict(part))
