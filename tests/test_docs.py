@@ -49,7 +49,7 @@ def test_options_named_in_documents_exist(document: Path) -> None:
         text = (ROOT / "src" / "dfstrans" / source).read_text()
         known |= set(re.findall(r'"(--[a-z-]+)"', text))
         known |= {"--" + name for name in re.findall(r"^    ([a-z]+): Annotated", text, flags=re.MULTILINE)}
-    known |= {"--sensors", "--segments", "--split", "--part", "--help", "--seed", "--constraint"}
+    known |= {"--sensors", "--segments", "--split", "--part", "--help", "--seed", "--constraint", "--no-deps"}
     for benchmark in (ROOT / "benchmarks").glob("*.py"):
         known |= set(re.findall(r'"(--[a-z-]+)"', benchmark.read_text()))
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text()))
