@@ -1,0 +1,133 @@
+"""What is known of causes: from faults, from graded truth, and from the blamed sensors of the server machines."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from dfstrans.data import Episodes, Fault, load_episodes
+from dfstrans.data.truth import Truth
+from dfstrans.diagnosis.metrics import KnownCause, hit_rate, known_causes, measure
+from dfstrans.errors import DfstransError
+
+
+def episodes(*faults: list[Fault], truth: Truth | None = None) -> Episodes:
+    """Three sensors, 25 points each."""
+    ids = [f"run_{row}" for row in range(len(faults))]
+    return Episodes.from_arrays(
+        np.zeros((len(faults), 3, 25)), ids=ids, sensors=["a", "b", "c"], faults=faults, truth=truth
+    )
+
+
+def known(*faults: Fault) -> KnownCause:
+    (cause,) = known_causes(episodes(list(faults)), segment_length=10)
+    return cause
+
+
+def test_faults_blame_their_sensors_in_the_segments_they_touch() -> None:
+    cause = known(Fault(8, 12, ("a",), "bump"), Fault(10, 13, ("c",)))
+    assert (cause.episode_id, cause.kind) == ("run_0", "bump")
+    assert cause.cells is not None
+    assert cause.cells.tolist() == [[True, False, False], [True, False, True], [False, False, False]]
+    assert cause.sensors is not None
+    assert cause.sensors.tolist() == [True, False, True]
+    assert cause.segments.tolist() == [True, True, False]
+    assert (cause.faulty_points.tolist(), cause.points.tolist()) == ([2, 3, 0], [10, 10, 5])
+    assert (cause.relevance, cause.sensor_relevance, cause.segment_relevance) == (None, None, None)
+
+
+def test_a_fault_that_names_no_sensor_tells_of_moments_only() -> None:
+    cause = known(Fault(8, 12, ("a",)), Fault(20, 99))
+    assert (cause.sensors, cause.cells) == (None, None)
+    assert cause.segments.tolist() == [True, True, True]
+
+
+def test_an_episode_without_faults_blames_nothing() -> None:
+    cause = known()
+    assert cause.sensors is not None
+    assert not cause.sensors.any()
+    assert not cause.segments.any()
+
+
+def test_graded_truth_blames_from_relevance_one_on() -> None:
+    cells = np.array([[[0.5, 0, 0], [2, 0.9, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0.2]]], dtype=np.float16)
+    truth = Truth(5, cells, np.zeros((1, 5), np.int8), ("rest",))
+    whole = episodes([Fault(0, 25, ("b",), "rust")], truth=truth)
+    (cause,) = known_causes(whole, segment_length=10)
+    assert cause.kind == "rust"
+    assert cause.relevance is not None
+    assert cause.relevance[:, 0].tolist() == [2, 1, 0]
+    assert cause.cells is not None
+    np.testing.assert_array_equal(cause.cells, whole.fault_cells(0, 10))
+    assert cause.sensors is not None
+    assert cause.sensors.tolist() == [True, False, False]
+    assert cause.faulty_points.tolist() == [5, 5, 0]
+    assert cause.sensor_relevance is not None
+    assert cause.segment_relevance is not None
+    assert cause.sensor_relevance.tolist() == pytest.approx([2, 0.9, 0.2], abs=1e-3)
+    assert cause.segment_relevance.tolist() == pytest.approx([2, 1, 0.2], abs=1e-3)
+
+
+def test_faults_by_id_replace_what_the_episodes_know() -> None:
+    given = {"run_1": [Fault(0, 5, ("b",), "rust")]}
+    first, second = known_causes(episodes([Fault(0, 5, ("a",))], []), 10, faults=given)
+    assert not first.segments.any()
+    assert second.sensors is not None
+    assert (second.kind, second.sensors.tolist()) == ("rust", [False, True, False])
+
+
+def test_unknown_episodes_in_the_truth_are_named() -> None:
+    with pytest.raises(DfstransError, match="such as 'run_0', got faults of unknown episodes: run_7; mend"):
+        known_causes(episodes([]), 10, faults={"run_7": []})
+
+
+def test_unknown_sensors_in_the_truth_are_named() -> None:
+    with pytest.raises(DfstransError, match="sensors a, b, c, got unknown sensors in episode 'run_0': d, e; mend"):
+        known(Fault(0, 5, ("a", "d", "e")))
+
+
+@pytest.mark.parametrize("window", [(-3, 5), (5, 5), (25, 30)])
+def test_a_window_outside_its_episode_is_named(window: tuple[int, int]) -> None:
+    with pytest.raises(DfstransError, match=f"25 points of episode 'run_0', got one from {window[0]} to {window[1]}"):
+        known(Fault(*window, ("a",)))
+
+
+def test_episodes_whose_causes_are_not_known_are_refused() -> None:
+    with pytest.raises(DfstransError, match="neither faults nor graded truth"):
+        known_causes(Episodes.from_arrays(np.zeros((1, 3, 25))), 10)
+
+
+@pytest.mark.slow
+def test_server_machines_blame_sensors_in_every_anomalous_episode_but_one(smd_folder: Path) -> None:
+    whole = load_episodes(smd_folder, length=500, stride=500)
+    anomalous = whole[whole.require_labels() == 1]
+    causes = known_causes(anomalous, segment_length=50)
+    assert anomalous.faults is not None
+    for cause, faults in zip(causes, anomalous.faults, strict=True):
+        assert cause.sensors is not None
+        named = {name for fault in faults for name in fault.sensors}
+        assert {name for name, bad in zip(whole.sensors, cause.sensors, strict=True) if bad} == named
+    by_episode = {cause.episode_id: cause.sensors for cause in causes if cause.sensors is not None}
+    assert chance_of_hit_rates(by_episode) == pytest.approx((0.206, 0.295), abs=0.001)
+    by_anomaly = {
+        f"{name} {fault.start}": np.isin(whole.sensors, fault.sensors)
+        for name, faults in zip(anomalous.ids, anomalous.faults, strict=True)
+        for fault in faults
+    }
+    assert (len(by_anomaly), len(whole.sensors)) == (321, 38)
+    assert chance_of_hit_rates(by_anomaly) == pytest.approx((0.19, 0.27), abs=0.005)
+
+
+def chance_of_hit_rates(truths: dict[str, npt.NDArray[np.bool_]]) -> tuple[float | None, float | None]:
+    """At 100 % and at 150 %; at most one truth blames nothing."""
+    constant = [np.zeros(len(truth)) for truth in truths.values()]
+    found = [
+        measure(partial(hit_rate, percent=percent), list(truths), constant, list(truths.values()))
+        for percent in (100, 150)
+    ]
+    assert len(found[0].left_out) <= 1
+    return found[0].chance, found[1].chance
