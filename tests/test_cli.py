@@ -14,6 +14,7 @@ import pytest
 
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.cli import main
+from dfstrans.data.planted import planted_episodes
 from tests.tiny import tiny_episodes
 
 SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
@@ -206,6 +207,23 @@ def test_diagnose_tells_what_is_unlike_normal(
     code, _, err = run(capsys, monkeypatch, "diagnose", model, table, "--episode", "nobody")
     assert code == 2
     assert "got nobody" in err
+
+
+def test_evaluate_compares_diagnoses_with_known_causes(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
+    save_episodes(planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96), tmp_path / "p.h5")
+    slim = ["--segment-length", 16, "--filters", 4, "--heads", 2, "--feedforward", 16, "--batch-size", 8]
+    run(capsys, monkeypatch, "train", tmp_path / "p.h5", "--out", tmp_path / "m", "--epochs", 10, *slim)
+    command = ("evaluate", tmp_path / "m", tmp_path / "p.h5", "--part", "train", "--diagnosis")
+    code, out, err = run(capsys, monkeypatch, *command, "--json")
+    assert code == 0, err
+    found = json.loads(out)["diagnosis"]
+    assert found["rankings"].keys() == {"shown", "relevance", "z-score"}
+    shown = found["rankings"]["shown"]["sensors"]["all"]["ac@1"]
+    assert shown["low"] <= shown["value"] <= shown["high"]
+    assert shown["chance"] == pytest.approx(0.25)
+    code, out, _ = run(capsys, monkeypatch, *command)
+    assert code == 0
+    assert "auroc" in out
 
 
 def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: Any, model: Path) -> None:

@@ -183,20 +183,26 @@ def evaluate(
         Literal["all", "train", "validation", "test"],
         typer.Option(help="All episodes, or a part of the set the model was trained from."),
     ] = "all",
+    diagnosis: Annotated[
+        bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a model's decisions with the labels of recordings."""
+    """Compare a model's decisions with the labels of recordings, and its diagnoses with known causes."""
     from dfstrans.data import load_episodes
     from dfstrans.diagnoser import Diagnoser
-    from dfstrans.pipeline import evaluate_model
+    from dfstrans.pipeline import evaluate_diagnoses, evaluate_model
 
     detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
     figures = evaluate_model(detector, episodes, part).to_dict()
     outside = _outside(detector, episodes)
+    found = evaluate_diagnoses(detector, episodes, part) if diagnosis else None
     if as_json:
-        print_json({"part": part, **figures, "out_of_range": outside})
-    else:
-        _print_figures({part: figures})
+        print_json({"part": part, **figures, "out_of_range": outside, **({"diagnosis": found} if found else {})})
+        return
+    _print_figures({part: figures})
+    if found is not None:
+        _print_assessment(found)
 
 
 @app.command(epilog="Example: dfstrans predict model new_recordings.csv --out predictions.csv")
@@ -368,6 +374,18 @@ def _outside(detector: Any, episodes: Any) -> dict[str, float]:
         shown = ", ".join(much[:5]) + (f" and {len(much) - 5} more" if len(much) > 5 else "")
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
     return shares
+
+
+def _print_assessment(found: dict[str, Any]) -> None:
+    """How good three rankings of detected anomalies are, beside chance."""
+    from dfstrans.diagnosis.assessment import headline
+
+    print(f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {found['support']}")
+    rows = headline(found)
+    print(f"{'level':<10}{'metric':<15}{'kind':<16}" + "".join(f"{name:>11}" for name in rows[0][3]))
+    for level, metric, kind, values in rows:
+        shown = ("-" if value is None else f"{value:.2f}" for value in values.values())
+        print(f"{level:<10}{metric:<15}{kind:<16}" + "".join(f"{value:>11}" for value in shown))
 
 
 def _version(on: bool) -> None:

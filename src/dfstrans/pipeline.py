@@ -94,6 +94,27 @@ def partial_folder(out: Path) -> Path:
 
 def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") -> Evaluation:
     """Evaluate on all episodes, or on one part of the set that the model was trained from, cut as it was then."""
+    return detector.evaluate(part_of(detector, episodes, part))
+
+
+def evaluate_diagnoses(detector: Diagnoser, episodes: Episodes, part: Part = "all") -> dict[str, Any]:
+    """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
+
+    The floor is learned from the normal episodes of the training part where `part` is another one, else from those at
+    hand.
+    """
+    from dfstrans.diagnosis.assessment import assess
+
+    tested = detector.check_input(part_of(detector, episodes, part))
+    reference = detector.check_input(part_of(detector, episodes, "train")) if part in PARTS else tested
+    normal = reference[reference.require_labels() == 0]
+    anomalous = tested[tested.require_labels() == 1]
+    diagnoses = detector.diagnose(anomalous, trust=True)
+    return assess(diagnoses, anomalous, normal, detector.network_settings_.segment_length)
+
+
+def part_of(detector: Diagnoser, episodes: Episodes, part: Part) -> Episodes:
+    """All episodes, or one part of the set that the model was trained from, cut as it was then."""
     record = detector.data_
     same_set = record.source_fingerprint is not None and record.source_fingerprint == episodes.fingerprint()
     if part == "all":
@@ -102,9 +123,9 @@ def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") 
                 f"these are the episodes the model was trained from, and {spelled('part', 'all')} includes those "
                 f"it was trained on, so the figures flatter; use {spelled('part', 'test')} (the parts are "
                 f"{', '.join(PARTS)} and all)",
-                stacklevel=2,
+                stacklevel=3,
             )
-        return detector.evaluate(episodes)
+        return episodes
     if not same_set or record.split is None:
         raise DfstransError(
             f"expected the very episodes that the model was trained from, for {spelled('part', part)}, got others; "
@@ -112,7 +133,7 @@ def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") 
             "options"
         )
     cut = episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")
-    return detector.evaluate(cut[PARTS.index(part)])
+    return cut[PARTS.index(part)]
 
 
 def predict_table(detector: Diagnoser, episodes: Episodes) -> pd.DataFrame:
