@@ -51,6 +51,14 @@ def test_sources_of_different_kind_and_length_are_joined(stored: StoredValues) -
     assert_array_equal(joined.select_sensors(np.array([1]))[np.array([0, 3])][1], VALUES[1, [1]])
 
 
+def test_neighbours_are_read_together_and_still_come_in_the_order_that_was_asked_for(stored: StoredValues) -> None:
+    twice = StoredValues.join([stored, VALUES[::-1].copy(), stored])  # row 5 of one source, then row 0 of the next
+    everything = np.concatenate([VALUES, VALUES[::-1], VALUES])
+    for rows in ([3, 4, 5, 6, 7, 12, 13], [17, 0, 1, 1, 2, 5, 4], [], [11]):
+        assert_array_equal(twice[np.array(rows, dtype=np.intp)], everything[rows])
+    assert_array_equal(twice.select(np.arange(18)[::2])[1:7], everything[::2][1:7])
+
+
 def test_a_two_dimensional_data_set_holds_sensors_one_after_the_other(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "flat.h5", "w") as file:
         file["dataset"] = np.concatenate([VALUES.reshape(6, 12), np.ones((6, 1))], axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +46,48 @@ class StoredArray:
 
     def read(self, row: int) -> Array:
         """One episode: (n_sensors, n_timepoints)."""
-        process = os.getpid()  # a handle must not cross a fork
-        _, n_sensors, n_timepoints = self.full_shape
-        try:
-            if process not in self._open:
-                import h5py  # here, so that arrays in memory do without it
+        one = np.empty((1, *self.shape[1:]), dtype=np.float32)
+        self.read_into(row, one)
+        return one[0]
 
-                self._open[process] = h5py.File(self.path, "r")[self.dataset]
-            with np.errstate(over="ignore"):  # beyond float32 is infinite, which the data check reports
-                flat = np.asarray(self._open[process][row], dtype=np.float32).ravel()
-            one: Array = flat[: n_sensors * n_timepoints].reshape(n_sensors, n_timepoints)
+    def read_into(self, first: int, out: Array) -> None:
+        """As many consecutive episodes, from the first, as `out` has room for: (n, n_sensors, n_timepoints)."""
+        which = f"episodes {first} to {first + len(out) - 1}" if len(out) > 1 else f"episode {first}"
+        try:
+            stored = self._opened()
+            if self._is_as_read(stored):
+                stored.read_direct(out, np.s_[first : first + len(out)])
+            else:
+                for place, one in enumerate(out):
+                    one[:] = self._convert(stored[first + place])
         except (OSError, KeyError, ValueError) as error:
             raise DfstransError(
-                f"expected to read episode {row} of {self.path}, but the file ends early or is damaged ({error}); "
+                f"expected to read {which} of {self.path}, but the file ends early or is damaged ({error}); "
                 "write it again or restore it from a copy"
             ) from error
+
+    def _opened(self) -> Any:
+        process = os.getpid()  # a handle must not cross a fork
+        if process not in self._open:
+            import h5py  # here, so that arrays in memory do without it
+
+            self._open[process] = h5py.File(self.path, "r")[self.dataset]
+        return self._open[process]
+
+    def _is_as_read(self, stored: Any) -> bool:
+        """Whether the library can put the values where they belong without a detour."""
+        return (
+            stored.dtype == np.float32
+            and stored.shape[1:] == self.full_shape[1:]
+            and self.sensors is None
+            and not self.infinite_as_missing
+        )
+
+    def _convert(self, row: Any) -> Array:
+        _, n_sensors, n_timepoints = self.full_shape
+        with np.errstate(over="ignore"):  # beyond float32 is infinite, which the data check reports
+            flat = np.asarray(row, dtype=np.float32).ravel()
+        one: Array = flat[: n_sensors * n_timepoints].reshape(n_sensors, n_timepoints)
         chosen = one if self.sensors is None else one[self.sensors]
         return infinite_to_nan(chosen) if self.infinite_as_missing else chosen
 
@@ -114,11 +142,24 @@ class StoredValues:
         if isinstance(rows, int | np.integer):
             return self._read_one(int(rows))
         wanted = np.arange(len(self))[rows]
-        out = np.full((len(wanted), *self.shape[1:]), np.nan, dtype=np.float32)
-        for place, row in enumerate(wanted):
-            one = self._read_one(int(row))
-            out[place, :, : one.shape[1]] = one
+        n_timepoints = self.shape[2]
+        out = np.empty((len(wanted), *self.shape[1:]), dtype=np.float32)
+        for start, stop in self._runs(wanted):
+            source = self.sources[self.source_of[wanted[start]]]
+            first, part = int(self.row_of[wanted[start]]), out[start:stop]
+            if isinstance(source, StoredArray) and source.shape[2] == n_timepoints:
+                source.read_into(first, part)
+                continue
+            part[..., source.shape[2] :] = np.nan
+            for place, row in enumerate(wanted[start:stop]):
+                part[place, :, : source.shape[2]] = self._read_one(int(row))
         return out
+
+    def _runs(self, wanted: Rows) -> list[tuple[int, int]]:
+        """Ranges of the wanted episodes that are neighbours in one source: they are read at once."""
+        breaks = (np.diff(self.row_of[wanted]) != 1) | (np.diff(self.source_of[wanted]) != 0)
+        edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(wanted)]
+        return [(start, stop) for start, stop in pairwise(edges) if start < stop]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self[np.arange(len(self))].astype(dtype or np.float32, copy=False)

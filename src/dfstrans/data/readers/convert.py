@@ -49,11 +49,22 @@ def texts(column: Any) -> Any:
     if pa.types.is_floating(column.type):
         rounded = column.cast(pa.int64(), safe=False)
         if pc.all(
-            pc.or_kleene(pc.equal(rounded.cast(column.type), column), pc.is_null(column, nan_is_null=True))
+            pc.or_kleene(pc.equal(rounded.cast(column.type, safe=False), column), pc.is_null(column, nan_is_null=True))
         ).as_py():
             column = pc.if_else(pc.is_null(column, nan_is_null=True), None, rounded)
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
+
+
+def coded_texts(column: Any) -> Any:
+    """A column as `texts` gives it, but each distinct text once, by first appearance, and its number in each row.
+
+    Only the distinct ones are converted: a table with a row per point repeats each of them thousands of times.
+    """
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    coded = whole.dictionary_encode()
+    words = texts(coded.dictionary).dictionary_encode()  # once more: some differ in nothing but blanks
+    return pa.DictionaryArray.from_arrays(words.indices.take(coded.indices), words.dictionary)
 
 
 def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:
@@ -93,7 +104,7 @@ def labels_and_words(
     column: Any, anomalous_value: str | None, source: Path
 ) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
     """A part of a column of labels, as `labels` gives them, and the words that stood for them."""
-    coded = texts(column).dictionary_encode()
+    coded = coded_texts(column)
     words = coded.dictionary.to_pylist()
     known = [word for word in words if word is not None and word not in MISSING]
     if anomalous_value is None:

@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
 from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped
-from dfstrans.data.readers.convert import labels_and_words, numbers, require_occurs, seconds, texts
+from dfstrans.data.readers.convert import coded_texts, labels_and_words, numbers, require_occurs, seconds
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.opening import opening, shortlist
@@ -122,7 +122,7 @@ def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) ->
 
 def _coded(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Any]:
     """The names in a column by first appearance, and the number of each row's name."""
-    coded = (column.combine_chunks() if exact else texts(column)).dictionary_encode()
+    coded = column.combine_chunks().dictionary_encode() if exact else coded_texts(column)
     if coded.null_count:
         row = int(np.flatnonzero(np.asarray(coded.is_null()))[0])
         raise DfstransError(
