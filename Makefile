@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint types check bench clean help
+.PHONY: demo test test-all lint types check bench bench-quick clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -37,6 +37,9 @@ check: lint types test  ## lint, types and tests: what CI runs
 bench: $(READY)  ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks.network
 	$(BIN)/python -m benchmarks.elevator
+
+bench-quick: $(READY)  ## speed at the elevator's shape in under a minute, as JSON
+	@$(BIN)/python -m benchmarks.quick
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache

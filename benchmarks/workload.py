@@ -1,4 +1,4 @@
-"""What is measured: the paper's four shapes, and a training step and a prediction of either network."""
+"""What is measured: the paper's four shapes, and a training step and a prediction of each way to compute them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchmarks.reference import LoopNetwork
-from dfstrans.config import NetworkSettings, TrainingSettings
+from benchmarks.turns import Case
+from dfstrans.config import NetworkSettings
 from dfstrans.model.network import DFSTrans
+from dfstrans.model.plain import PlainNetwork
 from dfstrans.training.fit import bf16_is_fast
 
-BATCH = TrainingSettings().batch_size
-TASKS = ("train", "predict")
-MODELS = ("reference", "network")
+MODELS = ("loop", "plain", "fp32", "bf16")
+BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
+MOST_FOR_LOOP = 16  # episodes: with more, the loops would take most of the time of the whole benchmark
+TINY = 2  # episodes of a first call, after which the libraries have loaded all they need
 
 
 class Shape(NamedTuple):
-    """The size of one data set's episodes."""
+    """The size of one data set's episodes; the network's widths are the paper's."""
 
     n_sensors: int
     n_segments: int
@@ -44,47 +47,61 @@ SHAPES = {
 }
 
 
-def build(model: str, shape: Shape) -> nn.Module:
-    """A network with random weights, the same at every call."""
-    torch.manual_seed(0)
-    if model == "reference":
-        return LoopNetwork(shape.settings, shape.n_segments)
-    return DFSTrans(shape.settings)
+def models_for(batch: int) -> list[str]:
+    """What is measured at a batch size: bf16 where the processor has it, the loops where they take bearable time."""
+    return [
+        model for model in MODELS if (model != "bf16" or bf16_is_fast()) and (model != "loop" or batch <= MOST_FOR_LOOP)
+    ]
 
 
-def tasks(model: str, network: nn.Module, shape: Shape, batch: int = BATCH) -> dict[str, Callable[[], None]]:
-    """One call, one training step or one prediction of a batch.
+def chosen_precision(task: str) -> str:
+    """What the package computes in by itself: `fit` in bf16 where the processor has it, `predict` in fp32."""
+    return "bf16" if task == "train" and bf16_is_fast() else "fp32"
 
-    The network trains in the precision that `fit` would choose on this machine and predicts in fp32, as `Diagnoser`
-    does; the reference does both in fp32.
-    """
+
+def case(model: str, shape: Shape, task: str, batch: int) -> Case:
+    """A training step or a prediction, ready to be measured."""
+    small = Shape(2, 2, 16)
+    return Case(warm_up=lambda: prepare(model, small, task, TINY)(), prepare=lambda: prepare(model, shape, task, batch))
+
+
+def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], None]:
+    """A function whose call is one training step or one prediction of a batch of random values."""
+    network = build(model, shape)
     generator = torch.Generator().manual_seed(1)
     segments = torch.rand(batch, shape.n_segments, shape.n_sensors, shape.segment_length, generator=generator)
     labels = (torch.arange(batch) % 2).float()
-    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
-    bf16 = model == "network" and bf16_is_fast()
+    inputs = (segments, torch.ones(segments.shape[:2], dtype=torch.bool)) if model == "plain" else (segments,)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4) if task == "train" else None
+    network.train(optimizer is not None)
 
     def logits() -> Tensor:
-        result = network(segments)
-        return result if isinstance(result, Tensor) else result.logit
+        with torch.autocast("cpu", torch.bfloat16) if model == "bf16" else nullcontext():
+            result = network(*inputs)
+        return (result if isinstance(result, Tensor) else result.logit).float()
 
     def train() -> None:
-        network.train()
         optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16) if bf16 else nullcontext():
-            output = logits()
-        functional.binary_cross_entropy_with_logits(output.float(), labels).backward()
+        functional.binary_cross_entropy_with_logits(logits(), labels).backward()
         optimizer.step()
 
     def predict() -> None:
-        network.eval()
         with torch.inference_mode():
             logits()
 
-    return {"train": train, "predict": predict}
+    return train if optimizer else predict
 
 
-def count_flops(shape: Shape, task: str, batch: int = BATCH) -> float:
+def build(model: str, shape: Shape) -> nn.Module:
+    """A network with random weights, the same at every call."""
+    torch.manual_seed(0)
+    if model == "loop":
+        return LoopNetwork(shape.settings, shape.n_segments)
+    network = DFSTrans(shape.settings)
+    return PlainNetwork(network, shift=0.0, temperature=1.0) if model == "plain" else network
+
+
+def count_flops(shape: Shape, task: str, batch: int) -> float:
     """Multiplications and additions in the products of a batch; a training step is three times a forward pass.
 
     What a step computes a second time to save memory does not count.

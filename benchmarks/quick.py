@@ -1,0 +1,41 @@
+"""How far the network is from the loops and from the limit, in under a minute, as JSON: `python -m benchmarks.quick`.
+
+At the elevator's shape, batch 16, one thread. A ratio to the loops is their seconds ÷ ours, memory ours ÷ theirs; over
+the limit is our seconds ÷ those of the same arithmetic at the best rate of a matrix product in this run.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from benchmarks.matrix_rate import measure_matrix_rates
+from benchmarks.network import as_row
+from benchmarks.turns import measure_in_turns
+from benchmarks.workload import BATCHES, SHAPES, case, chosen_precision
+
+SHAPE, BATCH = "elevator", 16
+ROUNDS = 2
+LONG = 4.0  # seconds: a training step is measured once, for the sake of the minute
+
+
+def main() -> None:
+    """Measure and print."""
+    rates = measure_matrix_rates(ROUNDS)
+    result: dict[str, Any] = {"shape": SHAPE, "batch": BATCH, "threads": 1, "matrix_gflops": rates}
+    for task in BATCHES:
+        ours = chosen_precision(task)
+        cases = {model: case(model, SHAPES[SHAPE], task, BATCH) for model in ("loop", ours)}
+        row = as_row(SHAPE, task, BATCH, measure_in_turns(cases, ROUNDS, long=LONG), max(rates.values()))
+        result |= {
+            f"{task}_ratio_vs_loop": row["ratio_vs_loop"],
+            f"{task}_over_limit": row["over_limit"],
+            f"{task}_memory_vs_loop": row["megabytes"][ours] / row["megabytes"]["loop"],
+            f"{task}_seconds": row["seconds"][ours],
+            f"{task}_precision": ours,
+        }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,167 @@
+"""How time and memory grow with sensors, segments and episodes, with exponents: `python -m benchmarks.scaling`.
+
+A slim network, so that what grows fastest soon outweighs the rest: segments of 8 points, 8 dimensions, 2 heads,
+feed-forward width 8, no positional encoding (the faithful one needs a dimension per segment).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import torch
+from torch.nn import functional
+
+from benchmarks.log_plot import Panel, svg
+from benchmarks.timing import progress
+from benchmarks.turns import Case, measure_in_turns
+from dfstrans import Diagnoser
+from dfstrans.config import NetworkSettings
+from dfstrans.data import Episodes, load_episodes
+from dfstrans.data.readers.own_layout import FORMAT, VERSION
+from dfstrans.data.writers import fixed_text
+from dfstrans.model.network import DFSTrans
+
+SLIM: dict[str, Any] = {
+    "segment_length": 8,
+    "filters": 8,
+    "heads": 2,
+    "feedforward": 8,
+    "head_width": 8,
+    "encoding": "none",
+}
+LEAST = 10  # of the axis that does not grow
+AXIS = (10, 20, 40, 80, 160, 320)
+BOTH = (10, 20, 40, 80, 160)
+EPISODES = (1_000, 3_000, 10_000, 30_000, 100_000)
+BATCH = 4
+EPISODE_SENSORS, EPISODE_POINTS = 2, 16  # tiny, so that it is their number that counts
+EPISODE_BATCH = 256
+SWEEPS: dict[str, tuple[str, Sequence[int]]] = {
+    "sensors": ("sensors S, 10 segments", AXIS),
+    "segments": ("segments N_w, 10 sensors", AXIS),
+    "both": ("S = N_w", BOTH),
+    "episodes": ("episodes N, from HDF5", EPISODES),
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print a table (or JSON) and draw; progress goes to stderr."""
+    options = _parse(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        result = {name: measure_sweep(name, options, Path(folder)) for name in options.sweeps}
+    if options.plot:
+        options.plot.write_text(svg([_panel(name, sweep) for name, sweep in result.items()]), encoding="utf-8")
+    print(json.dumps(result, indent=2) if options.json else _table(result))
+
+
+def measure_sweep(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Seconds and MB of one quantity after the other, and the exponents of the upper half."""
+    sizes = [size for size in SWEEPS[name][1] if size <= options.largest]
+    found = []
+    for size in sizes:
+        progress(f"{name}: {size}")
+        rounds = 1 if name == "episodes" else options.rounds
+        found.append(measure_in_turns({"": _case(name, size, folder)}, rounds, long=options.long)[""])
+    return {
+        "sizes": sizes,
+        "seconds": [one.seconds for one in found],
+        "megabytes": [one.megabytes for one in found],
+        "time_exponent": exponent(sizes, [one.seconds for one in found]),
+        "memory_exponent": exponent(sizes, [one.megabytes for one in found]),
+    }
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """The slope of the least-squares line through the upper half of the points, in logarithms.
+
+    >>> round(exponent([1, 2, 4, 8, 16, 32], [9, 9, 9, 8**2, 16**2, 32**2]), 6)
+    2.0
+    """
+    upper = len(sizes) // 2
+    logarithms = [[math.log(max(value, 1e-9)) for value in axis[upper:]] for axis in (sizes, values)]
+    return float(np.polyfit(*logarithms, 1)[0]) if len(sizes) - upper > 1 else math.nan
+
+
+def _case(name: str, size: int, folder: Path) -> Case:
+    if name == "episodes":
+        small, path = (_write_episodes(folder / f"{n}.h5", n) for n in (EPISODE_BATCH, size))
+        return Case(partial(_fit_and_predict, small), lambda: partial(_fit_and_predict, path))
+    sensors = LEAST if name == "segments" else size
+    segments = LEAST if name == "sensors" else size
+    return Case(lambda: _training_step(2, 2)(), partial(_training_step, sensors, segments))
+
+
+def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
+    torch.manual_seed(0)
+    network = DFSTrans(NetworkSettings(n_sensors=n_sensors, **SLIM)).train()
+    segments = torch.rand(BATCH, n_segments, n_sensors, SLIM["segment_length"])
+    labels = (torch.arange(BATCH) % 2).float()
+
+    def step() -> None:
+        network.zero_grad()
+        functional.binary_cross_entropy_with_logits(network(segments).logit, labels).backward()
+
+    return step
+
+
+def _fit_and_predict(path: Path) -> None:
+    """One epoch, with all that `fit` does before and after it, then the scores of all episodes."""
+    episodes = load_episodes(path)
+    detector = Diagnoser(**SLIM, epochs=1, batch_size=EPISODE_BATCH, precision="32")
+    detector.fit(episodes).predict_proba(episodes)
+
+
+def _write_episodes(path: Path, n: int) -> Path:
+    """A file as `save_episodes` writes it, but for chunks of many episodes, without which it would be mostly index."""
+    values = np.random.default_rng(0).random((n, EPISODE_SENSORS, EPISODE_POINTS), dtype=np.float32)
+    described = Episodes.from_arrays(values, np.arange(n) % 2)
+    with h5py.File(path, "w", libver="v110") as file:
+        file.attrs.update({"format": FORMAT, "version": VERSION})
+        file.attrs["sensors"], file.attrs["units"] = fixed_text(described.sensors), fixed_text(described.units)
+        file["lengths"], file["labels"], file["values"] = described.lengths, described.labels, values
+        file["ids"] = fixed_text(described.ids.tolist())
+    return path
+
+
+def _panel(name: str, sweep: dict[str, Any]) -> Panel:
+    curves = {
+        f"{what}: exponent {sweep[f'{kind}_exponent']:.2f}": list(zip(sweep["sizes"], sweep[values], strict=True))
+        for what, kind, values in (("seconds", "time", "seconds"), ("MB", "memory", "megabytes"))
+    }
+    positive = {title: [(x, max(y, 1e-3)) for x, y in points] for title, points in curves.items()}
+    return Panel(name, SWEEPS[name][0], positive)
+
+
+def _table(result: dict[str, Any]) -> str:
+    lines = ["| what grows | size | seconds | MB |", "|---|---|---|---|"]
+    for name, sweep in result.items():
+        for size, spent, megabytes in zip(sweep["sizes"], sweep["seconds"], sweep["megabytes"], strict=True):
+            lines.append(f"| {SWEEPS[name][0]} | {size} | {spent:.4f} | {megabytes:.1f} |")
+        lines.append(
+            f"| {SWEEPS[name][0]} | exponent | {sweep['time_exponent']:.2f} | {sweep['memory_exponent']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser.add_argument("--sweeps", nargs="+", choices=SWEEPS, default=list(SWEEPS), metavar="NAME", help="all four")
+    parser.add_argument("--largest", type=int, default=max(EPISODES), help="leave larger sizes out")
+    parser.add_argument("--rounds", type=int, default=3, help="timed rounds (3)")
+    parser.add_argument("--long", type=float, default=2.0, help="seconds from which one call is enough (2)")
+    parser.add_argument("--plot", type=Path, help="where to write the picture (.svg)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
