@@ -46,9 +46,10 @@ class StoredArray:
 
     def read(self, row: int) -> Array:
         """One episode: (n_sensors, n_timepoints)."""
-        one = np.empty((1, *self.shape[1:]), dtype=np.float32)
-        self.read_into(row, one)
-        return one[0]
+        rows = np.empty((1, *self.shape[1:]), dtype=np.float32)
+        self.read_into(row, rows)
+        one: Array = rows[0]
+        return one
 
     def read_into(self, first: int, out: Array) -> None:
         """As many consecutive episodes, from the first, as `out` has room for: (n, n_sensors, n_timepoints)."""
