@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -207,6 +208,23 @@ def test_diagnose_tells_what_is_unlike_normal(
     code, _, err = run(capsys, monkeypatch, "diagnose", model, table, "--episode", "nobody")
     assert code == 2
     assert "got nobody" in err
+
+
+def test_diagnose_writes_pages(capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "one.html"
+    code, _, _ = run(capsys, monkeypatch, "diagnose", model, table, "--episode", "run_0003", "--html", page)
+    assert code == 0
+    text = page.read_text()
+    assert "run_0003" in text
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
+    code, _, _ = run(capsys, monkeypatch, "diagnose", model, table, "--all", "--no-trust", "--html", tmp_path / "pages")
+    assert code == 0
+    names = {path.name for path in (tmp_path / "pages").iterdir()}
+    assert len(names) == 37
+    assert all(name in names for name in re.findall(r'href="([^"]+)"', (tmp_path / "pages" / "index.html").read_text()))
+    code, _, err = run(capsys, monkeypatch, "diagnose", model, table, "--html", page)
+    assert code == 2
+    assert "one --episode" in err
 
 
 def test_evaluate_compares_diagnoses_with_known_causes(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:

@@ -248,6 +248,10 @@ def diagnose(
     ] = True,
     all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page (FILE.html, for one --episode), or a folder with a page each."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell which sensors, at which moments, are unlike normal, and how they hang together.
@@ -261,12 +265,21 @@ def diagnose(
     detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
     if episode:
         episodes = select_ids(episodes, episode)
+    if html is not None and html.suffix == ".html" and len(episodes) > 1:
+        raise DfstransError(
+            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "
+            "name for a page each"
+        )
     with progress("diagnosing", len(episodes)) as advance:
         keep_normal = all_episodes or bool(episode)
-        found = diagnose_table(detector, episodes, out, keep_normal=keep_normal, trust=trust, advance=advance)
+        found = diagnose_table(
+            detector, episodes, out, pages=html, keep_normal=keep_normal, trust=trust, advance=advance
+        )
     _outside(detector, episodes)
     if out is not None:
         remark(f"diagnoses of {len(found)} episodes written to {out}")
+    if html is not None:
+        remark(f"pages written: {html if html.suffix == '.html' else html / 'index.html'}")
     if as_json:
         print_json(found)
         return

@@ -19,6 +19,7 @@ from dfstrans.diagnoser import Diagnoser, require_both_classes
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
 from dfstrans.inputs import check_fits
+from dfstrans.report.html import page_name, write_diagnosis, write_index
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 
@@ -167,27 +168,39 @@ def diagnose_table(
     episodes: Episodes,
     out: Path | None = None,
     *,
+    pages: Path | None = None,
     keep_normal: bool = False,
     trust: bool = True,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
 
-    One episode at a time is in memory, however many there are.
+    `pages` is a file for the page of a single episode, or a folder for one page each and an index. One episode at a
+    time is in memory, however many there are.
     """
     found: list[dict[str, Any]] = []
     place: AbstractContextManager[Path | None] = nullcontext() if out is None else written_atomically(out)
     with place as temporary:
-        for diagnosis in detector.diagnose(episodes, trust=trust):
+        for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
             advance(1)
             if not (diagnosis.is_anomaly or keep_normal):
                 continue
+            if pages is not None:
+                (episode,) = detector.check_input(episodes[row])
+                write_diagnosis(_page(pages, diagnosis.episode_id), diagnosis, episode, episodes.interval)
             if temporary is not None:
                 diagnosis.to_frame().to_csv(temporary, mode="a", header=not found, index=False)
             found.append(diagnosis.to_dict())
         if temporary is not None and not found:
             temporary.write_text("")
+    if pages is not None and pages.suffix != ".html":
+        write_index(pages / "index.html", found)
     return found
+
+
+def _page(pages: Path, episode_id: str) -> Path:
+    """Where the page of an episode is: the file itself, or a file of its name in the folder."""
+    return pages if pages.suffix == ".html" else pages / page_name(episode_id)
 
 
 def out_of_range(detector: Diagnoser, episodes: Episodes) -> dict[str, float]:

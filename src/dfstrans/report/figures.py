@@ -90,10 +90,10 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
     )
     for lane, (name, values) in enumerate(zip(sensors, episode.values, strict=True)):
         low, high = np.nanmin(values), np.nanmax(values)
-        scaled = (values - low) / (high - low if high > low else 1)
+        scaled = ((values - low) / (high - low if high > low else 1) * 0.9 - lane).astype(np.float32)
         blamed = name == diagnosis.top_sensor
         line = {"color": ANOMALOUS if blamed else NORMAL, "width": 1.6 if blamed else 1}
-        figure.add_scatter(x=time, y=scaled * 0.9 - lane, line=line, name=name, row=1, col=1, hoverinfo="name+x")
+        figure.add_scatter(x=time, y=scaled, line=line, name=name, row=1, col=1, hoverinfo="name+x")
     centre, width = diagnosis.segment_bounds.mean(axis=1), np.diff(diagnosis.segment_bounds, axis=1)[:, 0]
     colours = [ANOMALOUS if i == diagnosis.top_segment else NORMAL for i in range(len(centre))]
     figure.add_bar(x=centre, y=diagnosis.segment_deviation, width=width * 0.94, marker_color=colours, row=2, col=1)
@@ -117,6 +117,14 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
     figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 10}, row=3, col=1)
     figure.update_xaxes(title="time", row=3, col=1)
     return styled(figure, height=180 + 34 * len(sensors) + 220, showlegend=False)
+
+
+def matrix_figure(attention: npt.NDArray[np.float64], names: tuple[str, ...] | None, title: str) -> go.Figure:
+    """An attention matrix: rows attend to columns."""
+    labels = list(names) if names is not None else list(range(len(attention)))
+    figure = go.Figure(go.Heatmap(z=attention, x=labels, y=labels, colorscale="Blues", colorbar={"len": 0.8}))
+    figure.update_yaxes(autorange="reversed")
+    return styled(figure, height=420, title=title)
 
 
 def styled(figure: go.Figure, **layout: Any) -> go.Figure:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from dfstrans.data.episodes import Episode, Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.files import written_atomically
-from dfstrans.report.figures import diagnosis_figure, precision_recall_figure, probability_figure, training_figure
+from dfstrans.report.figures import (
+    diagnosis_figure,
+    matrix_figure,
+    precision_recall_figure,
+    probability_figure,
+    training_figure,
+)
 
 if TYPE_CHECKING:
     from dfstrans.diagnoser import Diagnoser
@@ -40,10 +48,7 @@ def write_report(
         (episode,) = test[row]
         figure = diagnosis_figure(diagnoses[row], episode, test.interval)
         details.append({"diagnosis": diagnoses[row], "truth": _truth(episode, test.interval), "figure": as_div(figure)})
-    environment = Environment(
-        loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    page = environment.get_template("report.html").render(
+    page = template("report.html").render(
         title=title,
         test=test,
         evaluation=evaluation,
@@ -99,6 +104,46 @@ def _truth(episode: Episode, interval: float | None) -> str:
         f"from {fault.start * step:g} to {fault.stop * step:g}"
         for fault in episode.faults or ()
     )
+
+
+def write_diagnosis(path: Path, diagnosis: Diagnosis, episode: Episode, interval: float | None) -> None:
+    """Write one episode's diagnosis as a page for those who look after the machine."""
+    page = template("diagnosis.html").render(
+        diagnosis=diagnosis,
+        sensors=diagnosis.top_sensors(5),
+        moments=diagnosis.top_segments(5),
+        pairs=[pair for pair in diagnosis.top_pairs(8) if pair.excess > 1],
+        truth=_truth(episode, interval),
+        unit="" if interval else " (in points)",
+        plotly=plotly_script(),
+        figure=as_div(diagnosis_figure(diagnosis, episode, interval)),
+        along_time=as_div(matrix_figure(diagnosis.scores.global_temporal, None, "moments")),
+        among_sensors=as_div(matrix_figure(diagnosis.scores.global_spatial, diagnosis.sensors, "sensors")),
+    )
+    with written_atomically(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def write_index(path: Path, found: list[dict[str, Any]]) -> None:
+    """Write a page that leads to the diagnoses, the surest anomaly first."""
+    ranked = sorted(found, key=lambda content: -content["severity"])
+    page = template("index.html").render(diagnoses=ranked, page_name=page_name)
+    with written_atomically(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+def page_name(episode_id: str) -> str:
+    """The file name of an episode's page: its id, with what a file system might not take replaced."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", episode_id)[:80]
+    return f"{plain}-{zlib.crc32(episode_id.encode()):08x}.html"
+
+
+def template(name: str) -> Template:
+    """A page to be filled in; what is filled in is escaped."""
+    environment = Environment(
+        loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(name)
 
 
 def as_div(figure: object) -> str:
