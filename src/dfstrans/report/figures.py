@@ -100,11 +100,19 @@ def diagnosis_figure(diagnosis: Diagnosis, episode: Episode, interval: float | N
     figure.add_heatmap(
         x=centre,
         y=list(sensors),
-        z=diagnosis.deviation.T,
-        zmin=1,
-        zmax=max(3.0, float(diagnosis.deviation.max())),
+        z=np.log10(np.maximum(diagnosis.deviation, 1)).T,
+        zmin=0,
+        zmax=max(0.5, float(np.log10(diagnosis.deviation.max()))),
         colorscale="Reds",
-        colorbar={"title": "distance<br>from normal", "len": 0.34, "y": 0.14},
+        colorbar={
+            "title": "distance<br>from normal",
+            "len": 0.34,
+            "y": 0.14,
+            "tickvals": [0, np.log10(3), 1, np.log10(30), 2, 3],
+            "ticktext": ["1", "3", "10", "30", "100", "1000"],
+        },
+        customdata=diagnosis.deviation.T,
+        hovertemplate="%{y}, %{x}: %{customdata:.1f}<extra></extra>",
         row=3,
         col=1,
     )
