@@ -39,10 +39,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="a JSON file; parts that are not measured stay in it")
     given = parser.parse_args()
     kept = json.loads(given.results.read_text())["figures"] if given.results and given.results.exists() else {}
+    here = circumstances()
     for name in given.only or PARTS:
         print(f"measuring: {name}", file=sys.stderr, flush=True)
-        kept[name] = {**PARTS[name](), "commit": circumstances()["commit"]}
-        content = {"seed": SEED, "figures": {part: kept[part] for part in PARTS if part in kept}, **circumstances()}
+        kept[name] = {**PARTS[name](), "commit": here["commit"]}
+        content = {"seed": SEED, "figures": {part: kept[part] for part in PARTS if part in kept}, **here}
         if given.results:
             with written_atomically(given.results) as temporary:
                 temporary.write_text(json.dumps(content, indent=2) + "\n")

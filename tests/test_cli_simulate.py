@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from dfstrans import DfstransError, load_episodes
 from dfstrans.cli import app
+from dfstrans.elevator import Fleet, Journey
 
-SMALL = ["simulate", "elevator", "--sampling-rate", "100", "--n-timepoints", "2000", "--seed", "7"]
+SMALL = ["simulate", "elevator", "--sampling-rate", "100", "--seed", "7"]
 
 
 def run(*arguments: str) -> str:
@@ -43,6 +44,55 @@ def test_plot_beside_the_file(tmp_path: Path) -> None:
     written = json.loads(run(*SMALL, "--normal", "2", "--faulty", "1", "--out", str(path), "--plot", "--json"))
     assert written["plot"] == str(tmp_path / "a.html")
     assert (tmp_path / "a.html").exists()
+
+
+def test_help_names_the_kinds_of_fault_and_what_a_severity_is() -> None:
+    text = " ".join(run("simulate", "elevator", "--help").replace("│", " ").split())
+    assert "lubrication, misalignment, bump, demagnetisation, inductance, sensor-stuck" in text
+    assert "FROM TO" in text
+    assert "Other options override it." in text
+
+
+NORMAL = [*SMALL, "--normal", "3", "--faulty", "0"]
+
+
+def said(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stderr
+
+
+def test_a_finished_command_does_nothing_again_and_other_content_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.h5"
+    assert "made the folder" in said(*NORMAL, "--out", str(path))
+    before = path.read_bytes()
+    assert "is there already" in said(*NORMAL, "--out", str(path))
+    with pytest.raises(DfstransError, match="something else"):
+        said(*NORMAL, "--seed", "8", "--out", str(path))
+    assert path.read_bytes() == before
+    said(*NORMAL, "--seed", "8", "--out", str(path), "--overwrite")
+    assert path.read_bytes() != before
+
+
+def test_an_interrupted_command_says_what_is_kept_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, whole = tmp_path / "a.h5", Fleet.journey
+
+    def interrupted(fleet: Fleet, row: int) -> Journey:
+        if row == 2:
+            raise KeyboardInterrupt
+        return whole(fleet, row)
+
+    monkeypatch.setattr(Fleet, "journey", interrupted)
+    assert f"interrupted; 2 of 3 journeys are kept in {tmp_path / '.a.h5.partial'}" in said(
+        *NORMAL, "--out", str(path), code=1
+    )
+    monkeypatch.setattr(Fleet, "journey", whole)
+    assert "2 of 3 journeys are there" in said(*NORMAL, "--out", str(path))
+    assert len(load_episodes(path)) == 3
+
+
+def test_kinds_without_a_faulty_journey_are_remarked(tmp_path: Path) -> None:
+    assert "are not used" in said(*NORMAL, "--faults", "bump", "--out", str(tmp_path / "a.h5"))
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 from pathlib import Path
 
 import pytest
 
 from dfstrans.errors import DfstransError
-from dfstrans.files import written_atomically
+from dfstrans.files import disk_errors_explained, written_atomically
 
 
 def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -76,10 +79,38 @@ def test_a_refused_rename_puts_the_old_folder_back(tmp_path: Path, monkeypatch: 
     assert list(tmp_path.iterdir()) == [target]
 
 
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [
+        (errno.ENOSPC, "free some space or choose another place"),
+        (errno.EACCES, "change the permissions"),
+        (errno.EROFS, "choose a place that can be written to"),
+        (errno.EIO, "check the disk"),
+    ],
+)
+def test_each_refusal_has_its_own_remedy(tmp_path: Path, number: int, remedy: str) -> None:
+    said = re.escape(os.strerror(number))
+    with pytest.raises(DfstransError, match=rf"{said}; {remedy}.*\(the old one is kept\)"):
+        _refuse(tmp_path / "file", number)
+
+
+def _refuse(target: Path, number: int) -> None:
+    with disk_errors_explained(target, kept="the old one is kept"):
+        raise OSError(number, os.strerror(number))
+
+
+def test_a_name_that_is_too_long_is_to_be_shortened(tmp_path: Path) -> None:
+    with (
+        pytest.raises(DfstransError, match="choose a shorter name"),
+        written_atomically(tmp_path / ("x" * 300)) as temporary,
+    ):
+        temporary.write_text("x")
+
+
 def test_a_folder_that_cannot_be_made_gives_one_clear_error(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file where a folder should be")
     with (
-        pytest.raises(DfstransError, match=r"the system refused: .*; free some space or choose another place"),
+        pytest.raises(DfstransError, match=r"the system refused: .*; choose another place: a file is where a folder"),
         written_atomically(tmp_path / "blocked" / "file.txt") as temporary,
     ):
         temporary.write_text("x")

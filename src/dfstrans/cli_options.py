@@ -57,7 +57,9 @@ def _option(name: str, model: type[BaseModel], panel: str | None, defaults: Mapp
         default = defaults.get(name, field.default)
         text = f"{text} (default {'chosen from the data' if default is None else default})".strip()
         annotation = annotation | None
-    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False)
+    extra = field.json_schema_extra
+    metavar = str(extra["metavar"]) if isinstance(extra, dict) and "metavar" in extra else None
+    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, declared]
     )

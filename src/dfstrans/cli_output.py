@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+
+QUIET_SECONDS = 2.0  # in which progress is not worth a line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -35,10 +38,28 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr; gives the function that moves it on."""
+    """A bar on stderr, or lines where that is no terminal; gives the function that moves it on."""
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:
+        yield _lines(what, total)
+        return
+    with Progress(console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda n: bar.advance(task, n)
+
+
+def _lines(what: str, total: int) -> Callable[[int], None]:
+    """A function that says every ten per cent how much is done; what takes no time is not worth a line."""
+    done, said, began = 0, 0, time.monotonic()
+
+    def advance(n: int) -> None:
+        nonlocal done, said
+        done += n
+        share = 10 * done // max(total, 1)
+        if share > said and time.monotonic() - began > QUIET_SECONDS:
+            remark(f"{what}: {10 * share} % ({done} of {total})")
+            said = share
+
+    return advance

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,13 +12,18 @@ from dfstrans.cli_output import AsJson, print_result, progress, remark
 from dfstrans.elevator.settings import PRESETS, Preset, SimulationSettings
 from dfstrans.errors import DfstransError
 
+if TYPE_CHECKING:
+    from dfstrans.elevator import Fleet
+
+MEASURING = "measuring how much normal journeys differ from day to day, for the truth"
+
 app = typer.Typer(no_args_is_help=True, help="Make recordings of a machine, with exact truth of its faults.")
 simulating = options_from(SimulationSettings, into="settings", panel="The journeys")
 
 
-def _sizes(given: dict[str, Any]) -> str:
+def _sizes(preset: Preset) -> str:
     """What a preset is, in a few words."""
-    chosen = SimulationSettings(**given)
+    chosen = SimulationSettings.of(preset, {})
     return f"{chosen.normal} normal and {chosen.faulty} faulty journeys at {chosen.sampling_rate} Hz"
 
 
@@ -30,11 +35,12 @@ def elevator(
     preset: Annotated[
         Preset | None,
         typer.Option(
-            help="; ".join(f"{name}: {_sizes(given)}" for name, given in PRESETS.items()) + ". Other options go first.",
+            help="; ".join(f"{name}: {_sizes(name)}" for name in PRESETS) + ". Other options override it.",
             show_default=False,
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Journeys simulated at the same time.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of other content at OUT.")] = False,
     plot: Annotated[bool, typer.Option("--plot", help="Also draw some journeys, as an HTML page beside OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,25 +48,58 @@ def elevator(
 
     An interrupted run goes on where it was when the same command is given again. --plot alone only draws.
     """
-    from dfstrans.elevator.simulation import Fleet, simulate_to_file
+    from dfstrans.elevator import Fleet
 
     if out is None and not plot:
         raise DfstransError("expected --out FILE.h5, --plot, or both, got neither")
     if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
         raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
-    chosen = SimulationSettings(**{**(PRESETS[preset] if preset else {}), **settings})
+    chosen = SimulationSettings.of(preset, settings)
     fleet = Fleet(chosen)
+    if not chosen.faulty and "faults" in settings:
+        remark("no journey has a fault, so the kinds of --faults are not used")
     result: dict[str, Any] = {}
     if out is not None:
-        if chosen.faulty:
-            remark("measuring how much normal journeys differ from day to day, for the truth")
-        with progress("simulating", chosen.n_journeys) as advance:
-            simulate_to_file(out, fleet, jobs=jobs, advance=advance)
-        result = {"written": str(out), "journeys": chosen.n_journeys, "faulty": chosen.faulty}
+        _simulate(out, fleet, jobs, overwrite)
+        result = {"written": str(out), "journeys": chosen.n_journeys, "faulty": chosen.faulty, "seed": chosen.seed}
+        result |= {"faults": list(chosen.faults)} if as_json and chosen.faulty else {}
     if plot:
-        from dfstrans.report.journeys import write_journeys
-
-        page = Path("elevator_journeys.html") if out is None else out.with_suffix(".html")
-        remark("drawing")
-        result["plot"] = str(write_journeys(page, fleet))
+        result["plot"] = str(_draw(Path("elevator_journeys.html") if out is None else out.with_suffix(".html"), fleet))
     print_result(result, as_json)
+
+
+def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
+    """Write the file, and say what one would not expect."""
+    from dfstrans.data.growing import begun
+    from dfstrans.elevator.simulation import is_simulated, require_free, simulate_to_file
+
+    if is_simulated(out, fleet):
+        remark(f"{out} is there already, with these very journeys; nothing was done")
+        return
+    require_free(out, overwrite)
+    earlier, new_folder = begun(out), not out.parent.exists()
+    if earlier is not None:
+        remark(f"going on with {earlier.partial}: {earlier.done} of {earlier.total} journeys are there")
+    if fleet.settings.faulty:
+        remark(MEASURING)
+    try:
+        with progress("simulating", fleet.settings.n_journeys) as advance:
+            simulate_to_file(out, fleet, jobs=jobs, overwrite=overwrite, advance=advance)
+    except KeyboardInterrupt:
+        left = begun(out)
+        kept = f"{left.done} of {left.total} journeys are kept in {left.partial}" if left else "nothing is kept yet"
+        remark(f"dfstrans: interrupted; {kept}: give the same command again")
+        raise typer.Exit(1) from None
+    if new_folder:
+        remark(f"made the folder {out.parent}")
+
+
+def _draw(page: Path, fleet: Fleet) -> Path:
+    from dfstrans.report.journeys import write_journeys
+
+    if page.exists():
+        remark(f"{page} will be replaced")
+    if fleet.settings.faulty:
+        remark(MEASURING)
+    remark("drawing")
+    return write_journeys(page, fleet)

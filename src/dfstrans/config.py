@@ -207,7 +207,7 @@ def _problem(kind: type[BaseModel], problem: Any) -> str:
     if problem["type"] == "missing":
         return f"expected a value for {spelled(name)}, got none; give one"
     if problem["type"] == "value_error":
-        return f"{name}: {message}" if name else message
+        return f"{spelled(name)}: {message}" if name else message
     field = kind.model_fields.get(name)
     if field is None:
         return f"{name}: {message}, got {problem['input']!r}; correct it"
@@ -236,5 +236,7 @@ def _in_words(field: FieldInfo) -> str:
         for name, words in {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}.items()
         if hasattr(limit, name)
     ]
-    noun = {int: "a whole number", float: "a finite number", bool: "true or false"}.get(kind, "text")
+    noun = {int: "a whole number", float: "a finite number", bool: "true or false"}.get(
+        kind, "a list" if get_origin(kind) is tuple else "text"
+    )
     return f"{noun} {' and '.join(bounds)}".strip()

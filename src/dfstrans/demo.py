@@ -10,7 +10,8 @@ from dfstrans.cli_output import progress
 from dfstrans.data import load_episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.elevator.settings import SimulationSettings
-from dfstrans.elevator.simulation import Fleet, simulate_to_file
+from dfstrans.elevator.simulated import Fleet
+from dfstrans.elevator.simulation import simulate_to_file
 from dfstrans.pipeline import train_model
 from dfstrans.report.html import agreement, write_report
 
@@ -45,7 +46,7 @@ def run_demo(
         f"simulating {fleet.settings.n_journeys} elevator journeys, {fleet.settings.faulty} with a fault: {recordings}"
     )
     with progress("simulating", fleet.settings.n_journeys) as advance:
-        simulate_to_file(recordings, fleet, jobs=2, advance=advance)
+        simulate_to_file(recordings, fleet, jobs=2, overwrite=True, advance=advance)
     episodes = load_episodes(recordings).in_memory()
     remark("training a detector on 70 % of them, settling it on 15 %")
     detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)

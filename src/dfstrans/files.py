@@ -12,6 +12,18 @@ from pathlib import Path
 
 from dfstrans.errors import DfstransError
 
+_REMEDIES = {
+    errno.ENOSPC: "free some space or choose another place",
+    errno.EDQUOT: "free some space or choose another place",
+    errno.EACCES: "change the permissions or choose another place",
+    errno.EPERM: "change the permissions or choose another place",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ENOTDIR: "choose another place: a file is where a folder should be",
+    errno.EEXIST: "choose another place: a file is where a folder should be",
+    errno.EISDIR: "choose another name",
+}
+
 
 @contextmanager
 def written_atomically(target: Path) -> Iterator[Path]:
@@ -32,14 +44,14 @@ def written_atomically(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def disk_errors_explained(target: Path) -> Iterator[None]:
-    """Turn a disk or permission error into a `DfstransError` that says so."""
+def disk_errors_explained(target: Path, kept: str = "nothing was left half-written") -> Iterator[None]:
+    """Turn a disk or permission error into a `DfstransError` that says so, what to do, and what is kept."""
     try:
         yield
     except OSError as error:
+        remedy = _REMEDIES.get(error.errno or 0, "check the disk or choose another place")
         raise DfstransError(
-            f"expected to write {target}, but the system refused: {error.strerror or error}; "
-            "free some space or choose another place (nothing was left half-written)"
+            f"expected to write {target}, but the system refused: {error.strerror or error}; {remedy} ({kept})"
         ) from error
 
 
@@ -86,8 +98,8 @@ def _flush_names(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
+    with suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
             path.unlink()

@@ -13,8 +13,10 @@ import h5py
 import numpy as np
 import pytest
 
-from dfstrans import DfstransError, Fault, load_episodes
-from dfstrans.data.growing import Contents, GrowingFile, read_recipes
+from dfstrans import DfstransError, Episodes, Fault, load_episodes, save_episodes
+from dfstrans.data.growing import GrowingFile, begun, read_recipes
+from dfstrans.data.growing_layout import Contents
+from dfstrans.errors import settings_as_options
 
 ROOT = Path(__file__).resolve().parents[2]
 N, SENSORS, POINTS = 5, ("a", "b"), 20
@@ -87,13 +89,13 @@ def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from dfstrans.data import growing
+from dfstrans.data import growing, growing_layout
 from tests.data.test_growing import contents
 
 def kill(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-moments = {"layout": (growing, "_reserve"), "room": (os, "posix_fallocate"), "name": (growing, "replace_file")}
+moments = {"layout": (growing_layout, "_reserve"), "room": (os, "posix_fallocate"), "name": (growing, "replace_file")}
 setattr(*moments[sys.argv[1]], kill)
 growing.GrowingFile(Path(sys.argv[2]), contents())
 """
@@ -193,7 +195,7 @@ def test_a_partial_file_of_an_earlier_layout_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "grown.h5"
     with GrowingFile(path, contents()) as file, h5py.File(file.partial, "r+", locking=False) as earlier:
         del earlier["truth_noise_ratio"]
-    with pytest.raises(DfstransError, match=r"an earlier version.*remove it"):
+    with pytest.raises(DfstransError, match=r"no truth_noise_ratio in it.*remove it"):
         GrowingFile(path, contents())
 
 
@@ -246,6 +248,39 @@ def test_what_does_not_fit_its_place_is_refused(tmp_path: Path) -> None:
             file.write(0, values, [], *cells, np.zeros(2, np.int8), {"long": "x" * 5000})
         with pytest.raises(DfstransError, match="at most 160 bytes of values"):
             file.write(0, np.zeros((2, POINTS + 1), np.float32), [], *cells, np.zeros(2, np.int8), {})
+
+
+@pytest.mark.parametrize("left", ["nothing", "text", "a folder", "episodes"])
+def test_recipes_of_a_file_that_has_none_are_refused(tmp_path: Path, left: str) -> None:
+    path = tmp_path / "made.h5"
+    if left == "text":
+        path.write_text("not HDF5")
+    elif left == "a folder":
+        path.mkdir()
+    elif left == "episodes":
+        save_episodes(Episodes.from_arrays(np.zeros((2, 2, 8))), path)
+    said = {"nothing": "nothing there", "a folder": "a folder"}.get(left, "a file without recipes")
+    with pytest.raises(DfstransError, match=f"got {said}; name the file that was simulated"):
+        read_recipes(path)
+
+
+def test_a_setting_that_differs_is_named_as_it_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "grown.h5"
+    with GrowingFile(path, contents(recipe={"simulator": "toy 1", "n_timepoints": 20})):
+        pass
+    with settings_as_options(), pytest.raises(DfstransError, match=r"--n-timepoints 20 there.*; simulator 'toy 1'"):
+        GrowingFile(path, contents(recipe={"simulator": "toy 2", "n_timepoints": 30}))
+
+
+def test_a_run_that_was_begun_tells_how_far_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "grown.h5"
+    assert begun(path) is None
+    with GrowingFile(path, contents()) as file:
+        write(file, 3)
+        file.commit([3])
+    assert begun(path) == (tmp_path / ".grown.h5.partial", 1, N)
+    (tmp_path / ".grown.h5.partial").write_text("not HDF5")
+    assert begun(path) is None
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dfstrans.elevator import simulation
+from dfstrans.elevator import simulated
 from dfstrans.elevator.truth import NormalChange, measure_normal_change
 from tests.elevator.journeys import FLOORS, N_INSTALLATIONS, N_SAMPLES, SEED, member
 
@@ -27,10 +27,10 @@ def normal_change() -> NormalChange:
 @pytest.fixture
 def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A fleet's own null, from few pairs; forgotten before and after, so that no other test meets it."""
-    monkeypatch.setattr(simulation, "measure_normal_change", partial(measure_normal_change, n_pairs=4))
-    simulation._normal_change.cache_clear()
+    monkeypatch.setattr(simulated, "measure_normal_change", partial(measure_normal_change, n_pairs=4))
+    simulated._normal_change.cache_clear()
     yield
-    simulation._normal_change.cache_clear()
+    simulated._normal_change.cache_clear()
 
 
 def _normal_change(n_pairs: int) -> NormalChange:

@@ -1,21 +1,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from scipy.ndimage import uniform_filter1d
 
 from dfstrans import DfstransError, Episodes, load_episodes
-from dfstrans.data.growing import read_recipes
-from dfstrans.elevator import Fleet, SimulationSettings, simulate, simulate_to_file, simulation
+from dfstrans.data.growing import begun, read_recipes
+from dfstrans.elevator import Fleet, SimulationSettings, simulate, simulate_to_file, simulated, simulation
 from dfstrans.elevator.sensors import NAMES, UNITS
-from dfstrans.elevator.settings import SEVERITIES
+from dfstrans.elevator.settings import PRESETS, SEVERITIES, Preset
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +176,7 @@ def test_a_faulty_journey_without_friction_sensors_differs_from_a_sound_one() ->
         ({"installations": 0}, "installations"),
         ({"n_timepoints": 4000}, "at least 19.1 s"),
         ({"severity": (-1.0, 1.0)}, "severity"),
-        ({"severity": (2.0, 1.0)}, "severity"),
+        ({"severity": (2.0, 1.0)}, "from the smaller to the larger, got 2 to 1; exchange them"),
         ({"faults": ("demagnetisation",), "severity": (0.1, 0.9)}, "at most 0.35"),
         ({"sensors": "Az"}, "sensors"),
         ({"faults": ("rust",)}, "lubrication, misalignment"),
@@ -183,13 +185,19 @@ def test_a_faulty_journey_without_friction_sensors_differs_from_a_sound_one() ->
         ({"sampling_rate": 25}, "whole segments of 0.25 s"),
         ({"sampling_rate": 0}, "got 0"),
         ({"n_timepoints": 8001}, "multiple of 100"),
-        ({"shortest": 8, "longest": 6}, "at most 6 floors"),
+        ({"shortest": 8, "longest": 6}, "at most 6 floors, got shortest=8; lower shortest, too"),
         ({"longest": 12}, "longest"),
         ({"n_normal": 0, "n_faulty": 0}, "at least one journey, got n_normal=0 and n_faulty=0"),
-        ({"n_normal": -1}, "n_normal to be a whole number of 0 or more, got -1"),
-        ({"n_faulty": 1.5}, r"n_faulty to be a whole number of 0 or more, got 1\.5"),
-        ({"normal": 5}, "as n_normal, got normal"),
-        ({"faulty": 5}, "as n_faulty, got faulty"),
+        ({"n_normal": -1}, "n_normal to be a whole number from 0 to 10,000,000, got -1"),
+        ({"n_faulty": 1.5}, r"n_faulty to be a whole number .*, got 1\.5"),
+        ({"n_faulty": 10**9}, "n_faulty to be a whole number .*, got 1000000000"),
+        ({"preset": "big"}, "preset to be paper or small, got 'big'"),
+        ({"faults": ("lubricaton",)}, "did you mean lubrication?"),
+        ({"faults": ("bump,inductance",)}, "each by itself|did you mean"),
+        ({"faults": 5}, "faults to be a list, got 5"),
+        ({"severity": (1.0, 2.0, 3.0)}, r"severity as two numbers \(from, to\), got \(1.0, 2.0, 3.0\)"),
+        ({"severity": "12"}, r"severity as two numbers \(from, to\), got '12'"),
+        ({"severity": (0.5, float("nan"))}, "severity as finite numbers of 0 or more, got 0.5 to nan"),
         ({"jobs": 0}, "jobs to be at least 1, got 0"),
         ({"installations": 10**7}, "installations"),
         ({"faults": ("sensor-gain",), "severity": (1.0, 1e9)}, r"at most 10 for sensor-gain, got 1e\+09"),
@@ -229,6 +237,112 @@ def test_journeys_that_are_written_do_not_stay_in_memory(tmp_path: Path) -> None
     assert int(done.stdout) < 30_000  # kB; 200 more journeys are 128 000 kB
 
 
+def test_a_count_under_another_name_is_an_error_of_the_call() -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'normal'"):
+        simulate(normal=5)  # type: ignore[call-arg]
+
+
+def test_a_single_kind_and_a_single_severity_stand_for_themselves() -> None:
+    settings = SimulationSettings(faults="bump", severity=2)  # type: ignore[arg-type]
+    assert settings.faults == ("bump",)
+    assert settings.severity == (2.0, 2.0)
+
+
+@pytest.mark.parametrize(("rate", "points"), [(400, 8000), (100, 2000), (16, 320)])
+def test_a_recording_lasts_twenty_seconds_unless_it_is_said_otherwise(rate: int, points: int) -> None:
+    assert SimulationSettings(sampling_rate=rate).n_timepoints == points
+    assert SimulationSettings.of("small", {"sampling_rate": rate}).n_timepoints == points
+    assert SimulationSettings(sampling_rate=rate, n_timepoints=2 * points).n_timepoints == 2 * points
+
+
+def test_presets_are_of_the_sizes_that_the_document_says() -> None:
+    paper, small = SimulationSettings.of("paper", {}), SimulationSettings.of("small", {"seed": 3})
+    assert (paper.normal, paper.faulty, paper.sampling_rate, paper.n_timepoints) == (10_400, 387, 400, 8000)
+    assert (small.normal, small.faulty, small.sampling_rate, small.n_timepoints) == (1000, 120, 100, 2000)
+    assert small.seed == 3
+    assert get_args(Preset) == tuple(PRESETS)
+
+
+@pytest.mark.usefixtures("few_pairs")
+def test_faults_of_no_severity_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="severity of 0, or near it, journeys that are labelled faulty"):
+        simulate(0, 1, severity=(0.0, 1.0))
+
+
+# ---- what stands at the path ----------------------------------------------------------------------------------------
+
+NORMAL = {"normal": 2, "faulty": 0, "sampling_rate": 100}
+
+
+def test_journeys_that_are_there_already_are_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, path = Fleet(SimulationSettings(**NORMAL)), tmp_path / "a.h5"
+    assert not simulation.is_simulated(path, fleet)
+    before = simulate_to_file(path, fleet).read_bytes()
+    assert simulation.is_simulated(path, fleet)
+    monkeypatch.setattr(Fleet, "journey", lambda *_: pytest.fail("made again"))
+    done: list[int] = []
+    simulate_to_file(path, fleet, advance=done.append)
+    assert path.read_bytes() == before
+    assert done == [2]
+
+
+@pytest.mark.parametrize("content", ["another seed", "text"])
+def test_something_else_at_the_path_is_replaced_only_when_it_may_be(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.h5"
+    if content == "text":
+        path.write_text("precious")
+    else:
+        simulate_to_file(path, Fleet(SimulationSettings(**NORMAL, seed=1)))
+    before, fleet = path.read_bytes(), Fleet(SimulationSettings(**NORMAL))
+    with pytest.raises(DfstransError, match=r"got something else; .* overwrite=True"):
+        simulate_to_file(path, fleet)
+    assert path.read_bytes() == before
+    assert simulation.is_simulated(simulate_to_file(path, fleet, overwrite=True), fleet)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_at_the_path_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "a.h5").mkdir()
+    with pytest.raises(DfstransError, match=r"got the folder .*; choose another name"):
+        simulate_to_file(tmp_path / "a.h5", Fleet(SimulationSettings(**NORMAL)), overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
+
+
+def test_a_name_that_is_too_long_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="choose a shorter name"):
+        simulate_to_file(tmp_path / f"{'x' * 300}.h5", Fleet(SimulationSettings(**NORMAL)))
+
+
+def test_more_than_the_disk_holds_is_refused_before_a_trip_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9))  # type: ignore[attr-defined]
+    monkeypatch.setattr(Fleet, "trip", lambda *_: pytest.fail("drawn"))
+    fleet = Fleet(SimulationSettings(normal=1_000_000, faulty=0))
+    with pytest.raises(DfstransError, match=r"655\.8 GB of free disk for 1,000,000 episodes, got 1\.0 GB"):
+        simulate_to_file(tmp_path / "new" / "a.h5", fleet)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_done_when_a_run_is_interrupted_is_kept(tmp_path: Path) -> None:
+    fleet, path = Fleet(SimulationSettings(normal=5, faulty=0, sampling_rate=100)), tmp_path / "a.h5"
+
+    def interrupt(n: int) -> None:
+        nonlocal made
+        made += n
+        if made == 3:
+            raise KeyboardInterrupt
+
+    made = 0
+    with pytest.raises(KeyboardInterrupt):
+        simulate_to_file(path, fleet, advance=interrupt)
+    left = begun(path)
+    assert left is not None
+    assert (left.done, left.total) == (3, 5)
+    assert simulation.is_simulated(simulate_to_file(path, fleet), fleet)
+    assert begun(path) is None
+
+
 @pytest.mark.parametrize("row", [-1, 2, 5])
 def test_a_journey_that_is_not_there_is_refused(row: int) -> None:
     fleet = Fleet(SimulationSettings(normal=2, faulty=0))
@@ -244,15 +358,15 @@ def test_a_number_of_jobs_that_cannot_be_is_refused_before_a_file_is_begun(tmp_p
 
 
 def test_of_many_installations_only_some_stay_in_memory() -> None:
-    simulation._member.cache_clear()
+    simulated._member.cache_clear()
     fleet = Fleet(SimulationSettings(normal=200, faulty=0, installations=1_000_000))
     numbers = {fleet.trip(row).installation for row in range(200)}
     assert len(numbers) == 200
     for number in numbers:
         fleet.member(number)
-    kept = simulation._member.cache_info()
+    kept = simulated._member.cache_info()
     assert kept.currsize <= 64
-    simulation._member.cache_clear()
+    simulated._member.cache_clear()
 
 
 @pytest.mark.slow

@@ -42,6 +42,23 @@ def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fle
     assert len(dotted) == len(journey.faults)
 
 
+def test_sensors_that_are_not_recorded_are_not_drawn_and_the_faulty_one_is_named(tmp_path: Path) -> None:
+    fleet = Fleet(SimulationSettings(normal=1, faulty=1, faults=("sensor-gain",), seed=7, sensors="no-friction"))
+    journey = fleet.journey(1)
+    figure = fault_figure(journey)
+    assert len(figure.data) == 3 * 18
+    assert not [note.text for note in figure.layout.annotations if "Friction" in note.text]
+    assert len(normal_figure({"up": fleet.journey(0)}).data) == 18
+    sensor = journey.faults[0].sensors[0]
+    page = write_journeys(tmp_path / "journeys.html", fleet).read_text(encoding="utf-8")
+    assert f"sensor-gain (severity {journey.faults[0].severity:.2g}, {sensor})" in page
+    for column, name in enumerate(journey.sensors):
+        axis = figure.layout[f"yaxis{3 * column + 3}"]
+        assert (axis.range == (-1, 1)) == (name != sensor)  # nothing changed, and no scale of nothing
+        marked = [shape for shape in figure.layout.shapes if shape.fillcolor == AFFECTED]
+        assert {shape.xref for shape in marked} == {f"x{3 * journey.sensors.index(sensor) + 3}"}
+
+
 def test_normal_journeys_stand_side_by_side_with_their_phases(fleet: Fleet) -> None:
     figure = normal_figure({"up": fleet.journey(0), "down": fleet.journey(1)})
     assert len(figure.data) == 2 * len(NAMES)

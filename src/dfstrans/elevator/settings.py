@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from difflib import get_close_matches
+from numbers import Real
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from dfstrans.config import Settings
 from dfstrans.elevator.motion import N_FLOORS, SAMPLING_RATE, longest_duration
-from dfstrans.errors import spelled
+from dfstrans.errors import DfstransError, spelled
 
 SEGMENT_SECONDS = 0.25
+RECORDING_SECONDS = 20
 SAMPLING_RATES = tuple(  # that cut the simulator's own and a segment into whole parts
     rate for rate in range(SAMPLING_RATE, 0, -1) if SAMPLING_RATE % rate == 0 and rate * SEGMENT_SECONDS % 1 == 0
 )
@@ -37,24 +41,30 @@ LIMITS = {
     "sensor-gain": 10.0,
 }
 MOST_INSTALLATIONS = 1_000_000
+MOST_JOURNEYS = 10_000_000
 PAPER_FAULTS = ("lubrication", "misalignment", "bump")
 FRICTION_SENSORS = ("FrictionCabin", "FrictionCw")  # which few real elevators have
 
 Preset = Literal["paper", "small"]
 PRESETS: dict[Preset, dict[str, Any]] = {
     "paper": {"normal": 10_400, "faulty": 387},
-    "small": {"normal": 1_000, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2_000},
+    "small": {"normal": 1_000, "faulty": 120, "sampling_rate": 100},
 }
 
 
 class SimulationSettings(Settings):
     """What to simulate."""
 
-    normal: int = Field(default=400, ge=0, description="Normal journeys.")
-    faulty: int = Field(default=40, ge=0, description="Journeys with a fault.")
-    faults: tuple[str, ...] = Field(default=PAPER_FAULTS, description="Kinds of fault, in turn.")
+    normal: int = Field(default=400, ge=0, le=MOST_JOURNEYS, description="Normal journeys.")
+    faulty: int = Field(default=40, ge=0, le=MOST_JOURNEYS, description="Journeys with a fault.")
+    faults: tuple[str, ...] = Field(
+        default=PAPER_FAULTS,
+        description=f"Kinds of fault, in turn: {', '.join(SEVERITIES)}. The first three by default.",
+    )
     severity: tuple[float, float] | None = Field(
-        default=None, description="From which severity to which, instead of each kind's own range."
+        default=None,
+        description="From which severity to which, instead of each kind's own range.",
+        json_schema_extra={"metavar": "FROM TO"},
     )
     seed: int = Field(default=0, ge=0, description="Seed of the fleet and of all its journeys.")
     installations: int = Field(default=8, ge=1, le=MOST_INSTALLATIONS, description="Different elevators.")
@@ -64,24 +74,52 @@ class SimulationSettings(Settings):
     sampling_rate: int = Field(
         default=SAMPLING_RATE, description=f"Samples per second: {', '.join(map(str, SAMPLING_RATES))}."
     )
-    n_timepoints: int = Field(default=8000, ge=1, description="Samples of a recording.")
+    n_timepoints: int = Field(
+        default=RECORDING_SECONDS * SAMPLING_RATE,
+        ge=1,
+        description=f"Samples of a recording; {RECORDING_SECONDS} s of the sampling rate unless it is given.",
+    )
     shortest: int = Field(default=5, ge=2, description="Fewest floors of a journey.")
     longest: int = Field(default=8, le=N_FLOORS - 1, description="Most floors of a journey.")
+
+    @classmethod
+    def of(cls, preset: Preset | None, given: dict[str, Any]) -> Self:
+        """The settings of a preset, but for those that are given."""
+        if preset is not None and preset not in PRESETS:
+            raise DfstransError(f"expected {spelled('preset')} to be {' or '.join(PRESETS)}, got {preset!r}; name one")
+        return cls(**{**(PRESETS[preset] if preset else {}), **given})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """A single kind or severity stands for itself; a recording lasts 20 s unless it is said otherwise."""
+        given = dict(given)
+        if isinstance(given.get("faults"), str):
+            given["faults"] = (given["faults"],)
+        if given.get("severity") is not None:
+            given["severity"] = _severity(given["severity"])
+        if given.get("sampling_rate") in SAMPLING_RATES:
+            given.setdefault("n_timepoints", RECORDING_SECONDS * given["sampling_rate"])
+        return given
 
     @field_validator("faults")
     @classmethod
     def _check_faults(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
         unknown = [kind for kind in kinds if kind not in SEVERITIES]
         if unknown or not kinds:
-            raise ValueError(f"expected kinds among {', '.join(SEVERITIES)}, got {', '.join(unknown) or 'none'}")
+            meant = [like for kind in unknown for like in get_close_matches(kind, SEVERITIES, n=1)]
+            remedy = f"did you mean {meant[0]}?" if meant else "name some of them, each by itself"
+            raise ValueError(
+                f"expected kinds among {', '.join(SEVERITIES)}, got {', '.join(unknown) or 'none'}; {remedy}"
+            )
         return kinds
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.normal + self.faulty == 0:
-            raise ValueError(f"expected at least one journey, got {spelled('normal', 0)} and {spelled('faulty', 0)}")
-        if self.severity is not None and not 0 <= self.severity[0] <= self.severity[1]:
-            raise ValueError(f"expected a severity from 0 or more to as much or more, got {self.severity}")
+            raise ValueError(
+                f"expected at least one journey, got {spelled('normal', 0)} and {spelled('faulty', 0)}; ask for some"
+            )
         for kind in self.faults:
             if self.severity is not None and self.severity[1] > LIMITS[kind]:
                 raise ValueError(
@@ -100,7 +138,8 @@ class SimulationSettings(Settings):
             )
         if self.shortest > self.longest:
             raise ValueError(
-                f"expected journeys of at most {self.longest} floors, got {spelled('shortest', self.shortest)}"
+                f"expected journeys of at most {self.longest} floors, got {spelled('shortest', self.shortest)}; lower "
+                f"{spelled('shortest')}, too, or raise {spelled('longest')}"
             )
         needed, there = longest_duration(self.longest), self.duration
         if needed > there:
@@ -136,3 +175,16 @@ class SimulationSettings(Settings):
     def n_journeys(self) -> int:
         """Normal and faulty ones."""
         return self.normal + self.faulty
+
+
+def _severity(given: Any) -> tuple[float, float]:
+    """From … to; a single number is both."""
+    name, pair = spelled("severity"), (given, given) if isinstance(given, Real) else given
+    if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(one, Real) for one in pair):
+        raise ValueError(f"expected {name} as two numbers (from, to), got {given!r}; give both, or one for all")
+    low, high = float(pair[0]), float(pair[1])
+    if not (math.isfinite(low) and math.isfinite(high) and min(low, high) >= 0):
+        raise ValueError(f"expected {name} as finite numbers of 0 or more, got {low:g} to {high:g}; correct them")
+    if low > high:
+        raise ValueError(f"expected {name} from the smaller to the larger, got {low:g} to {high:g}; exchange them")
+    return low, high

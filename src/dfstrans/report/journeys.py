@@ -15,7 +15,7 @@ from dfstrans.elevator.journey import PHASES
 from dfstrans.elevator.motion import SAMPLING_RATE
 from dfstrans.elevator.sensors import NAMES, UNITS
 from dfstrans.elevator.settings import SEGMENT_SECONDS
-from dfstrans.elevator.simulation import Fleet, Journey
+from dfstrans.elevator.simulated import Fleet, Journey
 from dfstrans.files import written_atomically
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.html import as_div, plotly_script
@@ -54,7 +54,9 @@ def write_journeys(path: Path, fleet: Fleet) -> Path:
 
 def normal_figure(journeys: dict[str, Journey]) -> go.Figure:
     """Normal journeys side by side, each under its title."""
-    figure = _signals_figure({title: journey.clean for title, journey in journeys.items()}, [NORMAL] * len(journeys))
+    sensors = next(iter(journeys.values())).sensors
+    signals = {title: _recorded(journey.clean, sensors) for title, journey in journeys.items()}
+    figure = _signals_figure(sensors, signals, [NORMAL] * len(journeys))
     for column, journey in enumerate(journeys.values(), start=1):
         _shade_phases(figure, journey.phases, column)
     return figure
@@ -62,21 +64,21 @@ def normal_figure(journeys: dict[str, Journey]) -> go.Figure:
 
 def fault_figure(journey: Journey) -> go.Figure:
     """A faulty journey beside its twin without the fault, and what differs; truth is marked."""
-    columns = {
-        "without the fault": journey.twin,
-        "with the fault": journey.clean,
-        "difference": journey.clean - journey.twin,
-    }
-    figure = _signals_figure(columns, [NORMAL, NORMAL, ANOMALOUS])
+    twin, clean = (_recorded(signals, journey.sensors) for signals in (journey.twin, journey.clean))
+    columns = {"without the fault": twin, "with the fault": clean, "difference": clean - twin}
+    figure = _signals_figure(journey.sensors, columns, [NORMAL, NORMAL, ANOMALOUS])
     for column in (1, 2, 3):
         _shade_phases(figure, journey.phases, column)
-    both = np.concatenate([journey.twin, journey.clean])
+    both = np.concatenate([twin, clean])
     lowest, highest = both.min(axis=0), both.max(axis=0)
     margin = 0.06 * (highest - lowest)
-    for sensor in range(len(NAMES)):  # the first two columns on one scale
+    unchanged = (clean == twin).all(axis=0)
+    for sensor in range(len(journey.sensors)):
         limits = [lowest[sensor] - margin[sensor], highest[sensor] + margin[sensor]]
-        for column in (1, 2):
+        for column in (1, 2):  # on one scale
             figure.update_yaxes(range=limits, row=sensor + 1, col=column)
+        if unchanged[sensor]:  # a flat line in the middle, and not the scale of nothing
+            figure.update_yaxes(range=[-1, 1], tickvals=[0], row=sensor + 1, col=3)
     _mark_affected(figure, journey)
     _mark_contacts(figure, journey)
     return figure
@@ -101,10 +103,17 @@ def runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     return ((int(first), int(last)) for first, last in edges.reshape(-1, 2))
 
 
-def _signals_figure(columns: dict[str, npt.NDArray[np.float64]], colours: list[str]) -> go.Figure:
-    """A row per sensor, a column per set of signals (n_samples, 20)."""
+def _recorded(signals: npt.NDArray[np.float64], sensors: tuple[str, ...]) -> npt.NDArray[np.float64]:
+    """Those of the 20 signals that are recorded: (n_samples, n_sensors)."""
+    return signals[:, [NAMES.index(name) for name in sensors]]
+
+
+def _signals_figure(
+    sensors: tuple[str, ...], columns: dict[str, npt.NDArray[np.float64]], colours: list[str]
+) -> go.Figure:
+    """A row per sensor, a column per set of signals (n_samples, n_sensors)."""
     figure = make_subplots(
-        rows=len(NAMES),
+        rows=len(sensors),
         cols=len(columns),
         shared_xaxes=True,
         vertical_spacing=0.01,
@@ -112,19 +121,19 @@ def _signals_figure(columns: dict[str, npt.NDArray[np.float64]], colours: list[s
         column_titles=list(columns),
     )
     for column, (signals, colour) in enumerate(zip(columns.values(), colours, strict=True), start=1):
-        for sensor, name in enumerate(NAMES):
+        for sensor, name in enumerate(sensors):
             time, values = envelope(signals[:, sensor])
             line = {"color": colour, "width": 1}
             figure.add_scatter(x=time, y=values, line=line, name=name, row=sensor + 1, col=column)
     figure.update_annotations(font_size=14)  # the titles of the columns
-    for sensor, (name, unit) in enumerate(zip(NAMES, UNITS, strict=True)):
-        _name_row(figure, f"<b>{name}</b><br>{unit}", sensor * len(columns) + 1)
+    for sensor, name in enumerate(sensors):
+        _name_row(figure, f"<b>{name}</b><br>{UNITS[NAMES.index(name)]}", sensor * len(columns) + 1)
     figure.update_yaxes(nticks=4, tickfont={"size": 10}, tickformat="~g")
     duration = max(len(signals) for signals in columns.values()) / SAMPLING_RATE
     figure.update_xaxes(range=[0, duration], tick0=0, dtick=5)
-    figure.update_xaxes(title={"text": "time in s", "standoff": 6}, row=len(NAMES))
+    figure.update_xaxes(title={"text": "time in s", "standoff": 6}, row=len(sensors))
     width = COLUMN_WIDTH * len(columns) + LEFT_MARGIN
-    styled(figure, height=120 + ROW_HEIGHT * len(NAMES), width=width, showlegend=False)
+    styled(figure, height=120 + ROW_HEIGHT * len(sensors), width=width, showlegend=False)
     return figure.update_layout(margin_l=LEFT_MARGIN)
 
 
@@ -147,11 +156,10 @@ def _shade_phases(figure: go.Figure, phases: npt.NDArray[np.int8], column: int) 
 
 def _mark_affected(figure: go.Figure, journey: Journey) -> None:
     """Red where a recorded sensor changed by more than it does from day to day, in the column of differences."""
-    for column, name in enumerate(journey.sensors):
+    for column in range(len(journey.sensors)):
         for first, last in runs(journey.relevance[:, column] >= 1):
             start, end = first * SEGMENT_SECONDS, last * SEGMENT_SECONDS
-            row = NAMES.index(name) + 1
-            figure.add_vrect(start, end, fillcolor=AFFECTED, line_width=0, layer="below", row=row, col=3)
+            figure.add_vrect(start, end, fillcolor=AFFECTED, line_width=0, layer="below", row=column + 1, col=3)
 
 
 def _mark_contacts(figure: go.Figure, journey: Journey) -> None:
@@ -185,5 +193,5 @@ def _title(fleet: Fleet, row: int) -> str:
     fault = fleet.fault(row)
     if fault is None:
         return f"{floors}, {people}, installation {trip.installation}"
-    where = f", {fault.side}" if fault.side and not fault.bumps else ""
+    where = f", {fault.sensor}" if fault.sensor else f", {fault.side}" if fault.side and not fault.bumps else ""
     return f"{fault.kind} (severity {fault.severity:.2g}{where}): {floors}, {people}, installation {trip.installation}"
