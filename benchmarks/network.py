@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> None:
             for batch in batches:
                 progress(f"{name}: {task}, batch {batch}")
                 measured.append((name, task, batch, measure(name, task, batch, options)))
+                progress(_line(as_row(*measured[-1], max(rates.values()))))  # what an interrupted run leaves
     rows = [as_row(*one, max(rates.values())) for one in measured]  # the best rate of the whole run
     result = {"threads": options.threads, "rounds": options.rounds, "matrix_gflops": rates, "rows": rows}
     print(json.dumps(result, indent=2) if options.json else _table(result))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from dfstrans.data import load_episodes, save_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
@@ -88,6 +91,28 @@ def test_a_shuffled_loader_gives_the_same_batches_again() -> None:
     plain = torch.cat([batch.labels for batch in batch_loader(episodes, scaler, 4, 3)])
     shuffled = torch.cat([batch.labels for batch in first])
     assert shuffled.sum() == plain.sum()
+
+
+def test_shuffling_is_over_all_files_and_not_within_neighbours(tmp_path: Path) -> None:
+    n, size = 240, 12
+    parts = []
+    for number in range(3):  # three files of 80 episodes; each episode holds its own number
+        rows = np.arange(number * 80, (number + 1) * 80)
+        values = np.broadcast_to(rows[:, None, None], (80, 1, 4))
+        part = Episodes.from_arrays(values, rows % 2, ids=[str(row) for row in rows])
+        parts.append(load_episodes(save_episodes(part, tmp_path / f"{number}.h5")))
+    episodes = Episodes.concatenate(parts)
+    assert episodes.is_stored
+    unscaled = SensorScaler(episodes.sensors, np.zeros(1), np.ones(1), np.zeros(1))
+    loader = batch_loader(episodes, unscaled, 4, size, shuffle_seed=0)
+    for epoch in range(3):
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        batches = [batch.segments[:, 0, 0, 0].numpy() for batch in loader]
+        order = np.concatenate(batches)
+        assert sorted(order.tolist()) == list(range(n))
+        assert all(len(set(batch // 80)) > 1 for batch in batches)  # no batch comes from one file
+        assert abs(np.corrcoef(order, np.arange(n))[0, 1]) < 0.25  # 4 standard errors of an honest shuffle
+        assert np.median(np.abs(np.diff(order))) > n / 5  # of neighbours in an honest shuffle: 0.29 n
 
 
 def test_episodes_without_labels_have_nan_for_a_label() -> None:
