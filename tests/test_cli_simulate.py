@@ -53,6 +53,13 @@ def test_help_names_the_kinds_of_fault_and_what_a_severity_is() -> None:
     assert "Other options override it." in text
 
 
+@pytest.mark.parametrize("given", ["1.5", "many"])
+def test_what_is_no_whole_number_is_repeated(given: str) -> None:
+    result = CliRunner().invoke(app, [*SMALL, "--normal", given, "--out", "a.h5"])
+    assert result.exit_code == 2
+    assert f"got '{given}'" in result.stderr
+
+
 NORMAL = [*SMALL, "--normal", "3", "--faulty", "0"]
 
 

@@ -59,7 +59,18 @@ def _option(name: str, model: type[BaseModel], panel: str | None, defaults: Mapp
         annotation = annotation | None
     extra = field.json_schema_extra
     metavar = str(extra["metavar"]) if isinstance(extra, dict) and "metavar" in extra else None
-    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False, metavar=metavar)
+    parser = None
+    if annotation in (int, int | None):
+        parser, metavar = _whole_number, metavar or "<int>"
+    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False, metavar=metavar, parser=parser)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, declared]
     )
+
+
+def _whole_number(text: str) -> int:
+    """As `int`, with an error that repeats what was given."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"expected a whole number, got {text!r}") from None

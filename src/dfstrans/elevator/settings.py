@@ -107,7 +107,8 @@ class SimulationSettings(Settings):
     def _check_faults(cls, kinds: tuple[str, ...]) -> tuple[str, ...]:
         unknown = [kind for kind in kinds if kind not in SEVERITIES]
         if unknown or not kinds:
-            meant = [like for kind in unknown for like in get_close_matches(kind, SEVERITIES, n=1)]
+            several = any("," in kind or " " in kind for kind in unknown)
+            meant = [] if several else [like for kind in unknown for like in get_close_matches(kind, SEVERITIES, n=1)]
             remedy = f"did you mean {meant[0]}?" if meant else "name some of them, each by itself"
             raise ValueError(
                 f"expected kinds among {', '.join(SEVERITIES)}, got {', '.join(unknown) or 'none'}; {remedy}"
