@@ -81,7 +81,9 @@ def _spread(
     """Each value at its episode, sensor and place."""
     n, longest = len(lengths), int(lengths.max())
     full = n * longest == len(episode)  # no gap and no padding: a reshape will do
-    values = np.full((n, len(rows.sensors), longest), np.nan, dtype=np.float32)
+    values = np.empty((n, len(rows.sensors), longest), dtype=np.float32)
+    if not full:
+        values.fill(np.nan)
     for sensor, given in enumerate(rows.columns):
         column = given if order is None else given[order]
         if full:
