@@ -48,7 +48,7 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
             f"{spelled('segment_length')}, more {spelled('filters')}, or {spelled('encoding', 'vanilla')}"
         )
     position = np.arange(n_segments)[:, None]  # τ from 0: the Gram matrix is the same as from 1
-    frequency = 2 * math.pi / d_model * np.arange(1, d_model // 2)  # ω₁ … ω_K
+    frequency = lattice_frequencies(d_model)[1:-1]  # ω₁ … ω_K
     encoding = np.empty((n_segments, d_model))
     encoding[:, 0] = 1 / math.sqrt(2)
     encoding[:, 1:-1:2] = np.cos(position * frequency)
@@ -65,15 +65,38 @@ def vanilla_encoding(n_segments: int, d_model: int, rho: float = 10_000.0) -> np
     Shape:
         (n_segments, d_model)
     """
-    _check_width(d_model)
     position = np.arange(n_segments)[:, None]
-    frequency = rho ** (-np.arange(0, d_model, 2) / d_model)
+    frequency = vanilla_frequencies(d_model, rho)
     encoding = np.empty((n_segments, d_model))
     encoding[:, 0::2] = np.sin(position * frequency)
     encoding[:, 1::2] = np.cos(position * frequency)
     return encoding
 
 
+def lattice_frequencies(d_model: int) -> npt.NDArray[np.float64]:
+    """The frequencies of the discrete Fourier transform on d points: ω_k = 2πk/d, k = 0 … d/2.
+
+    Shape:
+        (d_model / 2 + 1,)
+    """
+    _check_width(d_model)
+    return 2 * math.pi / d_model * np.arange(d_model // 2 + 1, dtype=np.float64)
+
+
+def vanilla_frequencies(d_model: int, rho: float = 10_000.0) -> npt.NDArray[np.float64]:
+    """The frequencies of the vanilla encoding, the fastest first: w_l = ρ^(−l/d), l = 0, 2, …, d − 2.
+
+    Shape:
+        (d_model / 2,)
+    """
+    _check_width(d_model)
+    frequencies: npt.NDArray[np.float64] = rho ** (-np.arange(0, d_model, 2) / d_model)
+    return frequencies
+
+
 def _check_width(d_model: int) -> None:
     if d_model < 2 or d_model % 2:
-        raise DfstransError(f"expected an even d_model of at least 2, got {d_model}")
+        even = max(2, d_model + 1)
+        raise DfstransError(
+            f"expected an even d_model of at least 2, got {d_model}; sine and cosine come in pairs: take {even}"
+        )
