@@ -39,6 +39,7 @@ WITHOUT_TORCH = {
     "fourier",
     "model_card",
     "cli",
+    "cli_encoding",
     "cli_options",
     "inputs",
     "onnx_file",

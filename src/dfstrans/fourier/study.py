@@ -109,8 +109,8 @@ def _positions(segments: int) -> tuple[int, ...]:
 def _check(segments: int, width: int) -> None:
     if width < 2 or width % 2 or width > LARGEST_WIDTH:
         raise DfstransError(
-            f"expected {spelled('width')} to be an even number from 2 to {LARGEST_WIDTH}, got {width}; "
-            f"sine and cosine come in pairs: take {min(max(2, width + width % 2), LARGEST_WIDTH)}"
+            f"expected {spelled('width')} to be an even number from 2 to {LARGEST_WIDTH} (sine and cosine come "
+            f"in pairs), got {width}; take {min(max(2, width + width % 2), LARGEST_WIDTH)}"
         )
     if segments < 2:
         raise DfstransError(
