@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,6 +40,18 @@ def test_its_numbers_are_strict_json(study: EncodingStudy) -> None:
     assert round(content["spectrum"]["lowest_bin_crossing"]) == 103
     assert content["spectrum"]["lowest_bin_entries"] == 152
     assert len(content["spectrum"]["distributions"]["vanilla"]) == 129
+
+
+def test_the_document_tells_these_numbers(study: EncodingStudy) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "encodings.md").read_text(encoding="utf-8")
+    blur, check = study.blurs["vanilla"][1], study.checks["vanilla"]
+    kept = f"{blur.height:.3f} | {100 * blur.kept:.1f} % | {blur.reach} | {blur.error:.2f} |"
+    distances = f"{check.smallest_distance:.2f} / {check.largest_distance:.1f} |"
+    assert f"| vanilla | {kept}" in text
+    assert re.search(
+        rf"\| vanilla \| blurred \| infinite \| .* \| {check.directions:.1f} \| {re.escape(distances)}", text
+    )
+    assert f"**{study.lowest_bin_entries} of its {study.spectrum_width} entries**" in text
 
 
 def test_one_s_own_encoding_is_checked_beside_them() -> None:
