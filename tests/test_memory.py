@@ -69,7 +69,7 @@ def sparse_file(path: Path, n_episodes: int) -> Path:
 @pytest.mark.parametrize(
     ("n_episodes", "cap"),
     [
-        pytest.param(500, 160, id="320 MB under a cap of 160 MB"),
+        pytest.param(700, 280, id="448 MB under a cap of 280 MB"),
         pytest.param(2500, 1000, id="1.6 GB under a cap of 1 GB", marks=pytest.mark.slow),
     ],
 )
