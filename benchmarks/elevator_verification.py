@@ -182,7 +182,7 @@ def faults() -> Figures:
     lateral = [NAMES.index("Ax"), NAMES.index("Ay")]
     by_phase: dict[str, list[float]] = {name: [] for name in PHASES}
     for number in range(48):
-        cells, during = measured.relevance(normal_change(SEED), number, "lubrication", side="cabin")
+        cells, during = measured.relevance(normal_change(SEED), number, "lubrication")
         for segment, phase in enumerate(during):
             by_phase[PHASES[phase]].append(cells[segment, NAMES.index("FrictionCabin")])
     return {

@@ -106,7 +106,7 @@ def assert_stable(numbers: range, shares: tuple[float, ...]) -> None:
             assert (oscillating.real < 0).all(), (number, share, rates)
             assert rates.real.max() < 0.01, (number, share, rates)
             least = min(least, float((-oscillating.real / np.abs(oscillating)).min()))
-    assert least > 0.025, least
+    assert least > 0.02, least
 
 
 def test_with_the_drive_in_charge_every_movement_fades_away() -> None:
