@@ -163,7 +163,7 @@ def test_a_change_in_any_compiled_file_is_seen(tmp_path: Path) -> None:
 
     normal = weight()
     plant = tmp_path / "dfstrans" / "elevator" / "plant.py"
-    changed = plant.read_text().replace("GRAVITY = 9.81", "GRAVITY = 19.62")
+    changed = plant.read_text().replace("GRAVITY: Acceleration = 9.81", "GRAVITY: Acceleration = 19.62")
     assert changed != plant.read_text()
     plant.write_text(changed)
     assert weight() == pytest.approx(2 * normal, rel=0.02)  # the locked-in friction is not twice
