@@ -25,7 +25,7 @@ SYMPTOMS = (
     Symptom("missing", 0.05),
     Symptom("stuck", 0.2),
     Symptom("clipped", 0.02),
-    Symptom("out of training range", 0.01),
+    Symptom("out of training range", 0.1),
 )
 LARGEST_OF_NORMAL = 0.99  # quantile of a share over normal episodes that an unhealthy sensor exceeds
 
