@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-import time
-from collections.abc import Callable
 from statistics import median
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans.artifact import DataRecord
 from dfstrans.data import Episodes
@@ -30,7 +28,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     rows = []
     for name in options.shapes:
-        print(f"{name}: exporting, then {options.repeats} rounds", file=sys.stderr, flush=True)
+        progress(f"{name}: exporting, then {options.repeats} rounds")
         rows.append({"shape": name, "size": SHAPES[name].text, **measure(SHAPES[name], options)})
     result = {"batch": 1, "threads": options.threads, "rounds": options.repeats, "rows": rows}
     print(json.dumps(result, indent=2) if options.json else _table(result))
@@ -42,15 +40,15 @@ def measure(shape: Shape, options: argparse.Namespace) -> dict[str, Any]:
     exported = OnnxDetector.from_bytes(exported_bytes(detector), threads=options.threads)
     runs = {"torch": lambda: detector.predict_proba(episode), "onnxruntime": lambda: exported.predict_proba(episode)}
     difference = abs(float(detector.decision_function(episode)[0] - exported.decision_function(episode)[0]))
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    taken: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         run()  # the first call also prepares
     for _ in range(options.repeats):
         for name, run in runs.items():
-            seconds[name].append(_time(run, options.threads))
-    ratios = sorted(b / a for a, b in zip(seconds["torch"], seconds["onnxruntime"], strict=True))
+            taken[name].append(seconds(run))
+    ratios = sorted(b / a for a, b in zip(taken["torch"], taken["onnxruntime"], strict=True))
     return {
-        "milliseconds": {name: 1e3 * median(values) for name, values in seconds.items()},
+        "milliseconds": {name: 1e3 * median(values) for name, values in taken.items()},
         "ratio": median(ratios),
         "ratio_quartiles": [ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4]],
         "logit_difference": difference,
@@ -95,14 +93,6 @@ def _table(result: dict[str, Any]) -> str:
             f"| {low:.2f} to {high:.2f} | {row['logit_difference']:.1g} |"
         )
     return "\n".join(lines)
-
-
-def _time(run: Callable[[], object], threads: int) -> float:
-    """Seconds; of processor time with one thread, which other programs on the machine do not distort."""
-    clock = time.process_time if threads == 1 else time.perf_counter
-    start = clock()
-    run()
-    return clock() - start
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dfstrans.lazy import imported_on_use
 
 if TYPE_CHECKING:
     from dfstrans.data import Episodes, Fault, load_episodes, save_episodes
@@ -13,20 +15,15 @@ if TYPE_CHECKING:
 __version__ = version("dfstrans")
 __all__ = ["DfstransError", "Diagnoser", "Episodes", "Fault", "load_episodes", "save_episodes"]
 
-_HOME = {
-    "DfstransError": "dfstrans.errors",
-    "Diagnoser": "dfstrans.diagnoser",
-    "Episodes": "dfstrans.data",
-    "Fault": "dfstrans.data",
-    "load_episodes": "dfstrans.data",
-    "save_episodes": "dfstrans.data",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a public name on first use: torch takes seconds, and the command line's help must not wait for it."""
-    if name in _HOME:
-        from importlib import import_module
-
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'dfstrans' has no attribute {name!r}")
+# torch takes seconds, and the command line's help must not wait for it
+__getattr__ = imported_on_use(
+    __name__,
+    {
+        "DfstransError": "dfstrans.errors",
+        "Diagnoser": "dfstrans.diagnoser",
+        "Episodes": "dfstrans.data",
+        "Fault": "dfstrans.data",
+        "load_episodes": "dfstrans.data",
+        "save_episodes": "dfstrans.data",
+    },
+)

@@ -149,7 +149,7 @@ class TrainingSettings(Settings):
 
 
 PRESETS: dict[Preset, dict[str, Any]] = {
-    # a network as good as the paper's on the data tried, in a fifth of the time; see docs/reproduction.md
+    # slim: a fifth of the time of the paper's network; see docs/reproduction.md
     "tuned": {
         "filters": None,
         "heads": 8,

@@ -114,6 +114,15 @@ def test_a_saved_model_diagnoses_the_same(tmp_path, detector: Diagnoser, planted
     assert after.to_dict()["is_anomaly"] == before.to_dict()["is_anomaly"]
 
 
+def test_values_beyond_all_measure_are_refused_as_in_a_prediction(detector: Diagnoser, planted: Episodes) -> None:
+    values = np.array(planted.values[:1])
+    values[0, 0, 5] = 3e38
+    with pytest.raises(DfstransError, match="beyond all measure"):
+        detector.predict_proba(values)
+    with pytest.raises(DfstransError, match="beyond all measure"):
+        list(detector.diagnose(values))
+
+
 def test_a_model_from_before_says_what_it_lacks() -> None:
     detector = Diagnoser(**TINY).fit(tiny_episodes())
     detector.reference_ = None

@@ -62,7 +62,7 @@ def test_the_page_needs_nothing_from_outside_and_tells_the_verdicts(tmp_path: Pa
 
 
 def test_print_figures_are_the_same_files_for_the_same_numbers(tmp_path: Path, study: EncodingStudy) -> None:
-    pytest.importorskip("matplotlib", reason="needs the extra paper")
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     first, second = (write_print_figures(tmp_path / name, study) for name in ("a", "b"))
     assert {path.name for path in first} == {
         f"encoding_{name}.{suffix}"

@@ -14,6 +14,7 @@ from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.occlusion import occlusion
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.verdict import judge
+from dfstrans.inputs import check_scored
 
 
 def diagnose(
@@ -32,6 +33,8 @@ def diagnose(
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
     resembles = _resemblances(detector, episodes, known)
     for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
+        if not np.isfinite(scores.logit):
+            check_scored(episodes[row], np.array([scores.logit]))
         starts = np.arange(len(scores.segment)) * length
         bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
         diagnosis = Diagnosis(

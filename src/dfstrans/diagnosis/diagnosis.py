@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 SCHEMA_VERSION = 1
+MOST_PAIRS = 20  # whose change is told
 CLEARLY = 2.0  # deviations of a level from which on it is called higher or lower
 
 
@@ -142,6 +143,11 @@ class Diagnosis:
                 found.append(RankedPair(self.sensors[looking], self.sensors[at], moment, float(strangest[looking, at])))
         return found
 
+    @cached_property
+    def changed_pairs(self) -> list[RankedPair]:
+        """The first pairs, as far as they are beyond their band."""
+        return [pair for pair in self.top_pairs(MOST_PAIRS) if pair.excess > 1]
+
     def related_sensors(self, sensor: str, segment: int) -> pd.Series[float]:
         """At a moment when one sensor looks odd, how are the others related: its row of B^(τ), largest first."""
         row = self.scores.spatial[self._check_segment(segment), self._check_sensor(sensor)]
@@ -218,7 +224,7 @@ class Diagnosis:
     def _interpretation(self, ranked: RankedSensor) -> dict[str, Any]:
         sensor = self.sensors.index(ranked.sensor)
         moments = _largest(self.ranking[:, sensor], 3)
-        pairs = [pair for pair in self.top_pairs(20) if ranked.sensor in (pair.looking, pair.at) and pair.excess > 1]
+        pairs = [pair for pair in self.changed_pairs if ranked.sensor in (pair.looking, pair.at)]
         return {
             **ranked._asdict(),
             "segments": [self._segment(int(t), float(self.deviation[t, sensor]))._asdict() for t in moments],

@@ -112,7 +112,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, episode: Episode, interval
         diagnosis=diagnosis,
         sensors=diagnosis.top_sensors(5),
         moments=diagnosis.top_segments(5),
-        pairs=[pair for pair in diagnosis.top_pairs(8) if pair.excess > 1],
+        pairs=diagnosis.changed_pairs[:8],
         truth=_truth(episode, interval),
         unit="" if interval else " (in points)",
         plotly=plotly_script(),
