@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import network, reading, scaling, streaming
+from benchmarks import epoch, network, reading, scaling, streaming
 from benchmarks.log_plot import Panel, svg
 from benchmarks.turns import Case, Measured, measure_in_turns
 from benchmarks.workload import Shape, chosen_precision, count_flops, models_for, prepare
@@ -110,3 +110,9 @@ def test_epochs_from_a_file_are_compared_with_epochs_from_memory() -> None:
     found = streaming.measure(TINY, n_episodes=8, rounds=1)
     assert found["hdf5_epoch"] > found["hdf5_reading"] > 0
     assert found["speed_share"] == pytest.approx(found["memory_epoch"] / found["hdf5_epoch"])
+
+
+def test_an_epoch_is_its_steps_and_the_rest() -> None:
+    found = epoch.measure(TINY, n_episodes=20, n_epochs=1)
+    assert found["epoch"] > found["steps"] > 0
+    assert found["rest_share"] == pytest.approx(1 - found["steps"] / found["epoch"])
