@@ -332,7 +332,7 @@ def test_ids_stand_by_first_appearance_whatever_the_dictionary_of_a_parquet_file
     episodes = load_episodes(tmp_path / "runs.parquet")
     assert episodes.ids.tolist() == ["late", "z", "new"]
     assert episodes.require_labels().tolist() == [0, 1, 0]
-    assert_array_equal(episodes.values[:, 0], [[0, 1], [2, 3], [4, 5]])
+    assert_array_equal(episodes.values[:, 0], [[0, 1], [2, 3], [0, 1]])
 
 
 def test_a_table_of_every_kind_of_column_in_parquet_is_read(tmp_path: Path) -> None:
