@@ -81,9 +81,7 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
         return (result if isinstance(result, Tensor) else result.logit).float()
 
     def loss() -> Tensor:
-        if isinstance(network, DFSTrans):
-            return loss_by_parts(network, segments, None, lambda part, rows: _entropy(part.float(), labels[rows]))
-        return _entropy(logits(), labels)
+        return training_loss(network, segments, labels) if isinstance(network, DFSTrans) else _entropy(logits(), labels)
 
     def precision() -> AbstractContextManager[object]:
         return torch.autocast("cpu", torch.bfloat16) if model == "bf16" else nullcontext()
@@ -100,6 +98,11 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
             logits()
 
     return train if optimizer else predict
+
+
+def training_loss(network: DFSTrans, segments: Tensor, labels: Tensor) -> Tensor:
+    """The loss of a batch as `fit` takes it, but for weights of classes."""
+    return loss_by_parts(network, segments, None, lambda logits, rows: _entropy(logits.float(), labels[rows]))
 
 
 def _entropy(logits: Tensor, labels: Tensor) -> Tensor:
