@@ -17,6 +17,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.injection import KINDS, InjectionSettings, NormalSensors, plant, plant_each
 from dfstrans.injection.drawing import draw_fault, with_fault
 from dfstrans.injection.planting import normal_episodes
+from dfstrans.injection.saving import save_planting
 from tests.injection.machines import SENSORS, machine
 
 MACHINE = machine()
@@ -140,12 +141,13 @@ def test_a_stored_set_is_planted_batch_by_batch_to_the_same_content(
 ) -> None:
     mixed = Episodes.concatenate([machine(8, 60), _renamed(machine(8, 41, seed=1))])
     monkeypatch.setattr("dfstrans.data.writers._BATCH_BYTES", 10_000)
-    plant(mixed, InjectionSettings(seed=5, strengths={"lag": (3,)})).save(tmp_path / "a.h5", {"seed": 5})
+    chosen = InjectionSettings(seed=5, strengths={"lag": (3,)})
+    save_planting(plant(mixed, chosen), tmp_path / "a.h5", {"seed": 5})
     save_episodes(mixed, tmp_path / "normal.h5")
     stored = load_episodes(tmp_path / "normal.h5")
     assert stored.is_stored
-    plant(stored, InjectionSettings(seed=5, strengths={"lag": (3,)})).save(tmp_path / "b.h5", {"seed": 5})
-    expected = plant(mixed, InjectionSettings(seed=5, strengths={"lag": (3,)})).in_memory()
+    save_planting(plant(stored, chosen), tmp_path / "b.h5", {"seed": 5})
+    expected = plant(mixed, chosen).in_memory()
     for name in ("a.h5", "b.h5"):
         found = load_episodes(tmp_path / name)
         assert found.fingerprint() == expected.fingerprint()

@@ -21,10 +21,10 @@ class Kind(NamedTuple):
     def shown(self, strength: float) -> str:
         """A strength with its unit.
 
-        >>> KINDS["spike"].shown(3.0), KINDS["stuck"].shown(30.0)
-        ('3 spreads', '30 % of the episode')
+        >>> KINDS["spike"].shown(3.0), KINDS["spike"].shown(1.0), KINDS["stuck"].shown(30.0)
+        ('3 spreads', '1 spread', '30 % of the episode')
         """
-        return f"{strength:g} {self.unit}"
+        return f"{strength:g} {self.unit.removesuffix('s') if strength == 1 else self.unit}"
 
 
 KINDS: dict[str, Kind] = {

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.writers import fixed_text, write_hdf5
 from dfstrans.errors import DfstransError
-from dfstrans.files import written_atomically
 from dfstrans.injection.drawing import PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.normal import COUPLED, NormalSensors
@@ -76,15 +71,6 @@ class Planting:
         for row, length in enumerate(described.lengths):
             values[row, :, :length] = self.changed(row, values[row, :, :length])
         return replace(described, values=values)
-
-    def save(self, path: Path, recipe: dict[str, Any]) -> Path:
-        """Write the set batch by batch as HDF5, with the recipe of the whole and of each episode."""
-        with written_atomically(path) as temporary:
-            write_hdf5(self.described(), temporary, self.changed)
-            with h5py.File(temporary, "a", libver="v110") as file:
-                file.attrs["recipe"] = json.dumps(recipe)
-                file.create_dataset("recipes", data=fixed_text([json.dumps(one) for one in self.recipes()]))
-        return path
 
     def recipes(self) -> list[dict[str, Any]]:
         """How each episode was made."""

@@ -1,0 +1,78 @@
+"""A page on planted faults: how well each kind and strength is detected and diagnosed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dfstrans.files import written_atomically
+from dfstrans.injection.results import CellResult, StudyResult
+from dfstrans.report.figures import styled
+from dfstrans.report.html import as_div, plotly_script, template
+
+PANELS = {
+    "recall": "detected",
+    "sensor_hit_rate": "right sensor, of those",
+    "segment_hit": "right moment, of those",
+}
+SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can be read on all of it
+
+
+def write_injection(path: Path, result: StudyResult) -> Path:
+    """Write the page, which needs nothing from outside."""
+    page = template("injection.html").render(
+        result=result, cells=result.cells, figure=as_div(strength_figure(result)), plotly=plotly_script()
+    )
+    with written_atomically(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return path
+
+
+def strength_figure(result: StudyResult) -> go.Figure:
+    """Kinds of fault against strengths, weakest first: share detected, and of these the right sensor and moment.
+
+    Under each figure stands the strength, since each kind has a unit of its own.
+    """
+    kinds = list(dict.fromkeys(cell.kind for cell in result.cells))
+    of_kind = {kind: [cell for cell in result.cells if cell.kind == kind] for kind in kinds}
+    n_levels = max(len(cells) for cells in of_kind.values())
+    names = [f"{kind}<br><span style='font-size:11px;color:#616e7c'>{of_kind[kind][0].unit}</span>" for kind in kinds]
+    figure = make_subplots(
+        cols=len(PANELS), shared_yaxes=True, horizontal_spacing=0.03, subplot_titles=list(PANELS.values())
+    )
+    for column, metric in enumerate(PANELS, start=1):
+        rows = [_padded(of_kind[kind], n_levels) for kind in kinds]
+        figure.add_heatmap(
+            x=list(range(1, n_levels + 1)),
+            y=names,
+            z=[[None if cell is None else cell.value(metric) for cell in row] for row in rows],
+            text=[[_label(cell, metric) for cell in row] for row in rows],
+            texttemplate="%{text}",
+            coloraxis="coloraxis",
+            xgap=3,
+            ygap=3,
+            hoverinfo="skip",
+            row=1,
+            col=column,
+        )
+    ends = ["weakest", *[""] * (n_levels - 2), "strongest"] if n_levels > 1 else [""]
+    figure.update_xaxes(tickvals=list(range(1, n_levels + 1)), ticktext=ends, showgrid=False, zeroline=False)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    bar = {"title": "share", "thickness": 12, "tickformat": ".0%"}
+    figure = styled(figure, height=130 + 52 * len(kinds), coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": 1})
+    figure.update_layout(coloraxis_colorbar=bar, margin_l=130, plot_bgcolor="#ffffff")
+    return figure
+
+
+def _padded(cells: list[CellResult], n_levels: int) -> list[CellResult | None]:
+    return [*cells, *[None] * (n_levels - len(cells))]
+
+
+def _label(cell: CellResult | None, metric: str) -> str:
+    if cell is None:
+        return ""
+    value = cell.value(metric)
+    shown = "–" if value is None else f"{value:.0%}"
+    return f"<b>{shown}</b><br><span style='font-size:10px'>at {cell.strength:g}</span>"
