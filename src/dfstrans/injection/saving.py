@@ -9,10 +9,12 @@ from typing import Any
 import h5py
 
 from dfstrans.data.writers import fixed_text, write_hdf5
+from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
 from dfstrans.injection.planting import Planting
 from dfstrans.injection.settings import InjectionSettings
 
+MARK = "injection"  # in a recipe: who made it
 VERSION = 1  # of how faults are drawn: the same recipe gives the same set
 
 
@@ -29,12 +31,17 @@ def save_planting(planting: Planting, path: Path, recipe: dict[str, Any]) -> Pat
 def save_planted(planting: Planting, path: Path, settings: InjectionSettings, *, keep: bool = False) -> bool:
     """Write a planted set; one of the same recipe that is there already may be kept. Whether it was written."""
     recipe = {
-        "injection": VERSION,
+        MARK: VERSION,
         "source": planting.source.fingerprint(),
         **settings.model_dump(mode="json", exclude={"trials"}),
     }
-    if keep and _recipe_at(path) == recipe:
+    there = _recipe_at(path)
+    if keep and there == recipe:
         return False
+    if path.exists() and (there is None or MARK not in there):  # above all not the recordings themselves
+        raise DfstransError(
+            f"expected a free place, or planted faults to replace, at {path}, got something else; choose another name"
+        )
     save_planting(planting, path, recipe)
     return True
 

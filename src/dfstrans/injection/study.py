@@ -18,7 +18,7 @@ from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
-from dfstrans.injection.saving import VERSION, save_planting
+from dfstrans.injection.saving import MARK, VERSION, save_planting
 from dfstrans.injection.settings import InjectionSettings
 from dfstrans.pipeline import SplitKind, train_model
 from dfstrans.training.evaluation import evaluate_probabilities
@@ -65,7 +65,7 @@ def run_study(
     tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]
     with show("planting trials", len(cells) * len(tried)) as advance:
         trials = plant_each(tried, cells, planting.normal, settings, advance)
-        save_planting(trials, folder / "trials.h5", {"injection": VERSION, "trials_of": planted.fingerprint()})
+        save_planting(trials, folder / "trials.h5", {MARK: VERSION, "trials_of": planted.fingerprint()})
     episodes = load_episodes(folder / "trials.h5")
     normal = detector.predict_proba(unseen)[:, 1]
     reference = train[train.require_labels() == 0][:MOST_NORMAL]

@@ -48,8 +48,6 @@ def strength_figure(result: StudyResult) -> go.Figure:
             x=list(range(1, n_levels + 1)),
             y=names,
             z=[[None if cell is None else cell.value(metric) for cell in row] for row in rows],
-            text=[[_label(cell, metric) for cell in row] for row in rows],
-            texttemplate="%{text}",
             coloraxis="coloraxis",
             xgap=3,
             ygap=3,
@@ -57,6 +55,9 @@ def strength_figure(result: StudyResult) -> go.Figure:
             row=1,
             col=column,
         )
+        for name, row in zip(names, rows, strict=True):  # a heat map's own text has one line only
+            for level, cell in enumerate(row, start=1):
+                figure.add_annotation(x=level, y=name, text=_label(cell, metric), showarrow=False, row=1, col=column)
     ends = ["weakest", *[""] * (n_levels - 2), "strongest"] if n_levels > 1 else [""]
     figure.update_xaxes(tickvals=list(range(1, n_levels + 1)), ticktext=ends, showgrid=False, zeroline=False)
     figure.update_yaxes(autorange="reversed", showgrid=False)
@@ -75,4 +76,4 @@ def _label(cell: CellResult | None, metric: str) -> str:
         return ""
     value = cell.value(metric)
     shown = "–" if value is None else f"{value:.0%}"
-    return f"<b>{shown}</b><br><span style='font-size:10px'>at {cell.strength:g}</span>"
+    return f"<b>{shown}</b><br><span style='font-size:11px'>at {cell.strength:g}</span>"
