@@ -70,7 +70,8 @@ def inject(
         ),
     ] = None,
     split: Annotated[
-        Literal["random", "grouped"], typer.Option(help="How the 70/15/15 parts are cut; grouped: no group in two.")
+        Literal["random", "grouped"],
+        typer.Option(help="What stays together in one part: an episode and its twins, or all of a group."),
     ] = "random",
     preset: Annotated[Preset, typer.Option(help="What the options of network and training start from.")] = "tuned",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
@@ -78,8 +79,8 @@ def inject(
 ) -> None:
     """Plant known faults into normal episodes; with --report train on them and tell how well they are found.
 
-    Each episode is used once, with a fault or without, so no episode and its faulty twin are on two sides of a split.
-    Episodes that are labelled anomalous are left out. The threshold allows 5 % false alarms unless told otherwise.
+    An episode and its faulty twins are a group: train on the file with --split grouped. Episodes that are labelled
+    anomalous are left out. The threshold allows 5 % false alarms unless told otherwise.
     """
     from dfstrans.data import load_episodes
     from dfstrans.injection.planting import normal_episodes, plant
@@ -100,8 +101,8 @@ def inject(
     normal, said = normal_episodes(load_episodes(data, **read))
     for statement in said:
         remark(statement)
-    with progress("planting", len(normal)) as advance:
-        planted = plant(normal, chosen, advance)
+    with progress("planting", round(len(normal) * chosen.share / (1 - chosen.share))) as advance:
+        planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
     for statement in planted.statements:
         remark(statement)
     place = report / "planted.h5" if out is None and report is not None else out
@@ -109,8 +110,9 @@ def inject(
     result = _written(planted, place, chosen, resume)
     if report is None:
         print_result(result if as_json else _in_words(result), as_json)
+        remark("an episode and its faulty twins are a group: train on this file with --split grouped")
         return
-    study = _study(planted, place, report, chosen, split, resume, settings)
+    study = _study(planted, place, report, chosen, resume, settings)
     content = {**result, "model": str(report / "model"), **study.to_dict()}
     written = _write(report, study, content)
     if as_json:
@@ -164,7 +166,6 @@ def _study(
     place: Path,
     folder: Path,
     settings: InjectionSettings,
-    split: Literal["random", "grouped"],
     resume: bool,
     training: dict[str, Any],
 ) -> StudyResult:
@@ -178,7 +179,6 @@ def _study(
             load_episodes(place),
             folder,
             settings,
-            split=split,
             resume=resume,
             progress=progress,
             **training,

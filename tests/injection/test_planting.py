@@ -102,11 +102,34 @@ def test_the_truth_is_exact() -> None:
             np.testing.assert_allclose(np.abs(change), amount, rtol=1e-4)
 
 
-def test_each_source_is_used_once_and_kinds_take_turns() -> None:
-    planting = plant(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.4))
-    assert len(set(planting.rows)) == len(planting) == 60
-    assert planting.cells == {("spike", 1.0): 6, ("spike", 3.0): 6, ("drift", 1.0): 6, ("stuck", 10.0): 6}
-    assert planting.described().n_anomalous == 24
+def test_every_episode_stays_and_kinds_take_turns_in_its_twins() -> None:
+    planting = plant(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
+    planted = planting.described()
+    assert sorted(planting.cells.values()) == [22, 22, 23, 23]
+    assert (len(planted), planted.n_anomalous) == (150, 90)
+    assert len(set(planted.ids.tolist())) == 150
+
+
+def test_an_episode_and_its_twins_are_a_group_that_no_split_by_group_parts() -> None:
+    planted = plant(machine(40), of("spike,drift,stuck", share=0.7)).described()
+    assert planted.groups is not None
+    assert all(name.split("+")[0] == group for name, group in zip(planted.ids, planted.groups, strict=True))
+    parts = [set(part.groups.tolist()) for part in planted.split(0, by_group=True) if part.groups is not None]
+    assert len(parts) == 3
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 40
+
+
+def test_own_groups_are_kept_where_the_split_is_by_them() -> None:
+    planted = plant(machine(12, groups=["a", "b", "c"] * 4), of("drift"), by_group=True).described()
+    assert planted.groups is not None
+    assert set(planted.groups.tolist()) == {"a", "b", "c"}
+    with pytest.raises(DfstransError, match="with a group"):
+        plant(machine(12), of("drift"), by_group=True)
+
+
+def test_more_twins_than_kinds_and_strengths_are_refused() -> None:
+    with pytest.raises(DfstransError, match=r"at most 3 twins of an episode.*share of at most 0.75"):
+        plant(MACHINE, of("drift", share=0.8))
 
 
 def test_the_same_seed_gives_the_same_set_and_another_one_another() -> None:
@@ -189,12 +212,12 @@ def test_sensors_that_never_move_are_named_and_alone_are_refused() -> None:
         plant(machine().select_sensors(["fixed"]), InjectionSettings())
 
 
-def test_an_episode_in_which_the_fault_would_change_nothing_is_left_out() -> None:
+def test_a_fault_that_would_change_nothing_is_left_out() -> None:
     values = np.asarray(machine(10).select_sensors(["speed"]).values).copy()
-    values[:6] = 1.0  # stands still in more episodes than stay normal
+    values[:6] = 1.0  # stands still
     planting = plant(Episodes.from_arrays(values), of("stuck", share=0.5))
-    assert len(planting) < 10
-    assert any("would have changed nothing" in said for said in planting.statements)
+    assert len(planting) == 10 + 4
+    assert any("6 of 10 faults are left out" in said for said in planting.statements)
 
 
 def test_a_switch_stays_a_switch() -> None:
@@ -222,5 +245,5 @@ def test_without_normal_episodes_there_is_nothing_to_plant_into() -> None:
 
 
 def test_too_few_episodes_for_all_kinds_is_said() -> None:
-    said = plant(MACHINE, of("drift,gain,spike")).statements
-    assert any("only 6 episodes get a fault, fewer than the 9 kinds and strengths" in one for one in said)
+    said = plant(MACHINE, of("drift,gain,spike", share=0.3)).statements
+    assert any("only 5 episodes get a fault, fewer than the 9 kinds and strengths" in one for one in said)

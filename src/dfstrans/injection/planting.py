@@ -1,15 +1,15 @@
-"""From normal episodes to a labelled set in which a share of them has a known fault."""
+"""From normal episodes to a labelled set: each of them as it is, and twins of them with known faults."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 from dfstrans.injection.drawing import PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.normal import COUPLED, NormalSensors
@@ -23,6 +23,8 @@ class Planting:
     """Which normal episodes get which fault; the episodes themselves are read and changed when they are wanted.
 
     `rows[i]` is the row of `source` that episode i is made from, `faults[i]` its fault, or None where it stays normal.
+    An episode and its twins are one group; with `by_group` the groups are those of the source, each of which holds all
+    twins of its episodes, too.
     """
 
     source: Episodes
@@ -30,6 +32,7 @@ class Planting:
     rows: tuple[int, ...]
     faults: tuple[PlantedFault | None, ...]
     statements: tuple[str, ...] = ()
+    by_group: bool = False
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -54,6 +57,7 @@ class Planting:
         return replace(
             chosen,
             ids=np.asarray(names, dtype=np.str_),
+            groups=chosen.groups if self.by_group else chosen.ids,
             labels=np.array([fault is not None for fault in self.faults], dtype=np.int8),
             faults=tuple(() if fault is None else (fault.truth(chosen.sensors),) for fault in self.faults),
             truth=None,  # exact windows and sensors are known; a graded truth would hide faults that change little
@@ -108,36 +112,58 @@ def normal_episodes(episodes: Episodes) -> tuple[Episodes, list[str]]:
     return normal, [f"{left_out} episodes labelled anomalous are left out"] if left_out else []
 
 
-def plant(normal: Episodes, settings: InjectionSettings, advance: Advance = lambda _: None) -> Planting:
-    """Plant a fault into a share of the episodes; each episode is used once, with its fault or without.
+def plant(
+    normal: Episodes, settings: InjectionSettings, *, by_group: bool = False, advance: Advance = lambda _: None
+) -> Planting:
+    """All episodes as they are, and as many faulty twins of them that these are the wanted share of the set.
 
-    Kinds and strengths take turns, so that each gets as many episodes as another.
+    Kinds and strengths take turns, so that each gets as many episodes as another. `by_group` keeps the episodes' own
+    groups, else an episode and its twins are a group: a split by group never parts them.
     """
     if len(normal) < 2:
         raise DfstransError(
-            f"expected at least two normal episodes, of which one gets a fault, got {len(normal)}; record more, or cut "
-            "long recordings into episodes"
+            f"expected at least two normal episodes to plant faults into, got {len(normal)}; record more, or cut long "
+            "recordings into episodes"
+        )
+    if by_group and normal.groups is None:
+        raise DfstransError(
+            f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name the "
+            f"column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
         )
     sensors = NormalSensors.measure(normal)
     cells, statements = _possible(settings, sensors, int(normal.lengths.min()))
-    rng = np.random.default_rng(settings.seed)
-    n_faulty = min(max(round(settings.share * len(normal)), 1), len(normal) - 1)
-    chosen = rng.permutation(len(normal))[:n_faulty]
-    turns = [cells[i] for i in rng.permutation(len(cells))]
-    wanted = {int(row): turns[number % len(turns)] for number, row in enumerate(chosen)}
-    if n_faulty < len(cells):
+    requests = _turns(len(normal), cells, settings)
+    if len(requests) < len(cells):
         statements.append(
-            f"only {n_faulty} episodes get a fault, fewer than the {len(cells)} kinds and strengths, so not every "
+            f"only {len(requests)} episodes get a fault, fewer than the {len(cells)} kinds and strengths, so not every "
             "one of them is seen in training"
         )
-    faults = _drawn(normal, sensors, [(row, wanted.get(row)) for row in range(len(normal))], settings, advance)
-    kept = [row for row, fault in enumerate(faults) if fault is not None or row not in wanted]
-    if len(kept) < len(normal):
+    drawn = _drawn(normal, sensors, requests, settings, advance)
+    if len(drawn) < len(requests):
         statements.append(
-            f"{len(normal) - len(kept)} episodes are left out: their fault would have changed nothing (signals that "
-            "stand still or are missing)"
+            f"{len(requests) - len(drawn)} of {len(requests)} faults are left out: they would have changed nothing "
+            "(signals that stand still or are missing)"
         )
-    return Planting(normal, sensors, tuple(kept), tuple(faults[row] for row in kept), tuple(statements))
+    twins: list[tuple[int, PlantedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
+    twins.sort(key=lambda one: one[0])  # beside each other in the file
+    rows, faults = zip(*twins, strict=True)
+    return Planting(normal, sensors, rows, faults, tuple(statements), by_group)
+
+
+def _turns(n_normal: int, cells: list[Cell], settings: InjectionSettings) -> list[tuple[int, Cell]]:
+    """Which episodes get a twin of which kind and strength: all of them in turn, none twice the same."""
+    n_faulty = max(round(n_normal * settings.share / (1 - settings.share)), 1)
+    rounds = -(-n_faulty // n_normal)
+    if rounds > len(cells):
+        raise DfstransError(
+            f"expected at most {len(cells)} twins of an episode, one of each kind and strength, got {rounds} with "
+            f"{spelled('share', settings.share)}; use a share of at most {len(cells) / (1 + len(cells)):.2f}, or more "
+            "kinds or strengths"
+        )
+    rng = np.random.default_rng(settings.seed)
+    rows, order = rng.permutation(n_normal), rng.permutation(len(cells))
+    places = [(number % n_normal, number // n_normal) for number in range(n_faulty)]
+    return [(int(rows[place]), cells[order[(place + turn) % len(cells)]]) for place, turn in places]
 
 
 def plant_each(
@@ -149,29 +175,26 @@ def plant_each(
 ) -> Planting:
     """Plant every kind and strength into every one of the episodes, for a test; those that change nothing stay away."""
     requests = [(row, cell) for cell in cells for row in range(len(normal))]
-    faults = _drawn(normal, sensors, requests, settings, advance)
-    made = [(row, fault) for (row, _), fault in zip(requests, faults, strict=True) if fault is not None]
-    return Planting(normal, sensors, tuple(row for row, _ in made), tuple(fault for _, fault in made))
+    drawn = _drawn(normal, sensors, requests, settings, advance)
+    return Planting(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn))
 
 
 def _drawn(
     normal: Episodes,
     sensors: NormalSensors,
-    requests: Iterable[tuple[int, Cell | None]],
+    requests: Sequence[tuple[int, Cell]],
     settings: InjectionSettings,
     advance: Advance,
-) -> list[PlantedFault | None]:
-    """A fault of the wanted kind and strength for each episode that is to get one, and in which one is possible."""
-    found: list[PlantedFault | None] = []
-    for row, cell in requests:
-        fault = None
-        if cell is not None:
-            (episode,) = normal[row]
-            kind, strength = cell
-            fault = draw_fault(
-                row, episode.values, kind, strength, sensors, normal, duration=settings.duration, seed=settings.seed
-            )
-        found.append(fault)
+) -> list[tuple[int, PlantedFault]]:
+    """A fault of the wanted kind and strength for each row in which one is possible."""
+    found = []
+    for row, (kind, strength) in requests:
+        (episode,) = normal[row]
+        fault = draw_fault(
+            row, episode.values, kind, strength, sensors, normal, duration=settings.duration, seed=settings.seed
+        )
+        if fault is not None:
+            found.append((row, fault))
         advance(1)
     return found
 

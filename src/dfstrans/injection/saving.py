@@ -33,6 +33,7 @@ def save_planted(planting: Planting, path: Path, settings: InjectionSettings, *,
     recipe = {
         MARK: VERSION,
         "source": planting.source.fingerprint(),
+        "by_group": planting.by_group,
         **settings.model_dump(mode="json", exclude={"trials"}),
     }
     there = _recipe_at(path)

@@ -20,7 +20,7 @@ class InjectionSettings(Settings):
 
     kinds: tuple[str, ...] = Field(default=tuple(KINDS), description="The kinds of fault.")
     strengths: dict[str, tuple[float, ...]] = Field(default={}, description="Strengths by kind, in the kind's unit.")
-    share: float = Field(default=0.5, gt=0, lt=1, description="Share of the episodes that get a fault.")
+    share: float = Field(default=0.5, gt=0, lt=1, description="Share of the set that faulty episodes are.")
     duration: float = Field(default=0.2, gt=0, le=1, description="Length of a fault, as a share of its episode.")
     trials: int = Field(default=20, ge=1, description="Most test episodes in which each kind and strength is tried.")
     seed: int = Field(default=0, ge=0, description="Seed of the faults.")

@@ -20,7 +20,7 @@ from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.injection.saving import MARK, VERSION, save_planting
 from dfstrans.injection.settings import InjectionSettings
-from dfstrans.pipeline import SplitKind, train_model
+from dfstrans.pipeline import train_model
 from dfstrans.training.evaluation import evaluate_probabilities
 
 MOST_NORMAL = 400  # training episodes that the floor learns what is normal from
@@ -44,23 +44,22 @@ def run_study(
     folder: Path,
     settings: InjectionSettings,
     *,
-    split: SplitKind = "random",
     resume: bool = False,
     progress: Progress | None = None,
     **training: Any,
 ) -> StudyResult:
     """Train on the planted set in `folder`/model, then try every kind and strength in normal episodes it never saw.
 
-    `planted` is the set of the planting. Its test part tells which normal episodes were not trained on; each of them
-    is tried without a fault, and some with every kind and strength (`folder`/trials.h5). With `resume` an interrupted
-    training goes on, and a finished one is not repeated.
+    `planted` is the set of the planting. It is split by group, so that no episode and its twin are in two parts. The
+    normal episodes of the test part are tried without a fault, and some with every kind and strength
+    (`folder`/trials.h5). With `resume` an interrupted training goes on, and a finished one is not repeated.
     """
     show = no_progress if progress is None else progress
-    detector = _trained(planted, folder / "model", split, resume, progress is not None, training)
-    seed, by_group = detector.training_settings_.seed, split == "grouped"
-    train, _, test = planted.split(seed, by_group=by_group)
-    source_of = dict(zip(planted.ids.tolist(), planting.rows, strict=True))
-    unseen = planting.source[[source_of[name] for name in test.ids.tolist()]]
+    detector = _trained(planted, folder / "model", resume, progress is not None, training)
+    seed = detector.training_settings_.seed
+    train, _, test = planted.split(seed, by_group=True)
+    test_ids = set(test.ids.tolist())
+    unseen = planting.source[[name in test_ids for name in planting.source.ids.tolist()]]
     cells = [cell for cell in settings.cells if len(planting.normal.suited(cell[0]))]
     tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]
     with show("planting trials", len(cells) * len(tried)) as advance:
@@ -83,25 +82,22 @@ def run_study(
         false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
         threshold=detector.threshold_.value,
         sensors=len(planted.sensors),
-        split=split,
+        split="by group" if planting.by_group else "by source episode",
         settings=settings.model_dump(mode="json"),
         cells=tuple(results),
     )
 
 
-def _trained(
-    planted: Episodes, place: Path, split: SplitKind, resume: bool, progress: bool, training: dict[str, Any]
-) -> Diagnoser:
+def _trained(planted: Episodes, place: Path, resume: bool, progress: bool, training: dict[str, Any]) -> Diagnoser:
     """The model of an earlier run where it is finished and the run is to be resumed; else a new one."""
     if resume and holds_model(place):
         found = Diagnoser.load(place)
         asked = Diagnoser(**training)
         same_settings = found.training_settings_ == asked.training_settings(len(planted))
         same_network = found.network_settings_ == asked.network_settings(planted)
-        same_split = found.data_.split is not None and found.data_.split["kind"] == split
-        if same_settings and same_network and same_split and found.data_.source_fingerprint == planted.fingerprint():
+        if same_settings and same_network and found.data_.source_fingerprint == planted.fingerprint():
             return found
-    return train_model(planted, place, split=split, resume=resume, progress=progress, **training)
+    return train_model(planted, place, split="grouped", resume=resume, progress=progress, **training)
 
 
 def _cell_result(
