@@ -63,10 +63,10 @@ def test_the_recordings_themselves_are_never_overwritten(recordings: Path, tmp_p
 
 
 def test_the_result_for_people_names_kinds_and_units(recordings: Path, tmp_path: Path) -> None:
-    few = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=10,50", "--share", "0.2"]
+    few = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=10,50"]
     printed, _ = run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *few)
-    assert "level-shift   2 at 1, 3 at 20 (spreads)" in printed
-    assert "stuck         2 at 10, 3 at 50 (% of the episode)" in printed
+    assert "level-shift   10 at 1, 10 at 20 (spreads)" in printed
+    assert "stuck         10 at 10, 10 at 50 (% of the episode)" in printed
 
 
 def test_a_report_tells_every_kind_and_strength(study: tuple[Path, dict[str, Any]]) -> None:
