@@ -103,6 +103,7 @@ def test_detection_is_that_of_the_saved_model(study: tuple[Path, dict[str, Any]]
     folder, found = study
     model, trials = Diagnoser.load(folder / "model"), load_episodes(folder / "trials.h5")
     assert model.threshold_.rule == "false-alarm-rate"
+    assert model.training_settings_.sensor_dropout == model.training_settings_.mixup == 0
     called = model.predict(trials)
     for cell in found["cells"]:
         rows = [f"+{cell['kind']}@{cell['strength']:g}" in str(name) for name in trials.ids]

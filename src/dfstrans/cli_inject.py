@@ -30,13 +30,18 @@ THRESHOLD: dict[str, Any] = {  # F1 depends on how many faults were planted; thi
     "threshold_rule": "false-alarm-rate",
     "threshold_value": 0.05,
 }
+PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles the very faults that are planted
+    "sensor_dropout": 0.0,
+    "mixup": 0.0,
+    "dropout": 0.1,
+}
 
 reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
 shaping = options_from(
-    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
+    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults={**PRESETS["tuned"], **PLAIN}
 )
-training = options_from(TrainingSettings, into="training", panel="Training", defaults=THRESHOLD)
+training = options_from(TrainingSettings, into="training", panel="Training", defaults={**THRESHOLD, **PLAIN})
 
 
 @reading
@@ -86,7 +91,8 @@ def inject(
     from dfstrans.injection.planting import normal_episodes, plant
 
     _check_places(out, report)
-    settings = {**PRESETS[preset], **({} if "threshold_rule" in training else THRESHOLD), **network, **training}
+    threshold = {} if "threshold_rule" in training else THRESHOLD
+    settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
     check_settings(
         {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
         {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
