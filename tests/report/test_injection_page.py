@@ -36,6 +36,8 @@ def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_streng
     assert "75%" in texts[1]
     assert "at 10" in texts[1]
     assert texts[3] == ""
+    assert "50%" in texts[5]
+    assert "of 3" in texts[5]
 
 
 def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outside(tmp_path: Path) -> None:

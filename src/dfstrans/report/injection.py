@@ -33,7 +33,7 @@ def write_injection(path: Path, result: StudyResult) -> Path:
 def strength_figure(result: StudyResult) -> go.Figure:
     """Kinds of fault against strengths, weakest first: share detected, and of these the right sensor and moment.
 
-    Under each figure stands the strength, since each kind has a unit of its own.
+    Under the first stands the strength, since each kind has a unit of its own; under the others how many were detected.
     """
     kinds = list(dict.fromkeys(cell.kind for cell in result.cells))
     of_kind = {kind: [cell for cell in result.cells if cell.kind == kind] for kind in kinds}
@@ -72,8 +72,10 @@ def _padded(cells: list[CellResult], n_levels: int) -> list[CellResult | None]:
 
 
 def _label(cell: CellResult | None, metric: str) -> str:
+    """A figure, and below it the strength, or how many were detected: a hundred per cent of one means little."""
     if cell is None:
         return ""
     value = cell.value(metric)
     shown = "–" if value is None else f"{value:.0%}"
-    return f"<b>{shown}</b><br><span style='font-size:11px'>at {cell.strength:g}</span>"
+    below = f"at {cell.strength:g}" if metric == "recall" else f"of {cell.detected}"
+    return f"<b>{shown}</b><br><span style='font-size:11px'>{below}</span>"
