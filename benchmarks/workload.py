@@ -16,7 +16,6 @@ from dfstrans.config import NetworkSettings
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.training.fit import bf16_is_fast
-from dfstrans.training.loss_by_parts import loss_by_parts
 
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
@@ -102,7 +101,7 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
 
 def training_loss(network: DFSTrans, segments: Tensor, labels: Tensor) -> Tensor:
     """The loss of a batch as `fit` takes it, but for weights of classes."""
-    return loss_by_parts(network, segments, None, lambda logits, rows: _entropy(logits.float(), labels[rows]))
+    return network.training_loss(segments, None, labels, lambda logits, rows: _entropy(logits.float(), labels[rows]))
 
 
 def _entropy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -14,22 +14,27 @@ import dfstrans
 
 SOURCE = Path(dfstrans.__file__).parent
 
+DETECTORS = {"estimator", "network_estimator", "diagnoser", "baselines"}
+
 # part of the package → the parts it may not know of, not even in a function
 FORBIDDEN = {
-    "errors": {"config", "data", "model", "training", "diagnosis", "report", "cli", "diagnoser", "artifact"},
-    "files": {"config", "data", "model", "training", "diagnosis", "report", "cli", "diagnoser", "artifact"},
-    "config": {"data", "model", "training", "diagnosis", "report", "cli", "diagnoser", "artifact"},
-    "model": {"data", "training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
-    "data": {"model", "training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
-    "training": {"diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
-    "fourier": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
+    "errors": {"config", "data", "model", "training", "diagnosis", "report", "cli", "artifact"} | DETECTORS,
+    "files": {"config", "data", "model", "training", "diagnosis", "report", "cli", "artifact"} | DETECTORS,
+    "config": {"data", "model", "training", "diagnosis", "report", "cli", "artifact"} | DETECTORS,
+    "model": {"data", "training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
+    "data": {"model", "training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
+    "training": {"diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
+    "fourier": {"training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
+    "estimator": {"diagnosis", "network_estimator", "diagnoser", "baselines", "report", "cli", "service"},
+    "network_estimator": {"diagnosis", "diagnoser", "baselines", "report", "cli", "service"},
+    "baselines": {"diagnosis", "diagnoser", "report", "cli", "service"},
     "diagnosis": {"training", "report", "cli", "service"},
     "diagnoser": {"report", "cli", "service"},
-    "artifact": {"report", "cli", "diagnoser", "service"},
+    "artifact": {"report", "cli", "service"} | DETECTORS,
     "report": {"model", "training", "cli", "service"},
     "injection": {"model", "report", "cli", "service"},
-    "inputs": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
-    "runtime": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
+    "inputs": {"training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
+    "runtime": {"training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
 }
 WITHOUT_TORCH = {
     "errors",

@@ -356,6 +356,43 @@ def test_recordings_without_labels_are_exempt_from_exit_code_1(
     assert "recordings without labels are exempt" in " ".join(out.split())
 
 
+def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(
+    capsys: Any, monkeypatch: Any, table: Path, tmp_path: Path
+) -> None:
+    rival = tmp_path / "rival"
+    command = ("train", table, "--out", rival, "--model", "boosting", "--learning-rate", "0.5", "--json")
+    code, out, _ = run(capsys, monkeypatch, *command)
+    assert code == 0
+    tested = json.loads(out)["metrics"]["test"]
+    _, out, _ = run(capsys, monkeypatch, "evaluate", rival, table, "--part", "test", "--json")
+    assert json.loads(out).items() >= tested.items()
+    _, out, _ = run(capsys, monkeypatch, "predict", rival, table, "--json")
+    assert len(json.loads(out)["predictions"]) == 36
+    code, out, _ = run(capsys, monkeypatch, "summary", rival)
+    assert code == 0
+    assert "parameters" in out
+    for command in (["diagnose", rival, table], ["evaluate", rival, table, "--part", "test", "--diagnosis"]):
+        code, _, err = run(capsys, monkeypatch, *command)
+        assert code == 2
+        assert "expected a model of the kind 'dfstrans'" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--model", "oracle"], "expected one of dfstrans, inceptiontime"),
+        (["--model", "boosting", "--heads", "2"], "expected options that boosting has, got --heads; drop them"),
+        (["--model", "tapnet", "--preset", "paper"], "expected options that tapnet has, got --preset"),
+    ],
+)
+def test_options_that_a_rival_does_not_have_are_refused_before_the_data_are_read(
+    capsys: Any, monkeypatch: Any, tmp_path: Path, options: list[str], message: str
+) -> None:
+    code, _, err = run(capsys, monkeypatch, "train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *options)
+    assert code == 2
+    assert message in err
+
+
 def test_a_larger_than_memory_file_trains_too(model: Path, table: Path, tmp_path: Path) -> None:
     save_episodes(load_episodes(table), tmp_path / "stored.h5")
     code, _, _ = call("train", tmp_path / "stored.h5", "--out", tmp_path / "m", *SMALL, "--epochs", "2")

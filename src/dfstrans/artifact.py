@@ -8,7 +8,7 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 import numpy.typing as npt
 import safetensors.numpy
@@ -16,7 +16,8 @@ import safetensors.torch
 import torch
 from pydantic import Field
 
-from dfstrans.config import NetworkSettings, Settings, TrainingSettings
+from dfstrans.config import DFSTRANS, Settings
+from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.files import written_atomically
@@ -38,6 +39,9 @@ OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 
 
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
 class DataRecord(Settings):
     """What a model was trained on."""
 
@@ -52,6 +56,21 @@ class DataRecord(Settings):
     interval: float | None = None
     split: dict[str, Any] | None = None  # how the parts were cut from a larger set, when we cut them
     source_fingerprint: str | None = None  # of that larger set
+
+    @classmethod
+    def of(cls, train: Episodes, validation: Episodes) -> Self:
+        """What there is to say of the two parts."""
+        return cls(
+            train_episodes=len(train),
+            train_anomalous=train.n_anomalous,
+            validation_episodes=len(validation),
+            validation_anomalous=validation.n_anomalous,
+            train_fingerprint=train.fingerprint(),
+            validation_fingerprint=validation.fingerprint(),
+            shortest=int(train.lengths.min()),
+            longest=int(train.lengths.max()),
+            interval=train.interval,
+        )
 
 
 class ExportRecord(Settings):
@@ -74,10 +93,10 @@ class ModelRecord(Settings):
 
     format: Literal["dfstrans-model"] = FORMAT
     schema_version: int = SCHEMA_VERSION
-    estimator: str = "dfstrans"
+    estimator: str = DFSTRANS
     created: str = Field(default_factory=lambda: _now())
-    network: NetworkSettings
-    training: TrainingSettings
+    network: dict[str, Any]  # the settings of this kind of estimator, which knows them: see `settings_of`
+    training: dict[str, Any]
     parameters: int
     sensors: tuple[str, ...]
     units: tuple[str, ...]
@@ -170,6 +189,15 @@ def load_model(folder: Path) -> StoredModel:
     return StoredModel(record, weights, scaler, log, reference)
 
 
+def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) -> AnySettings:
+    """A group of settings of model.json, checked by the estimator that knows them."""
+    try:
+        with settings_as_options(False):  # these are no options of the command at hand
+            return kind(**content)
+    except DfstransError as error:
+        raise _damaged(folder, f"{RECORD}: {error}") from error
+
+
 def read_whole_record(folder: Path) -> ModelRecord:
     """The content of model.json, when the files beside it are those that were saved."""
     record = read_record(folder)
@@ -200,11 +228,7 @@ def read_record(folder: Path) -> ModelRecord:
             f"expected a model of schema version {SCHEMA_VERSION}, got {content.get('schema_version')} in {folder}; "
             "install the version of dfstrans that wrote it (see versions in model.json), or train again"
         )
-    try:
-        with settings_as_options(False):  # these are no options of the command at hand
-            return ModelRecord(**content)
-    except DfstransError as error:
-        raise _damaged(folder, f"{RECORD}: {error}") from error
+    return settings_of(folder, ModelRecord, content)
 
 
 def _damaged(folder: Path, what: str) -> DfstransError:

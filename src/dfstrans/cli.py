@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dfstrans import __version__, cli_encoding, cli_inject, cli_simulate
+from dfstrans.baselines.registry import MODELS
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
-from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError, settings_as_options
+from dfstrans.errors import DfstransError, settings_as_options, spelled
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
@@ -130,6 +131,9 @@ def train(
         Preset,
         typer.Option(help="What the other options start from: our settings, or the network and training of the paper."),
     ] = "tuned",
+    model: Annotated[
+        str, typer.Option("--model", help=f"The kind of detector: {', '.join(MODELS)}; see docs/rivals.md.")
+    ] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -138,11 +142,7 @@ def train(
     from dfstrans.data import load_episodes
     from dfstrans.pipeline import partial_folder, train_model
 
-    settings = {**PRESETS[preset], **network, **training}
-    check_settings(
-        {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
-        {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
-    )
+    settings = _settings_of(model, preset, {**network, **training})
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
     replaces = holds_model(out)
@@ -153,7 +153,7 @@ def train(
             stacklevel=2,
         )
     try:
-        detector = train_model(episodes, out, split=split, resume=resume, progress=True, **settings)
+        detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
         _fail(f"interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume", 1)
     if replaces:
@@ -191,11 +191,11 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Compare a model's decisions with the labels of recordings, and its diagnoses with known causes."""
+    from dfstrans.baselines import load_detector
     from dfstrans.data import load_episodes
-    from dfstrans.diagnoser import Diagnoser
     from dfstrans.pipeline import evaluate_diagnoses, evaluate_model
 
-    detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
+    detector, episodes = load_detector(model), load_episodes(data, **read)
     figures = evaluate_model(detector, episodes, part).to_dict()
     outside = _outside(detector, episodes)
     found = evaluate_diagnoses(detector, episodes, part) if diagnosis else None
@@ -217,12 +217,12 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Give the anomaly probability of each episode, and the decision."""
+    from dfstrans.baselines import load_detector
     from dfstrans.data import load_episodes
-    from dfstrans.diagnoser import Diagnoser
     from dfstrans.files import written_atomically
     from dfstrans.pipeline import predict_table
 
-    detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
+    detector, episodes = load_detector(model), load_episodes(data, **read)
     table = predict_table(detector, episodes)
     outside = _outside(detector, episodes)
     if out is not None:
@@ -357,7 +357,8 @@ def summary(
     for name, count in content["parts"].items():
         print(f"{name:<20}{count:>12,}")
     print(f"{'parameters':<20}{content['parameters']:>12,}")
-    print(f"{'d_model':<20}{content['d_model']:>12,}")
+    if "d_model" in content:
+        print(f"{'d_model':<20}{content['d_model']:>12,}")
     if "metrics" in content:
         _print_figures(content["metrics"])
 
@@ -377,6 +378,25 @@ def demo(
         return
     _print_figures(result["metrics"])
     print(f"report    {Path(result['report']).resolve()}")
+
+
+def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a kind of detector, from a preset and the options that were given, checked."""
+    if model == DFSTRANS:
+        settings = {**PRESETS[preset], **given}
+        check_settings(
+            {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
+            {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
+        )
+        return settings
+    known = MODELS[model]().get_params()
+    foreign = [spelled(name) for name in given if name not in known]
+    foreign += ["--preset"] if preset != "tuned" else []
+    if foreign:
+        raise DfstransError(
+            f"expected options that {model} has, got {', '.join(foreign)}; drop them, or use --model {DFSTRANS}"
+        )
+    return given
 
 
 def _outside(detector: Any, episodes: Any) -> dict[str, float]:

@@ -17,6 +17,7 @@ Schedule = Literal["one-cycle", "constant"]
 Imbalance = Literal["weighted", "none"]
 ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
+DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
 
 
 class Settings(BaseModel):
@@ -94,40 +95,16 @@ class NetworkSettings(Settings):
         return self
 
 
-class TrainingSettings(Settings):
-    """How a network is trained, and how its threshold is chosen."""
+class DecisionSettings(Settings):
+    """How a detector of any kind is settled: what is set aside, what an anomaly weighs, how the threshold is chosen."""
 
-    epochs: int = Field(default=40, ge=1, description="Most epochs to train.")
-    batch_size: int = Field(default=16, ge=1, description="Episodes per training step.")  # the paper's
-    learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
-    weight_decay: float = Field(default=0.05, ge=0, description="AdamW weight decay, on matrices only.")
-    patience: int = Field(default=20, ge=1, description="Epochs without a better validation before stopping.")
-    gradient_clip: float = Field(default=1.0, gt=0, description="Largest gradient norm.")
-    schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
     imbalance: Imbalance = Field(default="weighted", description="Weigh the rarer class up, or none: the plain loss.")
-    sensor_dropout: float = Field(default=0.15, ge=0, lt=1, description="How often a sensor goes missing in training.")
-    noise: float = Field(default=0.0, ge=0, description="Noise in training, as a share of a sensor's range.")
-    time_shift: float = Field(
-        default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
-    )
-    mixup: float = Field(
-        default=0.0, ge=0, description="How strongly pairs of episodes are mixed in training: a Beta parameter; 0: not."
-    )
-    weight_averaging: float = Field(
-        default=0.99,
-        ge=0,
-        lt=1,
-        description="Share of the old in the running mean of weights after a step; 0: no mean.",
-    )
     validation_fraction: float = Field(
         default=0.15, gt=0, lt=1, description="Share set aside when no validation part is given."
     )
     threshold_rule: ThresholdRule = Field(default="f1", description="How the threshold is chosen on validation.")
     threshold_value: float | None = Field(
         default=None, description="The threshold (fixed), or the most false alarms (false-alarm-rate)."
-    )
-    precision: Precision = Field(
-        default="auto", description="Arithmetic of training; auto: bf16 where the processor has it."
     )
     seed: int = Field(default=0, ge=0, description="Seed of split, weights, order and noise.")
 
@@ -146,6 +123,39 @@ class TrainingSettings(Settings):
                 f"got {'none' if value is None else value}; give one, such as {spelled('threshold_value', example)}"
             )
         return self
+
+
+class LearningSettings(Settings):
+    """How the weights of a network are learned."""
+
+    epochs: int = Field(default=40, ge=1, description="Most epochs to train.")
+    batch_size: int = Field(default=16, ge=1, description="Episodes per training step.")  # the paper's
+    learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
+    weight_decay: float = Field(default=0.05, ge=0, description="AdamW weight decay, on matrices only.")
+    patience: int = Field(default=20, ge=1, description="Epochs without a better validation before stopping.")
+    gradient_clip: float = Field(default=1.0, gt=0, description="Largest gradient norm.")
+    schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
+    sensor_dropout: float = Field(default=0.15, ge=0, lt=1, description="How often a sensor goes missing in training.")
+    noise: float = Field(default=0.0, ge=0, description="Noise in training, as a share of a sensor's range.")
+    time_shift: float = Field(
+        default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
+    )
+    mixup: float = Field(
+        default=0.0, ge=0, description="How strongly pairs of episodes are mixed in training: a Beta parameter; 0: not."
+    )
+    weight_averaging: float = Field(
+        default=0.99,
+        ge=0,
+        lt=1,
+        description="Share of the old in the running mean of weights after a step; 0: no mean.",
+    )
+    precision: Precision = Field(
+        default="auto", description="Arithmetic of training; auto: bf16 where the processor has it."
+    )
+
+
+class TrainingSettings(DecisionSettings, LearningSettings):
+    """How a network is trained, and how it is settled."""
 
 
 PRESETS: dict[Preset, dict[str, Any]] = {

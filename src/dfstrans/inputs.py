@@ -47,10 +47,9 @@ def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = Tr
     return episodes
 
 
-def as_in_training(episodes: Episodes, sensors: tuple[str, ...], cut: Cut, interval: float | None) -> Episodes:
+def as_in_training(episodes: Episodes, sensors: tuple[str, ...], interval: float | None) -> Episodes:
     """Episodes with the sensors of training, in their order; an error where that cannot be."""
     episodes = match_sensors(episodes, sensors)
-    check_fits(episodes, cut)
     if interval is not None and episodes.interval is not None and abs(episodes.interval / interval - 1) > 0.01:
         warnings.warn(
             f"these episodes have a point every {episodes.interval:g}, those of training had one every "
@@ -90,6 +89,16 @@ def check_fits(episodes: Episodes, cut: Cut) -> None:
     check_segment_length(episodes, cut.segment_length)
     n_segments = count_segments(int(episodes.lengths.max()), cut.segment_length)
     positional_encoding(cut.encoding, n_segments, cut.d_model)
+
+
+def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
+    """Refuse labels from which nothing can be learnt."""
+    n_anomalous = int(labels.sum())
+    if min(n_anomalous, len(labels) - n_anomalous) < 2:
+        raise DfstransError(
+            f"expected at least two normal and two anomalous episodes, got {len(labels) - n_anomalous} normal and "
+            f"{n_anomalous} anomalous; a detector learns from both, so add labelled episodes of the rarer class"
+        )
 
 
 def check_scored(episodes: Episodes, logits: npt.NDArray[np.float64]) -> None:

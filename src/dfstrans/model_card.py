@@ -28,7 +28,7 @@ def model_card(record: dict[str, Any]) -> str:
 A {record["estimator"]} detector, saved {record["created"]} with dfstrans {record["versions"]["dfstrans"]}.
 
 ## What it takes and gives
-Episodes of {len(record["sensors"])} sensors, cut into segments of {network["segment_length"]} points.
+Episodes of {len(record["sensors"])} sensors{_cut(network)}.
 It was trained on episodes of {data["shortest"]} to {data["longest"]} points{_interval(data["interval"])}.
 It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
 
@@ -50,6 +50,10 @@ Sensors: {sensors}
 - A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
 - {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
 """
+
+
+def _cut(network: dict[str, Any]) -> str:
+    return f", cut into segments of {network['segment_length']} points" if "segment_length" in network else ""
 
 
 def _interval(interval: float | None) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from dfstrans.artifact import ExportRecord, read_whole_record, save_export
+from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnoser import Diagnoser
 from dfstrans.errors import DfstransError, spelled
@@ -22,7 +23,6 @@ from dfstrans.onnx_file import INPUTS, OnnxRecord, with_record
 from dfstrans.runtime import INSTALL, OnnxDetector
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-ESTIMATOR = "dfstrans"
 TOLERANCE = 1e-4  # of a logit
 ATTENTION_TOLERANCE = 1e-3  # of an attention weight, in which a softmax of large numbers magnifies rounding
 MOST_COMPARED = 256  # episodes
@@ -108,9 +108,9 @@ def _check_request(model: Path, out: Path) -> None:
     if out.suffix.lower() != ".onnx" or out.is_dir():
         raise DfstransError(f"expected {spelled('out')} to be a file that ends in .onnx, got {out}; choose such a name")
     estimator = read_whole_record(model).estimator
-    if estimator != ESTIMATOR:
+    if estimator != DFSTRANS:
         raise DfstransError(
-            f"expected a {ESTIMATOR} network to export, got a model of the kind {estimator!r} in {model}; predict with "
+            f"expected a {DFSTRANS} network to export, got a model of the kind {estimator!r} in {model}; predict with "
             "the saved model itself"
         )
 

@@ -13,12 +13,15 @@ import numpy as np
 import pandas as pd
 
 from dfstrans.artifact import check_place
+from dfstrans.baselines import MODELS
+from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
-from dfstrans.diagnoser import Diagnoser, require_both_classes
+from dfstrans.diagnoser import Diagnoser
 from dfstrans.errors import DfstransError, spelled
+from dfstrans.estimator import EpisodeClassifier
 from dfstrans.files import written_atomically
-from dfstrans.inputs import check_fits
+from dfstrans.inputs import require_both_classes
 from dfstrans.report.html import page_name, write_diagnosis, write_index
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
@@ -35,18 +38,22 @@ def train_model(
     split: SplitKind = "random",
     resume: bool = False,
     progress: bool = False,
+    model: str = DFSTRANS,
     **settings: Any,
-) -> Diagnoser:
+) -> EpisodeClassifier:
     """Split 70/15/15, train, evaluate on the test part, and save the model with all figures at `out`.
 
-    `settings` are arguments of `Diagnoser`. Until the model is saved, each finished epoch is kept in the folder
-    `<out>.partial`, from which `resume` goes on.
+    `model` is a kind of detector, see `dfstrans.baselines.MODELS`, and `settings` are its arguments. Until the model is
+    saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` goes on.
     """
-    detector = Diagnoser(**settings)
+    detector = MODELS[model](**settings)
     seed = detector.training_settings(len(episodes)).seed
     check_place(out)
     require_both_classes(episodes.require_labels())
-    check_fits(episodes, detector.network_settings(episodes))  # all parts, before hours are spent on one
+    network = detector.network_settings(episodes)
+    if "n_timepoints" in detector.get_params():  # built for one length: that of the longest episode of any part
+        detector.set_params(n_timepoints=network.n_timepoints)
+    detector.check_lengths(episodes, network)  # all parts, before hours are spent on one
     if looks_transposed(episodes):
         warnings.warn(
             f"{episodes.n_sensors} sensors and only {episodes.n_timepoints} points look transposed; expected (episode, "
@@ -93,12 +100,12 @@ def partial_folder(out: Path) -> Path:
     return place.with_name(place.name + ".partial")
 
 
-def evaluate_model(detector: Diagnoser, episodes: Episodes, part: Part = "all") -> Evaluation:
+def evaluate_model(detector: EpisodeClassifier, episodes: Episodes, part: Part = "all") -> Evaluation:
     """Evaluate on all episodes, or on one part of the set that the model was trained from, cut as it was then."""
     return detector.evaluate(part_of(detector, episodes, part))
 
 
-def evaluate_diagnoses(detector: Diagnoser, episodes: Episodes, part: Part = "all") -> dict[str, Any]:
+def evaluate_diagnoses(detector: EpisodeClassifier, episodes: Episodes, part: Part = "all") -> dict[str, Any]:
     """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
 
     The floor is learned from the normal episodes of the training part where `part` is another one, else from those at
@@ -106,6 +113,11 @@ def evaluate_diagnoses(detector: Diagnoser, episodes: Episodes, part: Part = "al
     """
     from dfstrans.diagnosis.assessment import assess
 
+    if not isinstance(detector, Diagnoser):
+        raise DfstransError(
+            f"expected a model of the kind {DFSTRANS!r} for diagnoses, got {detector.estimator_name!r}, which tells "
+            f"that an episode is anomalous but not why; evaluate it without {spelled('diagnosis')}"
+        )
     tested = detector.check_input(part_of(detector, episodes, part))
     reference = detector.check_input(part_of(detector, episodes, "train")) if part in PARTS else tested
     normal = reference[reference.require_labels() == 0]
@@ -114,7 +126,7 @@ def evaluate_diagnoses(detector: Diagnoser, episodes: Episodes, part: Part = "al
     return assess(diagnoses, anomalous, normal, detector.network_settings_.segment_length)
 
 
-def part_of(detector: Diagnoser, episodes: Episodes, part: Part) -> Episodes:
+def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:
     """All episodes, or one part of the set that the model was trained from, cut as it was then."""
     record = detector.data_
     same_set = record.source_fingerprint is not None and record.source_fingerprint == episodes.fingerprint()
@@ -137,7 +149,7 @@ def part_of(detector: Diagnoser, episodes: Episodes, part: Part) -> Episodes:
     return cut[PARTS.index(part)]
 
 
-def predict_table(detector: Diagnoser, episodes: Episodes) -> pd.DataFrame:
+def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFrame:
     """One row per episode: id, anomaly probability, decision, logit."""
     logits = detector.decision_function(episodes)
     probabilities = detector.calibration_.probabilities(logits)
@@ -203,7 +215,7 @@ def _page(pages: Path, episode_id: str) -> Path:
     return pages if pages.suffix == ".html" else pages / page_name(episode_id)
 
 
-def out_of_range(detector: Diagnoser, episodes: Episodes) -> dict[str, float]:
+def out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
     """The share of each sensor's values that lie outside its training range, worst first; only those that do."""
     episodes = detector.check_input(episodes)
     shares = detector.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)

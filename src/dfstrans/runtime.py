@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments, cut_segments
 from dfstrans.errors import DfstransError
-from dfstrans.inputs import as_episodes, as_in_training, check_scored
+from dfstrans.inputs import as_episodes, as_in_training, check_fits, check_scored
 from dfstrans.onnx_file import INPUTS, OnnxRecord, read_record
 
 MOST_AT_ONCE = 32  # episodes
@@ -96,7 +96,9 @@ class OnnxDetector:
 
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
-        return as_in_training(as_episodes(X, check_axes=False), self.sensors, self.record, self.record.interval)
+        episodes = as_in_training(as_episodes(X, check_axes=False), self.sensors, self.record.interval)
+        check_fits(episodes, self.record)
+        return episodes
 
     def _scores(self, X: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:  # noqa: N803
         """Logit and probability of each episode."""

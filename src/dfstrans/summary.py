@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from dfstrans.artifact import read_whole_record
-from dfstrans.config import NetworkSettings
+from dfstrans.artifact import ModelRecord, read_whole_record, settings_of
+from dfstrans.config import DFSTRANS, NetworkSettings
 from dfstrans.data.segments import count_segments
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
@@ -47,9 +47,9 @@ def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any
 def model_summary(folder: Path) -> dict[str, Any]:
     """The same for a saved model, with its threshold and figures."""
     record = read_whole_record(folder)
-    n_segments = count_segments(record.data.longest, record.network.segment_length)
     return {
-        **network_summary(record.network, n_segments),
+        **_shape(folder, record),
+        "estimator": record.estimator,
         "sensors": list(record.sensors),
         "threshold": record.threshold.model_dump(),
         "calibration": record.calibration.model_dump(),
@@ -57,6 +57,14 @@ def model_summary(folder: Path) -> dict[str, Any]:
         "created": record.created,
         "versions": record.versions,
     }
+
+
+def _shape(folder: Path, record: ModelRecord) -> dict[str, Any]:
+    """Parameters by part where the network is DFStrans, else their number."""
+    if record.estimator != DFSTRANS:
+        return {"parameters": record.parameters, "parts": {}, "settings": record.network}
+    network = settings_of(folder, NetworkSettings, record.network)
+    return network_summary(network, count_segments(record.data.longest, network.segment_length))
 
 
 def _part_of(parameter: str) -> str:

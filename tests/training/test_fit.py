@@ -12,6 +12,7 @@ import torch
 from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
+from dfstrans.model.network import DFSTrans
 from dfstrans.training import fit
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
@@ -27,7 +28,9 @@ NETWORK = NetworkSettings(
 
 def train(run_folder: Path | None = None, resume: bool = False, **changes: Any) -> TrainedNetwork:
     settings = TrainingSettings(**{"epochs": 4, "batch_size": 8, "precision": "32", **changes})
-    return train_network(NETWORK, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume)
+    return train_network(
+        lambda: DFSTrans(NETWORK), NETWORK, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume
+    )
 
 
 def assert_same_weights(a: TrainedNetwork, b: TrainedNetwork) -> None:
@@ -107,7 +110,16 @@ def test_resume_with_other_recordings_is_refused_and_names_the_part(tmp_path: Pa
     train(tmp_path, epochs=1)
     settings = TrainingSettings(epochs=1, batch_size=8, precision="32")
     with pytest.raises(DfstransError, match=r"got another validation part .*; give the same ones"):
-        train_network(NETWORK, settings, TRAIN, VALIDATION[:-1], SCALER, run_folder=tmp_path, resume=True)
+        train_network(
+            lambda: DFSTrans(NETWORK),
+            NETWORK,
+            settings,
+            TRAIN,
+            VALIDATION[:-1],
+            SCALER,
+            run_folder=tmp_path,
+            resume=True,
+        )
 
 
 def test_a_checkpoint_holds_no_code(tmp_path: Path) -> None:
@@ -136,7 +148,7 @@ def test_the_loss_goes_down() -> None:
 def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
     normal = VALIDATION[VALIDATION.require_labels() == 0]
     settings = TrainingSettings(epochs=2, batch_size=8, precision="32")
-    result = train_network(NETWORK, settings, TRAIN, normal, SCALER)
+    result = train_network(lambda: DFSTrans(NETWORK), NETWORK, settings, TRAIN, normal, SCALER)
     losses = [row["validation_loss"] for row in result.log]
     assert result.best_epoch == int(np.argmin(losses)) + 1
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dfstrans.config import TrainingSettings
-from dfstrans.training.module import positive_weight
+from dfstrans.training.threshold import positive_weight
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 
 from dfstrans.config import NetworkSettings
 from dfstrans.model.convolution import normalise_convolve_pool
+
+
+class Heads(Protocol):
+    """The shape of one small network per sensor."""
+
+    @property
+    def n_sensors(self) -> int:
+        """Sensors of an episode."""
+
+    @property
+    def blocks(self) -> int:
+        """Convolution blocks of each sensor."""
+
+    @property
+    def filters(self) -> int:
+        """Filters of a block."""
+
+    @property
+    def kernel(self) -> int:
+        """Points of a kernel."""
 
 
 class SensorCNN(nn.Module):
@@ -20,7 +42,7 @@ class SensorCNN(nn.Module):
         (segment, sensor, point) → (segment, sensor, d_model)
     """
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: Heads) -> None:
         super().__init__()
         self.n_sensors = settings.n_sensors
         width = settings.n_sensors * settings.filters

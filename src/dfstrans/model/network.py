@@ -11,9 +11,11 @@ from torch.nn import functional
 
 from dfstrans.config import NetworkSettings
 from dfstrans.model.attention import Attended, Attention
+from dfstrans.model.detector import DetectorNetwork, LossOfPart
 from dfstrans.model.embedding import build_embedding
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.feedforward import FeedForward
+from dfstrans.model.loss_by_parts import loss_by_parts
 
 CELLS_AT_ONCE = 2048  # (segment, sensor) cells of a part of a batch in prediction
 
@@ -95,7 +97,7 @@ class SpatioTemporalLayer(nn.Module):
         )
 
 
-class DFSTrans(nn.Module):
+class DFSTrans(DetectorNetwork):
     """Segments of many sensors in, the logit of "anomalous" out.
 
     Inside, the order of axes is always `b t s d`: episode, segment, sensor, d_model.
@@ -130,6 +132,22 @@ class DFSTrans(nn.Module):
             if len(parts) > 1:
                 return _join([self._score(*part, None, return_attention) for part in parts])
         return self._score(segments, valid, keep, return_attention)
+
+    def training_loss(self, segments: Tensor, valid: Tensor | None, labels: Tensor, loss_of_part: LossOfPart) -> Tensor:
+        """Few episodes at a time after the embedding, whose batch norm looks at all of them: see `loss_by_parts`."""
+        if valid is not None and bool(valid.all()):
+            valid = None
+        embedding = set(self.embedding.parameters())
+
+        def loss(embedded: Tensor, rows: slice) -> Tensor:
+            return loss_of_part(self.attend(embedded, None if valid is None else valid[rows]).logit, rows)
+
+        return loss_by_parts(
+            self.embed(segments, valid),
+            self.episodes_at_once(segments),
+            loss,
+            [parameter for parameter in self.parameters() if parameter not in embedding],
+        )
 
     @staticmethod
     def episodes_at_once(segments: Tensor) -> int:

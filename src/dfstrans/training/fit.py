@@ -6,12 +6,12 @@ import json
 import logging
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import lightning.pytorch as pl
 import torch
@@ -20,16 +20,17 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
-from dfstrans.config import NetworkSettings, Precision, TrainingSettings
+from dfstrans.config import Precision, TrainingSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
-from dfstrans.model.network import DFSTrans
+from dfstrans.model.detector import DetectorNetwork
 from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
 from dfstrans.training.log import TENSORBOARD, LogRows
-from dfstrans.training.module import DetectorModule, positive_weight
+from dfstrans.training.module import DetectorModule
+from dfstrans.training.threshold import positive_weight
 
 CHECKPOINT = "last.ckpt"
 RUN_RECORD = "run.json"
@@ -41,14 +42,26 @@ MONITOR = "validation_score"
 class TrainedNetwork:
     """A network with the weights of its best epoch, and the figures of all epochs."""
 
-    network: DFSTrans
+    network: DetectorNetwork
     best_epoch: int  # counted from 1
     log: LogRows
     positive_weight: float
 
 
+class Shape(Protocol):
+    """The settings of a network."""
+
+    @property
+    def segment_length(self) -> int:
+        """Points of the segments that it takes."""
+
+    def model_dump(self) -> dict[str, Any]:
+        """All of them, as plain values."""
+
+
 def train_network(
-    network_settings: NetworkSettings,
+    build: Callable[[], DetectorNetwork],
+    shape: Shape,
     settings: TrainingSettings,
     train: Episodes,
     validation: Episodes,
@@ -60,11 +73,12 @@ def train_network(
 ) -> TrainedNetwork:
     """Train until validation stops improving, and return the best epoch's weights.
 
+    `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
     With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on.
     """
     checkpoint = None
     if run_folder is not None:
-        checkpoint = _prepare_run_folder(run_folder, _run_record(network_settings, settings, train, validation), resume)
+        checkpoint = _prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
     best, log = BestWeights(MONITOR), EpochLog(run_folder / LOG if run_folder else None)
     callbacks: list[pl.Callback] = [best, Patience(MONITOR, mode="max", patience=settings.patience), log]
     if run_folder is not None:
@@ -78,8 +92,10 @@ def train_network(
     weight = positive_weight(train.require_labels(), settings)
     with torch.random.fork_rng(devices=[]), _quiet_lightning():
         torch.manual_seed(settings.seed)
-        network = DFSTrans(network_settings)
-        module = DetectorModule(network, settings, weight, scaler.scaled_mean)
+        network = build()
+        length = shape.segment_length
+        whole_part = batch_loader(train, scaler, length, settings.batch_size)
+        module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         trainer = pl.Trainer(
             accelerator="cpu",
             devices=1,
@@ -95,7 +111,6 @@ def train_network(
             num_sanity_val_steps=0,
             log_every_n_steps=1,
         )
-        length = network_settings.segment_length
         with _interruptible(trainer):
             trainer.fit(
                 module,
@@ -142,11 +157,9 @@ def _engine_precision(precision: Precision) -> str:
     return "bf16-mixed"
 
 
-def _run_record(
-    network_settings: NetworkSettings, settings: TrainingSettings, train: Episodes, validation: Episodes
-) -> dict[str, Any]:
+def _run_record(shape: Shape, settings: TrainingSettings, train: Episodes, validation: Episodes) -> dict[str, Any]:
     return {
-        "network": network_settings.model_dump(),
+        "network": shape.model_dump(),
         "training": settings.model_dump(),
         "train_fingerprint": train.fingerprint(),
         "validation_fingerprint": validation.fingerprint(),

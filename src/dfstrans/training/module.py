@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import lightning.pytorch as pl
@@ -13,11 +14,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from dfstrans.config import TrainingSettings
-from dfstrans.model.network import DFSTrans
+from dfstrans.model.detector import DetectorNetwork
 from dfstrans.training.augmentation import augment
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
-from dfstrans.training.loss_by_parts import loss_by_parts
 
 
 class DetectorModule(pl.LightningModule):  # type: ignore[misc]
@@ -26,13 +26,19 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     missing_value: Tensor
 
     def __init__(
-        self, network: DFSTrans, settings: TrainingSettings, positive_weight: float, missing_value: np.ndarray[Any, Any]
+        self,
+        network: DetectorNetwork,
+        settings: TrainingSettings,
+        positive_weight: float,
+        missing_value: np.ndarray[Any, Any],
+        whole_part: Iterable[Batch],
     ) -> None:
         super().__init__()
         self.network = network
         self.averaged = copy.deepcopy(network).requires_grad_(False)  # what is validated and kept
         self.settings = settings
         self.positive_weight = positive_weight
+        self.whole_part = whole_part  # all that is trained on, in order and as it is
         self.register_buffer("missing_value", torch.as_tensor(missing_value), persistent=False)
         self.validation_outputs: list[tuple[Tensor, Tensor]] = []
 
@@ -48,7 +54,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         def share_of_loss(logits: Tensor, rows: slice) -> Tensor:
             return self._loss(logits, batch.labels[rows]) * (len(logits) / n_episodes)
 
-        loss = loss_by_parts(self.network, batch.segments, batch.valid, share_of_loss)
+        loss = self.network.training_loss(batch.segments, batch.valid, batch.labels, share_of_loss)
         self.log("loss", loss, on_epoch=True, on_step=True, batch_size=n_episodes)
         return loss
 
@@ -63,6 +69,11 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
                 tensor.lerp_(trained[name], 1 - share)
             else:
                 tensor.copy_(trained[name])
+
+    def on_validation_epoch_start(self) -> None:
+        """What is validated, and kept, is the network as it will predict."""
+        if self.averaged.settles:
+            self.averaged.settle(self.whole_part)
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Collect logits; the figures need them all."""
@@ -103,11 +114,3 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         weight = torch.tensor(self.positive_weight)
         return functional.binary_cross_entropy_with_logits(logits.float(), labels, pos_weight=weight)
-
-
-def positive_weight(labels: np.ndarray[Any, Any], settings: TrainingSettings) -> float:
-    """How much an anomalous episode counts in the loss: as much as makes the classes even, at most 20."""
-    if settings.imbalance == "none":
-        return 1.0
-    n_anomalous = int(labels.sum())
-    return float(min(max((len(labels) - n_anomalous) / n_anomalous, 1.0), 20.0))

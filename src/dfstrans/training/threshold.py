@@ -11,7 +11,7 @@ from pydantic import Field
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from dfstrans.config import Settings, ThresholdRule, TrainingSettings
+from dfstrans.config import DecisionSettings, Settings, ThresholdRule
 from dfstrans.training.evaluation import Labels, Scores, best_f1
 
 FEWEST_OF_EACH_CLASS = 3  # fewer validation episodes of a class than this settle nothing
@@ -42,6 +42,14 @@ class Threshold(Settings):
     note: str = ""
 
 
+def positive_weight(labels: Labels, settings: DecisionSettings) -> float:
+    """How much an anomalous episode counts in the loss: as much as makes the classes even, at most 20."""
+    if settings.imbalance == "none":
+        return 1.0
+    n_anomalous = int(labels.sum())
+    return float(min(max((len(labels) - n_anomalous) / n_anomalous, 1.0), 20.0))
+
+
 def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibration:
     """Fit the temperature that makes the validation part most likely; 1 when that part is too small to tell."""
     shift = math.log(positive_weight)
@@ -66,7 +74,7 @@ def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibra
     return Calibration(temperature=math.exp(found.x), shift=shift, note=note)
 
 
-def choose_threshold(labels: Labels, probabilities: Scores, settings: TrainingSettings) -> Threshold:
+def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSettings) -> Threshold:
     """Choose the decision threshold on the validation part by the rule that the settings name.
 
     `f1`: the highest F1. `false-alarm-rate`: the lowest threshold at which at most that share of the normal episodes

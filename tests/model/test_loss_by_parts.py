@@ -12,7 +12,6 @@ from torch.nn import functional
 from dfstrans.config import NetworkSettings
 from dfstrans.model import network as network_module
 from dfstrans.model.network import DFSTrans
-from dfstrans.training.loss_by_parts import loss_by_parts
 
 N_EPISODES, N_SEGMENTS, N_SENSORS = 5, 4, 3
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])
@@ -51,20 +50,20 @@ def test_loss_and_gradients_are_those_of_the_whole_batch(
     valid = torch.ones(N_EPISODES, N_SEGMENTS, dtype=torch.bool)
     valid[0, 2:] = valid[3, 3:] = not padded
     whole = gradients(network, lambda: entropy(network(segments, valid).logit, slice(None)))
-    by_parts = gradients(network, lambda: loss_by_parts(network, segments, valid, entropy))
+    by_parts = gradients(network, lambda: network.training_loss(segments, valid, LABELS, entropy))
     for name, expected in whole.items():
         torch.testing.assert_close(
             by_parts[name], expected, rtol=1e-4, atol=1e-6, msg=lambda m, name=name: f"{name}: {m}"
         )
     assert sum(float(grad.abs().sum()) for grad in whole.values()) > 0.1
     torch.testing.assert_close(
-        loss_by_parts(network, segments, valid, entropy), entropy(network(segments, valid).logit, slice(None))
+        network.training_loss(segments, valid, LABELS, entropy), entropy(network(segments, valid).logit, slice(None))
     )
 
 
 def test_a_factor_of_the_loss_reaches_every_gradient(network: DFSTrans, segments: Tensor) -> None:
-    once = gradients(network, lambda: loss_by_parts(network, segments, None, entropy))
-    thrice = gradients(network, lambda: 3 * loss_by_parts(network, segments, None, entropy))
+    once = gradients(network, lambda: network.training_loss(segments, None, LABELS, entropy))
+    thrice = gradients(network, lambda: 3 * network.training_loss(segments, None, LABELS, entropy))
     for name, grad in once.items():
         torch.testing.assert_close(thrice[name], 3 * grad)
 
@@ -73,9 +72,9 @@ def test_in_bf16_gradients_stay_near_those_of_32_bits(
     network: DFSTrans, segments: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(network_module, "CELLS_AT_ONCE", 2 * N_SEGMENTS * N_SENSORS)
-    exact = gradients(network, lambda: loss_by_parts(network, segments, None, entropy))
+    exact = gradients(network, lambda: network.training_loss(segments, None, LABELS, entropy))
     with torch.autocast("cpu", torch.bfloat16):
-        loss = loss_by_parts(network, segments, None, entropy)
+        loss = network.training_loss(segments, None, LABELS, entropy)
     rounded = gradients(network, lambda: loss)
     for name, grad in rounded.items():
         assert grad.dtype == torch.float32

@@ -7,36 +7,25 @@ leaves nothing but gradients. Nothing is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from dfstrans.model.network import DFSTrans
-
-LossOfPart = Callable[[Tensor, slice], Tensor]
-"""The loss that a part's logits add to the batch's: called with the logits of the episodes in `slice`."""
+from dfstrans.model.detector import LossOfPart
 
 
-def loss_by_parts(network: DFSTrans, segments: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
-    """The sum of the parts' losses; its gradients are those of the plain forward pass.
+def loss_by_parts(x: Tensor, size: int, loss: LossOfPart, parameters: Sequence[Tensor]) -> Tensor:
+    """The sum of `loss(x[rows], rows)` over parts of `size` rows; its gradients are those of the whole at once.
+
+    `parameters` are those that the loss of a part depends on, besides `x`.
 
     Shape:
-        segments (b, t, s, p), valid (b, t) → ()
+        (b, …) → ()
     """
-    if valid is not None and bool(valid.all()):
-        valid = None
-    size = network.episodes_at_once(segments)
-    parts = [slice(start, start + size) for start in range(0, len(segments), size)]
-
-    def loss(embedded: Tensor, rows: slice) -> Tensor:
-        return loss_of_part(network.attend(embedded, None if valid is None else valid[rows]).logit, rows)
-
-    embedding = set(network.embedding.parameters())
-    others = [parameter for parameter in network.parameters() if parameter not in embedding]
-    embedded = network.embed(segments, valid)
-    return _LossByParts.apply(loss, parts, embedded, *others)  # type: ignore[no-any-return, no-untyped-call]
+    parts = [slice(start, start + size) for start in range(0, len(x), size)]
+    return _LossByParts.apply(loss, parts, x, *parameters)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _LossByParts(torch.autograd.Function):

@@ -1,0 +1,86 @@
+"""`NetworkClassifier`: a detector that is a network of torch, trained by the engine of `dfstrans.training`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from dfstrans.config import DecisionSettings, TrainingSettings, default_batch_size
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.estimator import BEYOND_MEASURE, EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.model.detector import DetectorNetwork
+
+if TYPE_CHECKING:
+    from dfstrans.training.batches import Batch
+
+PREDICTION_BATCH = 32
+
+
+class NetworkClassifier(EpisodeClassifier):
+    """A detector that is a network. A kind of it names the network; without a `batch_size` one is chosen."""
+
+    training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
+
+    @staticmethod
+    def build(network: Any, scaler: SensorScaler) -> DetectorNetwork:
+        """The network of these settings, with weights that torch's random generator gives."""
+        raise NotImplementedError
+
+    def training_settings(self, n_episodes: int) -> TrainingSettings:
+        """The estimator's arguments that tell how to train on so many episodes, checked."""
+        batch_size = default_batch_size(n_episodes) if self.batch_size is None else self.batch_size
+        return self._settings(TrainingSettings, batch_size=batch_size)  # type: ignore[no-any-return]
+
+    def _learn(self, lesson: Lesson) -> Learned:
+        from dfstrans.training.fit import train_network  # the engine takes seconds to import
+
+        trained = train_network(
+            partial(self.build, lesson.network, lesson.scaler),
+            lesson.network,
+            lesson.training,
+            lesson.train,
+            lesson.validation,
+            lesson.scaler,
+            run_folder=lesson.run_folder,
+            resume=lesson.resume,
+            progress=lesson.progress,
+        )
+        self.network_ = trained.network
+        return Learned(trained.positive_weight, trained.best_epoch, trained.log)
+
+    def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
+        found = []
+        for batch in self.batches(episodes):
+            with torch.inference_mode():
+                logit = self.network_(batch.segments, batch.valid).logit
+            # a gate or a ReLU may make an ordinary number of what is no measurement
+            absurd = batch.segments.abs().amax(dim=(1, 2, 3)) > BEYOND_MEASURE
+            found.append(logit.masked_fill(absurd, torch.nan).numpy())
+        return np.concatenate(found) if found else np.empty(0)
+
+    def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803
+        """The episodes as the network takes them: scaled, cut, a batch at a time."""
+        from dfstrans.training.batches import batch_loader
+
+        episodes = self.check_input(X)
+        yield from batch_loader(episodes, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Trainable parameters of the network."""
+        return sum(p.numel() for p in self.network_.parameters())
+
+    def _weights(self) -> Weights:
+        weights: Weights = self.network_.state_dict()
+        return weights
+
+    def _restore(self, weights: Weights) -> None:
+        network = self.build(self.network_settings_, self.scaler_)
+        network.load_state_dict(weights)
+        self.network_ = network.eval()
