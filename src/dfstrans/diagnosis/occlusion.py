@@ -6,27 +6,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from dfstrans.diagnosis.inspection import Detector
+from dfstrans.diagnosis.made_normal import MadeNormal
 from dfstrans.diagnosis.reference import NormalReference
-
-CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants that are judged together
 
 
 def occlusion(detector: Detector, episode: Any, reference: NormalReference) -> npt.NDArray[np.float64]:
     """How far the logit of one episode falls when a cell has the mean embedding of normal ones: (segment, sensor)."""
-    segments, valid, _ = next(iter(detector.batches(episode)))
-    network = detector.network_
-    with torch.inference_mode():
-        x = network.embed(segments[:1, valid[0]])  # (1, t, s, d), real segments only
-        whole = float(network.attend(x).logit)
-        _, t, s, d = x.shape
-        normal = torch.as_tensor(reference.usual_embedding(t), dtype=x.dtype).expand(t, s, d)
-        falls = []
-        for cells in torch.arange(t * s).split(max(1, CELLS_AT_ONCE // (t * s))):
-            variants = x.expand(len(cells), t, s, d).clone()
-            moment, sensor = cells // s, cells % s
-            variants[torch.arange(len(cells)), moment, sensor] = normal[moment, sensor]
-            falls.append(whole - network.attend(variants).logit.double().numpy())
-    return np.concatenate(falls).reshape(t, s)
+    episode_cells = MadeNormal.of(detector, episode, reference)
+    t, s = episode_cells.shape
+    whole = episode_cells.logits(np.zeros((1, t, s), dtype=np.bool_))
+    one_each = np.eye(t * s, dtype=np.bool_).reshape(-1, t, s)
+    return np.asarray((whole - episode_cells.logits(one_each)).reshape(t, s))
