@@ -235,13 +235,20 @@ def test_evaluate_compares_diagnoses_with_known_causes(capsys: Any, monkeypatch:
     code, out, err = run(capsys, monkeypatch, *command, "--json")
     assert code == 0, err
     found = json.loads(out)["diagnosis"]
-    assert found["rankings"].keys() == {"shown", "relevance", "z-score"}
+    assert found["rankings"].keys() == {"shown", "relevance", "z-score", "gradients"}
+    assert found["curves"]["figures"].keys() == found["curves"]["random_figures"].keys()
     shown = found["rankings"]["shown"]["sensors"]["all"]["ac@1"]
     assert shown["low"] <= shown["value"] <= shown["high"]
     assert shown["chance"] == pytest.approx(0.25)
     code, out, _ = run(capsys, monkeypatch, *command)
     assert code == 0
     assert "auroc" in out
+    assert "comprehensiveness" in out
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    code, out, _ = run(capsys, monkeypatch, *command)
+    assert code == 0
+    assert "without gradients" in out
+    assert "dfstrans[paper]" in out
 
 
 def test_summary_of_a_saved_model_shows_its_figures(capsys: Any, monkeypatch: Any, model: Path) -> None:

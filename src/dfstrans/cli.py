@@ -412,7 +412,7 @@ def _outside(detector: Any, episodes: Any) -> dict[str, float]:
 
 
 def _print_assessment(found: dict[str, Any]) -> None:
-    """How good three rankings of detected anomalies are, beside chance."""
+    """How good the rankings of detected anomalies are, beside chance, and whether the decision follows it."""
     from dfstrans.diagnosis.assessment import headline
 
     print(f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {found['support']}")
@@ -421,6 +421,11 @@ def _print_assessment(found: dict[str, Any]) -> None:
     for level, metric, kind, values in rows:
         shown = ("-" if value is None else f"{value:.2f}" for value in values.values())
         print(f"{level:<10}{metric:<15}{kind:<16}" + "".join(f"{value:>11}" for value in shown))
+    for name, why in found["missing"].items():
+        print(f"without {name}: {why}")
+    print(f"\n{'does the decision follow what is shown?':<41}{'shown':>11}{'random':>11}")
+    for name, value in found["curves"]["figures"].items():
+        print(f"{name:<41}{value:>11.2f}{found['curves']['random_figures'][name]:>11.2f}")
 
 
 def _version(on: bool) -> None:

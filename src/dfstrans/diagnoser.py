@@ -30,6 +30,7 @@ from dfstrans.network_estimator import NetworkClassifier
 
 if TYPE_CHECKING:
     from dfstrans.diagnosis.diagnosis import Diagnosis
+    from dfstrans.diagnosis.reference import NormalReference
 
 
 class Diagnoser(NetworkClassifier):
@@ -143,13 +144,16 @@ class Diagnoser(NetworkClassifier):
         """
         from dfstrans.diagnosis.diagnose import diagnose
 
-        episodes = self.check_input(X)
+        return diagnose(self, self.check_input(X), self.require_reference(), known, trust=trust)
+
+    def require_reference(self) -> NormalReference:
+        """What is normal; an error where the model does not know."""
         if self.reference_ is None:
             raise DfstransError(
                 "expected a model that knows what is normal, got one that was saved before models kept that; train it "
                 "again"
             )
-        return diagnose(self, episodes, self.reference_, known, trust=trust)
+        return self.reference_
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
         """The network's output, batch by batch; only one batch is ever in memory."""

@@ -108,8 +108,8 @@ def evaluate_model(detector: EpisodeClassifier, episodes: Episodes, part: Part =
 def evaluate_diagnoses(detector: EpisodeClassifier, episodes: Episodes, part: Part = "all") -> dict[str, Any]:
     """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
 
-    The floor is learned from the normal episodes of the training part where `part` is another one, else from those at
-    hand.
+    The z-score floor is learned from the normal episodes of the training part where `part` is another one, else from
+    those at hand.
     """
     from dfstrans.diagnosis.assessment import assess
 
@@ -123,7 +123,7 @@ def evaluate_diagnoses(detector: EpisodeClassifier, episodes: Episodes, part: Pa
     normal = reference[reference.require_labels() == 0]
     anomalous = tested[tested.require_labels() == 1]
     diagnoses = detector.diagnose(anomalous, trust=True)
-    return assess(diagnoses, anomalous, normal, detector.network_settings_.segment_length)
+    return assess(detector, detector.require_reference(), diagnoses, anomalous, normal)
 
 
 def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:

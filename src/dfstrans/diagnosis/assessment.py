@@ -1,4 +1,4 @@
-"""How good the diagnoses of detected anomalies are, where causes are known: beside the paper's scores and a floor."""
+"""How good the diagnoses of detected anomalies are, where causes are known, beside raw relevance and two floors."""
 
 from __future__ import annotations
 
@@ -7,24 +7,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.diagnosis.curves import RankingCurves, ranking_curves
+from dfstrans.diagnosis.integrated_gradients import integrated_gradients, require_captum
 from dfstrans.diagnosis.metrics import KnownCause, Ranking, evaluate_rankings, known_causes
 from dfstrans.diagnosis.normal_cells import NormalCells
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
     from dfstrans.diagnosis.diagnosis import Diagnosis
+    from dfstrans.diagnosis.inspection import Detector
+    from dfstrans.diagnosis.reference import NormalReference
 
-SHOWN, RELEVANCE, FLOOR = "shown", "relevance", "z-score"
+SHOWN, RELEVANCE, Z_SCORE, GRADIENTS = "shown", "relevance", "z-score", "gradients"
+DRAWS = 5  # random orders per episode; the control is a mean over all episodes
 
 
-def assess(diagnoses: Iterator[Diagnosis], episodes: Episodes, normal: Episodes, segment_length: int) -> dict[str, Any]:
-    """Metrics of three rankings of the detected episodes whose cause is known.
+def assess(
+    detector: Detector,
+    reference: NormalReference,
+    diagnoses: Iterable[Diagnosis],
+    episodes: Episodes,
+    normal: Episodes,
+) -> dict[str, Any]:
+    """Metrics of four rankings of the detected episodes whose cause is known, by ranking, level, kind and metric.
 
-    "shown" is what a diagnosis shows, "relevance" the paper's raw scores, "z-score" the floor: how far simple
-    statistics of each cell lie from those of `normal` episodes. Results are by ranking, level, kind and metric.
+    "shown" is what a diagnosis shows, "relevance" the paper's raw scores. Two are floors: "z-score", how far simple
+    statistics of each cell lie from those of `normal` episodes, and "gradients", the size of integrated gradients;
+    where these cannot be had, `missing` tells why. `curves` tells how far the decision follows what is shown.
     """
+    segment_length = detector.network_settings_.segment_length
     causes = {cause.episode_id: cause for cause in known_causes(episodes, segment_length) if cause.segments.any()}
     found = {d.episode_id: d for d in diagnoses if d.is_anomaly and d.episode_id in causes}
     if not found:
@@ -33,17 +46,50 @@ def assess(diagnoses: Iterator[Diagnosis], episodes: Episodes, normal: Episodes,
             "known cause); evaluate recordings with faults or graded truth"
         )
     detected = episodes[[row for row, name in enumerate(episodes.ids) if str(name) in found]]
-    floor = zip(detected.ids, NormalCells.fit(normal, segment_length).scores(detected), strict=True)
+    found = {str(name): found[str(name)] for name in detected.ids}
+    floor = zip(found, NormalCells.fit(normal, segment_length).scores(detected), strict=True)
     rankings = {
         SHOWN: {name: Ranking.from_cells(d.ranking) for name, d in found.items()},
         RELEVANCE: {name: Ranking(d.scores.sensor, d.scores.segment, d.scores.cell) for name, d in found.items()},
-        FLOOR: {str(name): Ranking.from_cells(cells) for name, cells in floor},
+        Z_SCORE: {name: Ranking.from_cells(cells) for name, cells in floor},
     }
+    missing = {}
+    try:
+        require_captum()
+    except DfstransError as error:
+        missing[GRADIENTS] = str(error)
+    else:
+        rankings[GRADIENTS] = {
+            name: Ranking.from_cells(np.abs(integrated_gradients(detector, detected[row], reference)))
+            for row, name in enumerate(found)
+        }
+    curves = [
+        ranking_curves(detector, detected[row], one.ranking, reference, draws=DRAWS, seed=row)
+        for row, one in enumerate(found.values())
+    ]
     return {
         "detected": len(found),
         "with_known_cause": len(causes),
         "support": _supports(list(found.values())),
+        "curves": mean_curves(curves),
         "rankings": {name: _plain(ranking, [causes[one] for one in found]) for name, ranking in rankings.items()},
+        "missing": missing,
+    }
+
+
+def mean_curves(curves: list[RankingCurves]) -> dict[str, Any]:
+    """The measures and the curves of all episodes, in the mean, each beside its random control."""
+    every = [one.to_dict() for one in curves]
+    return {
+        "percentages": every[0]["percentages"],
+        **{
+            name: np.mean([one[name] for one in every], axis=0).tolist()
+            for name in ("deletion", "insertion", "random_deletion", "random_insertion")
+        },
+        **{
+            which: {name: float(np.mean([one[which][name] for one in every])) for name in every[0][which]}
+            for which in ("figures", "random_figures")
+        },
     }
 
 

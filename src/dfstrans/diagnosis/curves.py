@@ -1,8 +1,8 @@
 """Does the decision follow the ranking? Its cells are made normal from the top, or brought back from the top.
 
-Deletion: the probability while the first cells of a ranking are made normal, more and more of them. Insertion: all cells
-are normal and the first of the ranking are brought back. A ranking that the decision rests on has a small area under the
-deletion curve and a large one under the insertion curve; random orders show what an area is worth.
+Deletion: the probability while the first cells of a ranking are made normal, more and more of them. Insertion: all
+cells are normal and the first of the ranking are brought back. A ranking that the decision rests on has a small area
+under the deletion curve and a large one under the insertion curve; random orders show what an area is worth.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def ranking_curves(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> RankingCurves:
-    """Follow the probability of one episode while the cells of its ranking (segment, sensor) are made normal or come back.
+    """The probability of one episode while the cells of its ranking (segment, sensor) are made normal or come back.
 
     `percentages` of the cells are tried, and 0 and 100 always.
     """
@@ -106,7 +106,7 @@ def places_of(ranking: Array) -> npt.NDArray[np.intp]:
 
 
 def first_cells(places: npt.NDArray[np.intp], percentages: Array) -> npt.NDArray[np.bool_]:
-    """Whether a cell is among the first k %, at least one where k is above 0: (segment, sensor) → (k, segment, sensor)."""
+    """Whether a cell is among the first k %, at least one for k above 0: (segment, sensor) → (k, segment, sensor)."""
     counts = np.maximum(np.round(percentages / 100 * places.size), percentages > 0)
     return np.asarray(places[None] < counts[:, None, None])
 
