@@ -13,6 +13,7 @@ import torch
 from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans.artifact import DataRecord
+from dfstrans.config import NetworkSettings
 from dfstrans.data import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.diagnoser import Diagnoser
@@ -55,13 +56,14 @@ def measure(shape: Shape, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def random_detector(shape: Shape) -> tuple[Diagnoser, Episodes]:
-    """A detector with random weights, as if it had been fitted, and one episode."""
+def random_detector(shape: Shape, settings: NetworkSettings | None = None) -> tuple[Diagnoser, Episodes]:
+    """A detector with random weights, as if it had been fitted, and one episode; widths are the paper's unless given."""
+    settings = settings or shape.settings
     values = np.random.default_rng(0).normal(size=(1, shape.n_sensors, shape.n_segments * shape.segment_length))
     episode = Episodes.from_arrays(values)
     torch.manual_seed(0)
     detector = Diagnoser()
-    detector.network_, detector.network_settings_ = DFSTrans(shape.settings).eval(), shape.settings
+    detector.network_, detector.network_settings_ = DFSTrans(settings).eval(), settings
     detector.scaler_, detector.sensors_, detector.units_ = SensorScaler.fit(episode), episode.sensors, episode.units
     detector.calibration_, detector.threshold_ = Calibration(), Threshold()
     length = episode.n_timepoints
