@@ -37,6 +37,7 @@ check: lint types test  ## lint, types and tests: what CI runs
 bench: $(READY)  ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks.network
 	$(BIN)/python -m benchmarks.elevator
+	$(BIN)/python -m benchmarks.diagnosis_cost
 
 bench-quick: $(READY)  ## speed at the elevator's shape in under a minute, as JSON
 	@$(BIN)/python -m benchmarks.quick

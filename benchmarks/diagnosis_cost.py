@@ -1,4 +1,4 @@
-"""A diagnosis of one elevator journey against a plain prediction of it, in one run: `python -m benchmarks.diagnosis_cost`.
+"""A diagnosis of one elevator journey against a prediction of it, in one run: `python -m benchmarks.diagnosis_cost`.
 
 Both start from raw values; the diagnosis is without the draws of its trust verdict. Weights are random, as they do not
 change the time.

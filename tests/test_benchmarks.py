@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import epoch, network, reading, scaling, streaming, time_to_model
+from benchmarks import diagnosis_cost, epoch, network, reading, scaling, streaming, time_to_model
 from benchmarks.log_plot import Panel, svg
 from benchmarks.turns import Case, Measured, measure_in_turns
 from benchmarks.workload import Shape, chosen_precision, count_flops, models_for, prepare
@@ -105,6 +105,13 @@ def test_reading_is_compared_for_every_format(capsys: pytest.CaptureFixture[str]
     rows = json.loads(capsys.readouterr().out)
     assert [row["file"] for row in rows] == ["table.parquet", "episodes.parquet", "table.csv", "episodes.h5"]
     assert all(row["share"] > 0 for row in rows)
+
+
+def test_a_diagnosis_is_compared_with_a_prediction() -> None:
+    found = diagnosis_cost.measure(TINY, "tuned", repeats=2)
+    low, high = found["ratio_quartiles"]
+    assert 0 < low <= found["ratio"] <= high
+    assert found["milliseconds"].keys() == {"prediction", "diagnosis"}
 
 
 def test_epochs_from_a_file_are_compared_with_epochs_from_memory() -> None:
