@@ -110,7 +110,7 @@ def test_an_unhealthy_top_sensor_is_suspected(detector: Diagnoser, planted: Epis
 def test_a_saved_model_diagnoses_the_same(tmp_path, detector: Diagnoser, planted: Episodes) -> None:  # type: ignore[no-untyped-def]
     detector.save(tmp_path / "model")
     (before,), (after,) = (which.diagnose(planted[:1]) for which in (detector, Diagnoser.load(tmp_path / "model")))
-    np.testing.assert_allclose(after.deviation, before.deviation, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(after.deviation, before.deviation, rtol=2e-2)
     assert after.to_dict()["is_anomaly"] == before.to_dict()["is_anomaly"]
 
 

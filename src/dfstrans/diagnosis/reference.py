@@ -1,8 +1,8 @@
 """What normal episodes look like to the network, so that no score is ever read without its reference.
 
-A model keeps, from the normal episodes of its training part, the median and the upper edge of each score, and mean and
-deviation of levels and embeddings. Recordings of the usual length are compared moment by moment; others with all
-moments together.
+A model keeps, from the normal episodes of its training part, the median and the upper edge of each score, mean and
+deviation of levels and embeddings, and some embeddings as examples. Recordings of the usual length are compared moment
+by moment; others with all moments together.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.normal_examples import NormalExamples
 from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float64]
@@ -58,6 +59,8 @@ class NormalReference:
     by_moment: dict[str, Usual]
     over_moments: dict[str, Usual]
     health: HealthReference
+    examples_by_moment: NormalExamples | None = None  # None in models that were saved before there were any
+    examples_over_moments: NormalExamples | None = None
 
     @classmethod
     def fit(cls, detector: Detector, normal: Episodes, seed: int = 0) -> NormalReference:
@@ -70,14 +73,18 @@ class NormalReference:
         scores = list(episode_scores(detector, normal))
         usual = _usual_segments(scores)
         alike = [one for one in scores if len(one.segment) == usual]
+        by_moment = {name: _usual(name, [getattr(one, name) for one in alike]) for name in BANDS + SPREADS if usual}
+        over_moments = {name: _usual(name, _over_moments(scores, name)) for name in BANDS + SPREADS}
+        moments = [one.embedding[t : t + 1] for one in scores for t in range(len(one.embedding))]
+        drawn = np.random.default_rng(seed).permutation(len(moments))[:MOST_EPISODES]
         return cls(
             n_episodes=len(scores),
             n_segments=usual,
-            by_moment={name: _usual(name, [getattr(one, name) for one in alike]) for name in BANDS + SPREADS}
-            if usual
-            else {},
-            over_moments={name: _usual(name, _over_moments(scores, name)) for name in BANDS + SPREADS},
+            by_moment=by_moment,
+            over_moments=over_moments,
             health=HealthReference.fit(normal, detector.scaler_),
+            examples_by_moment=_examples(by_moment["embedding"], [one.embedding for one in alike]) if usual else None,
+            examples_over_moments=_examples(over_moments["embedding"], [moments[row] for row in drawn]),
         )
 
     def strangeness(self, scores: EpisodeScores, name: str) -> Array:
@@ -96,13 +103,16 @@ class NormalReference:
     def deviation(self, scores: EpisodeScores) -> Array:
         """How far each sensor at each moment is from normal, as the network sees it: (segment, sensor).
 
-        The root of the squared distance of its embedding from the normal mean, in normal deviations and relative to
-        what normal episodes have: 1 is usual.
+        The distance of its embedding from normal examples, relative to what normal episodes have: 1 is usual; see
+        `NormalExamples.deviation`. In models without examples, the distance from the normal mean.
         """
         usual = self._usual(scores)["embedding"]
-        squares = (usual.strangeness(scores.embedding) ** 2).sum(axis=-1)
-        expected = (np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1)  # 1 for each dimension that varies
-        return np.asarray(np.sqrt(squares / np.maximum(expected, 1)))
+        by_moment = len(scores.segment) == self.n_segments
+        examples = self.examples_by_moment if by_moment else self.examples_over_moments
+        strangeness, varying = usual.strangeness(scores.embedding), _varying(usual)
+        if examples is None:
+            return np.asarray(np.sqrt((strangeness**2).sum(axis=-1) / np.maximum(varying, 1)))
+        return examples.deviation(strangeness.astype(np.float32), varying)
 
     def _usual(self, scores: EpisodeScores) -> dict[str, Usual]:
         return self.by_moment if len(scores.segment) == self.n_segments else self.over_moments
@@ -117,6 +127,9 @@ class NormalReference:
             for name, one in usual.items():
                 arrays[f"{kind}.{name}.centre"] = np.asarray(one.centre, dtype=np.float32)
                 arrays[f"{kind}.{name}.width"] = np.asarray(one.width, dtype=np.float32)
+        for kind, examples in (("by_moment", self.examples_by_moment), ("over_moments", self.examples_over_moments)):
+            if examples is not None:
+                arrays |= {f"{kind}.examples.{name}": values for name, values in examples.to_arrays().items()}
         return arrays
 
     @classmethod
@@ -136,7 +149,8 @@ class NormalReference:
             for kind in ("by_moment", "over_moments")
         )
         health = HealthReference(arrays["health"].astype(np.float64))
-        return cls(n_episodes, n_segments, by_moment, over_moments, health)
+        examples = (_stored_examples(arrays, f"{kind}.examples.") for kind in ("by_moment", "over_moments"))
+        return cls(n_episodes, n_segments, by_moment, over_moments, health, *examples)
 
 
 def _usual(name: str, samples: list[Array]) -> Usual:
@@ -145,6 +159,21 @@ def _usual(name: str, samples: list[Array]) -> Usual:
         return Usual(np.mean(samples, axis=0), np.std(samples, axis=0), FLOORS[name])
     centre, edge = np.quantile(samples, (0.5, WIDTH), axis=0)
     return Usual(centre, edge - centre, FLOORS[name])
+
+
+def _varying(usual: Usual) -> npt.NDArray[np.float32]:
+    """How many dimensions of an embedding vary: 1 for each that does, less for one below the floor."""
+    return np.asarray((np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
+
+
+def _examples(usual: Usual, embeddings: list[Array]) -> NormalExamples:
+    strangeness = np.stack([usual.strangeness(one).astype(np.float32) for one in embeddings])
+    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]))
+
+
+def _stored_examples(arrays: Arrays, prefix: str) -> NormalExamples | None:
+    own = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
+    return NormalExamples.from_arrays(own) if own else None
 
 
 def _over_moments(scores: list[EpisodeScores], name: str) -> list[Array]:
