@@ -54,6 +54,13 @@ def test_attention_of_an_untrained_model_and_of_normal_episodes_is_not_convincin
     assert all(judge(untrained, planted[row], True).support == "not supported" for row in range(-5, 0))
 
 
+def test_normal_episodes_would_not_convince_even_if_they_were_called_anomalous(
+    detector: Diagnoser, planted: Episodes
+) -> None:
+    normal = planted[planted.require_labels() == 0][:5]
+    assert all(judge(detector, normal[row], True).support == "not supported" for row in range(5))
+
+
 def test_attention_learned_from_shuffled_labels_is_not_convincing(planted: Episodes) -> None:
     labels = np.random.default_rng(0).permutation(planted.require_labels())
     shuffled = Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted.with_labels(labels))
