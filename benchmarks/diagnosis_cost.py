@@ -19,10 +19,11 @@ from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans import Diagnoser, Episodes
 from dfstrans.config import PRESETS
+from dfstrans.diagnosis.normal_examples import EXAMPLES
 from dfstrans.diagnosis.reference import NormalReference
 
 WANTED = 1.5
-NORMAL = 12  # episodes of the reference: enough for one by moment
+NORMAL = 2 * EXAMPLES  # episodes of the reference: half of them become examples
 
 
 def main(arguments: list[str] | None = None) -> None:
