@@ -8,6 +8,7 @@ episodes differ from each other. See ADR 0012 for what was tried.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,16 @@ class NormalExamples:
         """The root mean square distance from the nearest examples of the same sensor and moment: (segment, sensor)."""
         code = _encode(embedding, self.directions)
         size = (code**2).sum(axis=-1)
-        squares = size[..., None] + (self.codes**2).sum(axis=-1) - 2 * (self.codes @ code[..., None])[..., 0]
+        squares = size[..., None] + self._sizes - 2 * (self.codes @ code[..., None])[..., 0]
         nearest = np.partition(squares, min(NEAREST, squares.shape[-1]) - 1, axis=-1)[..., :NEAREST].mean(axis=-1)
         outside = (embedding**2).sum(axis=-1) - size  # what no direction shows
         squares = np.maximum(nearest + np.maximum(outside, 0), 0)
         return np.asarray(np.sqrt(squares / np.maximum(varying, 1)))
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """The squared length of each code, which every distance needs: (segment, sensor, example)."""
+        return np.asarray((self.codes**2).sum(axis=-1))
 
     def rest(self, embedding: Array) -> Array:
         """The root mean square of what the main ways do not explain of each cell: (segment, sensor)."""
