@@ -26,6 +26,7 @@ from benchmarks.workload import SHAPES, Shape
 from dfstrans import Diagnoser
 from dfstrans.data import Episodes, load_episodes, save_episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.model.network import DFSTrans
 from dfstrans.training.fit import train_network
 from dfstrans.training.module import DetectorModule
 
@@ -81,9 +82,9 @@ def _epochs(
         patch.object(DetectorModule, "optimizer_step", timed_step),
         patch.object(DetectorModule, "on_train_epoch_start", mark),
     ):
-        settings = detector.training_settings(n_training)
+        network, settings = detector.network_settings(train), detector.training_settings(n_training)
         scaler = SensorScaler.fit(train)
-        train_network(detector.network_settings(train), settings, train, validation, scaler, run_folder=run_folder)
+        train_network(lambda: DFSTrans(network), network, settings, train, validation, scaler, run_folder=run_folder)
     marks.append((clock(), in_steps))
     return [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(marks[1:])]
 

@@ -13,7 +13,7 @@ from dfstrans.artifact import holds_model
 from dfstrans.data import load_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnoser import Diagnoser
-from dfstrans.diagnosis.assessment import FLOOR, SHOWN, assess
+from dfstrans.diagnosis.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.planting import Planting, plant_each
@@ -117,7 +117,7 @@ def _cell_result(
     detected = sum(diagnosis.is_anomaly for diagnosis in diagnoses)
     found: dict[str, Metric] = {}
     if detected and len(reference) >= 2:
-        assessment = assess(iter(diagnoses), trials, reference, detector.network_settings_.segment_length)
+        assessment = assess(detector, detector.require_reference(), diagnoses, trials, reference)
         found = {name: _metric(assessment, *where) for name, where in METRICS.items()}
     return CellResult(
         kind=kind,
@@ -134,7 +134,7 @@ def _cell_result(
 
 def _metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
     shown = assessment["rankings"][SHOWN][level]["all"][name]
-    floor = assessment["rankings"][FLOOR][level]["all"][name]
+    floor = assessment["rankings"][Z_SCORE][level]["all"][name]
     return Metric(shown["value"], shown["chance"], shown["low"], shown["high"], floor["value"])
 
 
