@@ -14,6 +14,7 @@ from dfstrans.demo import run_demo
 from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.pipeline import recordings_of
 from dfstrans.report.html import agreement, write_report
 from tests.tiny import TINY, tiny_episodes
 
@@ -52,7 +53,9 @@ def diagnosis_of(
 def test_the_report_is_one_file_that_asks_for_nothing_from_outside(detector: Diagnoser, tmp_path: Path) -> None:
     test = EPISODES[:12]
     diagnoses = list(detector.diagnose(test))
-    write_report(tmp_path / "report.html", "A <title>", detector, test, diagnoses, shown=[0, 1])
+    recording = recordings_of(detector, test)
+    shown = {row: recording(row) for row in (0, 1)}
+    write_report(tmp_path / "report.html", "A <title>", detector, test, diagnoses, shown, "pages/")
     page = (tmp_path / "report.html").read_text()
     assert "A &lt;title&gt;" in page
     assert str(test.ids[0]) in page
@@ -115,4 +118,7 @@ def test_the_demo_names_the_right_cause_of_a_bump_and_of_friction(tmp_path: Path
     rightly_named = {kind for cause, kind in result["causes"].values() if cause == kind}
     assert "bump" in rightly_named
     assert rightly_named & {"lubrication", "misalignment"}
-    assert Path(result["report"]).is_file()
+    report = Path(result["report"]).read_text()
+    assert re.findall(r'href="(diagnoses/[^"]+)"', report)
+    assert all((tmp_path / link).is_file() for link in re.findall(r'href="(diagnoses/[^"]+)"', report))
+    assert Path(result["diagnoses"]).is_file()

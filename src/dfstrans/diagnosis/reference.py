@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.diagnosis.course import NormalCourse
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
@@ -58,6 +59,7 @@ class NormalReference:
     by_moment: dict[str, Usual]
     over_moments: dict[str, Usual]
     health: HealthReference
+    course: NormalCourse | None = None  # None in models of before it was kept
 
     @classmethod
     def fit(cls, detector: Detector, normal: Episodes, seed: int = 0) -> NormalReference:
@@ -78,6 +80,7 @@ class NormalReference:
             else {},
             over_moments={name: _usual(name, _over_moments(scores, name)) for name in BANDS + SPREADS},
             health=HealthReference.fit(normal, detector.scaler_),
+            course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
         )
 
     def strangeness(self, scores: EpisodeScores, name: str) -> Array:
@@ -117,6 +120,9 @@ class NormalReference:
             for name, one in usual.items():
                 arrays[f"{kind}.{name}.centre"] = np.asarray(one.centre, dtype=np.float32)
                 arrays[f"{kind}.{name}.width"] = np.asarray(one.width, dtype=np.float32)
+        if self.course is not None:
+            arrays["course.by_moment"] = self.course.by_moment.astype(np.float32)
+            arrays["course.over_moments"] = self.course.over_moments.astype(np.float32)
         return arrays
 
     @classmethod
@@ -136,7 +142,12 @@ class NormalReference:
             for kind in ("by_moment", "over_moments")
         )
         health = HealthReference(arrays["health"].astype(np.float64))
-        return cls(n_episodes, n_segments, by_moment, over_moments, health)
+        course = None
+        if "course.by_moment" in arrays:
+            course = NormalCourse(
+                *(arrays[f"course.{kind}"].astype(np.float64) for kind in ("by_moment", "over_moments"))
+            )
+        return cls(n_episodes, n_segments, by_moment, over_moments, health, course)
 
 
 def _usual(name: str, samples: list[Array]) -> Usual:
