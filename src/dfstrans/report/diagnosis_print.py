@@ -116,11 +116,11 @@ def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
         other.plot(course.centre, course.relevance, color=_colour(course), linewidth=1.3)
         other.set_ylim(bottom=0)
         other.tick_params(colors=_colour(course))
+        other.set_ylabel("$a^{(s)}$")
         axes.set_title(course.episode_id)
         axes.margins(x=0)
     panels[-1].set_xlabel("time")
     figure.supylabel(title, fontsize=9)
-    figure.text(1.0, 0.5, "temporal relevance $a^{(s)}$", rotation=270, va="center", ha="left", fontsize=9)
     return figure
 
 
@@ -161,7 +161,7 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
         axes.set(title=f"{kind or 'anomalous'} ({n} episode{'' if n == 1 else 's'})", xlabel="weights set to zero, %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
     panels[0].set_ylabel("fall of the logit")
-    panels[0].legend(fontsize=8, loc="upper left")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, fontsize=8)
     return figure
 
 
