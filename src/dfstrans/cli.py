@@ -388,6 +388,7 @@ def demo(
         return
     _print_figures(result["metrics"])
     print(f"report    {Path(result['report']).resolve()}")
+    print(f"diagnoses {Path(result['diagnoses']).resolve()}")
 
 
 def _outside(detector: Any, episodes: Any) -> dict[str, float]:
