@@ -20,7 +20,7 @@ from dfstrans.diagnosis.nearest import NormalRecordings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.figure_folder import FigureFolder
 from dfstrans.files import written_atomically
-from dfstrans.inputs import check_fits
+from dfstrans.inputs import check_fits, match_sensors
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.views import Recording
 from dfstrans.training.evaluation import Evaluation
@@ -218,9 +218,8 @@ def recordings_of(
     """A function from an episode's row to what its pictures need."""
     normal = None
     if beside is not None:
-        normal = NormalRecordings.of(
-            detector.check_input(beside), detector.scaler_, detector.network_settings_.segment_length
-        )
+        alike = match_sensors(beside, detector.sensors_)  # of any length: one that cannot be scored does no harm here
+        normal = NormalRecordings.of(alike, detector.scaler_, detector.network_settings_.segment_length)
 
     def recording(row: int) -> Recording:
         (episode,) = detector.check_input(episodes[row])

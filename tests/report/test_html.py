@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfstrans import Diagnoser
+from dfstrans import Diagnoser, Episodes
 from dfstrans.data.planted import planted_episodes
 from dfstrans.data.truth import Truth
 from dfstrans.demo import run_demo
@@ -60,6 +60,16 @@ def test_the_report_is_one_file_that_asks_for_nothing_from_outside(detector: Dia
     assert "A &lt;title&gt;" in page
     assert str(test.ids[0]) in page
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page)
+
+
+def test_beside_a_recording_stands_a_normal_one_even_if_others_are_too_short(detector: Diagnoser) -> None:
+    normal = EPISODES[EPISODES.require_labels() == 0]
+    series = [normal.values[0], normal.values[1][:, :3], normal.values[2]]
+    beside = Episodes.from_arrays(series, [0, 0, 1], sensors=EPISODES.sensors, ids=["long", "short", "faulty"])
+    recording = recordings_of(detector, normal[3], beside)(0)
+    assert recording.nearest is not None
+    assert recording.nearest.id == "long"
+    assert recordings_of(detector, normal[3])(0).nearest is None
 
 
 def test_agreement_counts_hits_and_chance_worked_by_hand() -> None:
