@@ -18,11 +18,11 @@ from typing import Any
 import h5py
 import numpy as np
 import torch
-from torch.nn import functional
 
 from benchmarks.log_plot import Panel, svg
 from benchmarks.timing import progress
 from benchmarks.turns import Case, measure_in_turns
+from benchmarks.workload import training_loss
 from dfstrans import Diagnoser
 from dfstrans.config import NetworkSettings
 from dfstrans.data import Episodes, load_episodes
@@ -108,7 +108,7 @@ def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
 
     def step() -> None:
         network.zero_grad()
-        functional.binary_cross_entropy_with_logits(network(segments).logit, labels).backward()
+        training_loss(network, segments, labels).backward()
 
     return step
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from benchmarks.timing import progress, take_turns
-from benchmarks.workload import SHAPES, Shape
+from benchmarks.workload import SHAPES, Shape, training_loss
 from dfstrans import Diagnoser
 from dfstrans.data import Episodes, load_episodes, save_episodes
 from dfstrans.data.scaling import SensorScaler
@@ -61,8 +60,7 @@ def _epoch(episodes: Episodes, segment_length: int) -> None:
     optimizer = torch.optim.AdamW(network.parameters())
     for batch in _loader(episodes, segment_length):
         optimizer.zero_grad()
-        logit = network(batch.segments, batch.valid).logit
-        functional.binary_cross_entropy_with_logits(logit, batch.labels).backward()
+        training_loss(network, batch.segments, batch.labels).backward()
         optimizer.step()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -16,6 +16,7 @@ from dfstrans.config import NetworkSettings
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.training.fit import bf16_is_fast
+from dfstrans.training.loss_by_parts import loss_by_parts
 
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
@@ -76,20 +77,36 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
     network.train(optimizer is not None)
 
     def logits() -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16) if model == "bf16" else nullcontext():
-            result = network(*inputs)
+        result = network(*inputs)
         return (result if isinstance(result, Tensor) else result.logit).float()
+
+    def loss() -> Tensor:
+        return training_loss(network, segments, labels) if isinstance(network, DFSTrans) else _entropy(logits(), labels)
+
+    def precision() -> AbstractContextManager[object]:
+        return torch.autocast("cpu", torch.bfloat16) if model == "bf16" else nullcontext()
 
     def train() -> None:
         optimizer.zero_grad()
-        functional.binary_cross_entropy_with_logits(logits(), labels).backward()
+        with precision():
+            total = loss()
+        total.backward()
         optimizer.step()
 
     def predict() -> None:
-        with torch.inference_mode():
+        with torch.inference_mode(), precision():
             logits()
 
     return train if optimizer else predict
+
+
+def training_loss(network: DFSTrans, segments: Tensor, labels: Tensor) -> Tensor:
+    """The loss of a batch as `fit` takes it, but for weights of classes."""
+    return loss_by_parts(network, segments, None, lambda logits, rows: _entropy(logits.float(), labels[rows]))
+
+
+def _entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
 
 
 def build(model: str, shape: Shape) -> nn.Module:

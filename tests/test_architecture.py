@@ -27,6 +27,7 @@ FORBIDDEN = {
     "diagnoser": {"report", "cli", "service"},
     "artifact": {"report", "cli", "diagnoser", "service"},
     "report": {"model", "training", "cli", "service"},
+    "injection": {"model", "report", "cli", "service"},
     "inputs": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
     "runtime": {"training", "diagnosis", "report", "cli", "diagnoser", "artifact", "service"},
 }
@@ -40,6 +41,7 @@ WITHOUT_TORCH = {
     "model_card",
     "cli",
     "cli_encoding",
+    "cli_inject",
     "cli_options",
     "inputs",
     "onnx_file",

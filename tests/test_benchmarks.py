@@ -10,11 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import network, reading, scaling, streaming
+from benchmarks import epoch, network, reading, scaling, streaming, time_to_model
 from benchmarks.log_plot import Panel, svg
 from benchmarks.turns import Case, Measured, measure_in_turns
 from benchmarks.workload import Shape, chosen_precision, count_flops, models_for, prepare
 from dfstrans.training.fit import bf16_is_fast
+from dfstrans.training.log import write_log
 
 TINY = Shape(3, 4, 16)
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # what is forked here holds no locks
@@ -110,3 +111,22 @@ def test_epochs_from_a_file_are_compared_with_epochs_from_memory() -> None:
     found = streaming.measure(TINY, n_episodes=8, rounds=1)
     assert found["hdf5_epoch"] > found["hdf5_reading"] > 0
     assert found["speed_share"] == pytest.approx(found["memory_epoch"] / found["hdf5_epoch"])
+
+
+def test_an_epoch_is_its_steps_and_the_rest() -> None:
+    found = epoch.measure(TINY, n_episodes=20, n_epochs=1)
+    assert found["epoch"] > found["steps"] > 0
+    assert found["rest_share"] == pytest.approx(1 - found["steps"] / found["epoch"])
+
+
+def test_a_model_is_good_when_it_is_near_its_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, figures in (("slow", (0.2, 0.3, 0.8)), ("quick", (0.795, 0.8, 0.1))):
+        (tmp_path / name).mkdir()
+        rows = [{"epoch": n, "validation_pr_auc": value, "seconds": 5.0} for n, value in enumerate(figures)]
+        write_log(rows, tmp_path / name / "training_log.csv")
+    picture = tmp_path / "curve.svg"
+    time_to_model.main([str(tmp_path / "slow"), str(tmp_path / "quick"), "--json", "--plot", str(picture)])
+    slow, quick = json.loads(capsys.readouterr().out)
+    assert (slow["epoch"], slow["seconds"], slow["all_seconds"]) == (3, 15, 15)
+    assert (quick["epoch"], quick["seconds"], quick["best_pr_auc"]) == (1, 5, 0.8)
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")

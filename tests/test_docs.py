@@ -13,6 +13,7 @@ import pytest
 from dfstrans.elevator.fleet import RANGES
 from dfstrans.elevator.sensors import SENSORS, Sensor
 from dfstrans.elevator.settings import SEVERITIES, SimulationSettings
+from dfstrans.injection import KINDS, InjectionSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,9 +44,9 @@ def test_options_named_in_documents_exist(document: Path) -> None:
     from dfstrans.config import NetworkSettings, TrainingSettings
     from dfstrans.data.readers.options import ReadOptions
 
-    settings = (NetworkSettings, TrainingSettings, ReadOptions, SimulationSettings)
+    settings = (NetworkSettings, TrainingSettings, ReadOptions, SimulationSettings, InjectionSettings)
     known = {"--" + name.replace("_", "-") for each in settings for name in each.model_fields}
-    for source in ("cli.py", "cli_encoding.py", "cli_simulate.py"):
+    for source in ("cli.py", "cli_encoding.py", "cli_inject.py", "cli_simulate.py"):
         text = (ROOT / "src" / "dfstrans" / source).read_text()
         known |= set(re.findall(r'"(--[a-z-]+)"', text))
         known |= {"--" + name for name in re.findall(r"^    ([a-z]+): Annotated", text, flags=re.MULTILINE)}
@@ -97,3 +98,14 @@ def test_every_sensor_stands_in_the_document(sensor: Sensor) -> None:
     _, unit, _, *figures = elevator_row(sensor.name)
     assert unit == sensor.unit
     assert tuple(map(float, figures)) == (sensor.noise, sensor.resolution, sensor.gain_error, sensor.offset_error)
+
+
+# ---- numbers of planted faults --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_planted_fault_stands_in_the_document_with_its_unit_and_strengths(kind: str) -> None:
+    lines = (ROOT / "docs" / "injection.md").read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith(f"| `{kind}` |"))
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[2:] == [KINDS[kind].unit, ", ".join(f"{value:g}" for value in KINDS[kind].strengths)]

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dfstrans import __version__, cli_encoding, cli_simulate
+from dfstrans import __version__, cli_encoding, cli_inject, cli_simulate
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
@@ -24,6 +24,7 @@ data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and conve
 app.add_typer(data_app, name="data")
 app.add_typer(cli_simulate.app, name="simulate")
 app.command("encoding", epilog=cli_encoding.EXAMPLE)(cli_encoding.encoding)
+app.command("inject", epilog=cli_inject.EXAMPLE)(cli_inject.inject)
 
 Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_default=False)]

@@ -319,6 +319,22 @@ def test_numbers_survive_reading_to_the_last_bit(tmp_path: Path) -> None:
     assert_array_equal(np.asarray(from_text(tmp_path, text).values)[0], values.T)
 
 
+def test_ids_stand_by_first_appearance_whatever_the_dictionary_of_a_parquet_file(tmp_path: Path) -> None:
+    def rows(numbers: list[int], dictionary: list[str], labels: list[int | None]) -> pa.Table:
+        ids = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(dictionary))
+        words = pa.DictionaryArray.from_arrays(pa.array(labels), pa.array(["1", "unused", "0"]))
+        return pa.table({"episode_id": ids, "a": pa.array(range(len(numbers)), pa.float32()), "label": words})
+
+    parts = [rows([2, 2, 0, 0], ["z", "unused", "late"], [2, 2, 0, 0]), rows([1, 1], ["z", "new"], [2, 2])]
+    with pq.ParquetWriter(tmp_path / "runs.parquet", parts[0].schema) as file:
+        for part in parts:
+            file.write_table(part)
+    episodes = load_episodes(tmp_path / "runs.parquet")
+    assert episodes.ids.tolist() == ["late", "z", "new"]
+    assert episodes.require_labels().tolist() == [0, 1, 0]
+    assert_array_equal(episodes.values[:, 0], [[0, 1], [2, 3], [0, 1]])
+
+
 def test_a_table_of_every_kind_of_column_in_parquet_is_read(tmp_path: Path) -> None:
     import pandas as pd
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +26,8 @@ from dfstrans.data.readers.own_layout import (
 )
 from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
+
+Change = Callable[[int, npt.NDArray[np.float32]], npt.NDArray[np.float32]]
 
 _BATCH_BYTES = 32_000_000  # of values in memory at a time
 _HDF5_OVERHEAD = 2_000_000  # bytes for names, labels and the index of chunks, on the safe side
@@ -42,10 +46,14 @@ def save_episodes(episodes: Episodes, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _batches(episodes: Episodes) -> Iterator[Episodes]:
-    """The episodes in batches of bounded memory, NaN behind each end."""
+def _batches(episodes: Episodes, change: Change | None = None) -> Iterator[Episodes]:
+    """The episodes in batches of bounded memory, NaN behind each end, each with the change made to it."""
     size = max(1, _BATCH_BYTES // (4 * (episodes.n_sensors + 8) * episodes.n_timepoints))  # 8: id, time, label, group
+    start = 0
     for batch in episodes.batches(size):
+        if change is not None:
+            batch = _changed(batch, start, change)
+        start += len(batch)
         padding = np.arange(batch.n_timepoints) >= batch.lengths[:, np.newaxis]
         if padding.any():
             values = np.where(padding[:, np.newaxis], np.float32(np.nan), np.asarray(batch.values))
@@ -54,7 +62,16 @@ def _batches(episodes: Episodes) -> Iterator[Episodes]:
             yield batch
 
 
-def _write_hdf5(episodes: Episodes, path: Path) -> None:
+def _changed(batch: Episodes, first: int, change: Change) -> Episodes:
+    """A batch whose first episode has the given row, each of its episodes changed."""
+    values = np.array(batch.values, dtype=np.float32)
+    for place, length in enumerate(batch.lengths):
+        values[place, :, :length] = change(first + place, values[place, :, :length])
+    return replace(batch, values=values)
+
+
+def write_hdf5(episodes: Episodes, path: Path, change: Change | None = None) -> None:
+    """Write episodes batch by batch; `change` gives what is written of a row from its values (n_sensors, length)."""
     n, n_sensors, n_timepoints = episodes.shape
     _require_room(path, 4 * n * n_sensors * n_timepoints)
     with h5py.File(path, "w", libver="v110") as file:  # with checksums, and without a limit on the number of sensors
@@ -79,7 +96,7 @@ def _write_hdf5(episodes: Episodes, path: Path) -> None:
             "values", (n, n_sensors, n_timepoints), dtype=np.float32, chunks=(1, n_sensors, n_timepoints)
         )
         start = 0
-        for batch in _batches(episodes):
+        for batch in _batches(episodes, change):
             values[start : start + len(batch)] = batch.values
             start += len(batch)
 
@@ -168,8 +185,8 @@ def _free_name(name: str, taken: tuple[str, ...]) -> str:
 
 
 _WRITERS: dict[str, Callable[[Episodes, Path], None]] = {
-    ".h5": _write_hdf5,
-    ".hdf5": _write_hdf5,
+    ".h5": write_hdf5,
+    ".hdf5": write_hdf5,
     ".parquet": _write_parquet,
     ".npz": _write_npz,
 }

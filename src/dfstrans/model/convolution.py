@@ -27,10 +27,11 @@ def normalise_convolve_pool(x: Tensor, norm: nn.BatchNorm1d | None, convolution:
         (segment, sensor · channel, point) → (segment, sensor · filter, point // 2)
     """
     weight, bias, n_sensors = convolution.weight, convolution.bias, convolution.groups
+    keep = torch.is_grad_enabled()  # inside of the function it is always off
     if norm is None:
-        return _Block.apply(x, weight, bias, n_sensors, None, None, None, None, False)  # type: ignore[no-any-return, no-untyped-call]
+        return _Block.apply(x, weight, bias, n_sensors, None, None, None, None, False, keep)  # type: ignore[no-any-return, no-untyped-call]
     mean, scale = _statistics(x.detach(), norm)
-    return _Block.apply(x, weight, bias, n_sensors, norm.weight, norm.bias, mean, scale, norm.training)  # type: ignore[no-any-return, no-untyped-call]
+    return _Block.apply(x, weight, bias, n_sensors, norm.weight, norm.bias, mean, scale, norm.training, keep)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _statistics(x: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
@@ -74,18 +75,20 @@ class _Block(torch.autograd.Function):
         mean: Tensor | None,
         scale: Tensor | None,
         training: bool,
+        keep: bool,
     ) -> Tensor:
         x = x.contiguous()
         n, _, p = x.shape
         pooled = x.new_empty(n, n_sensors, weight.shape[0] // n_sensors, p // 2)
-        route = torch.empty_like(pooled, dtype=torch.uint8)
+        route = torch.empty_like(pooled, dtype=torch.uint8) if keep else None
         convolution = _Convolution.prepare(weight, n_sensors)
         for rows in _parts(n, weight.shape[0], p):
             convolved = convolution.forward(_normalise(x[rows], gamma, beta, mean, scale), bias)
-            first, second = _pairs(convolved)
+            first, second = convolution.pairs(convolved)
             torch.maximum(first, second, out=pooled[rows]).relu_()
-            # where the gradient of a pooled value goes: 0 nowhere, 1 to the first of the pair, 2 to the second
-            route[rows] = (second > first).to(torch.uint8).add_(1).mul_(pooled[rows] > 0)
+            if route is not None:
+                # where the gradient of a pooled value goes: 0 nowhere, 1 to the first of the pair, 2 to the second
+                route[rows] = (second > first).to(torch.uint8).add_(1).mul_(pooled[rows] > 0)
         ctx.save_for_backward(x, weight, gamma, beta, mean, scale, route)
         ctx.n_sensors, ctx.training = n_sensors, training
         return pooled.flatten(1, 2)
@@ -100,11 +103,10 @@ class _Block(torch.autograd.Function):
         grad_bias = x.new_zeros(weight.shape[0])
         grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
         for rows in _parts(x.shape[0], weight.shape[0], x.shape[-1]):
-            grad_convolved = convolution.empty_output(x[rows])
-            first, second = _pairs(grad_convolved[:, :, : route.shape[2]])
-            torch.mul(grad[rows], route[rows] == 1, out=first)
-            torch.mul(grad[rows], route[rows] == 2, out=second)
-            grad_bias += grad_convolved[:, :, : route.shape[2]].sum(dim=-1).sum(dim=0).flatten()
+            grad_convolved = convolution.empty_output(x[rows], grad_x is not None)
+            for number, of_pair in enumerate(convolution.pairs(grad_convolved), start=1):
+                torch.mul(grad[rows], route[rows] == number, out=of_pair)
+                grad_bias += of_pair.sum(dim=-1).sum(dim=0).flatten()
             normalised = _normalise(x[rows], gamma, beta, mean, scale)
             grad_rows, grad_weight_part = convolution.backward(grad_convolved, normalised, grad_x is not None)
             grad_weight += grad_weight_part
@@ -114,14 +116,18 @@ class _Block(torch.autograd.Function):
         if gamma is not None and grad_x is not None:
             grad_gamma, grad_beta = _normalise_backward(grad_x, x, gamma, mean, scale, ctx.training)
         narrow = convolution.narrow_weight(grad_weight, weight.shape)
-        return grad_x, narrow, grad_bias, None, grad_gamma, grad_beta, None, None, None
+        return grad_x, narrow, grad_bias, None, grad_gamma, grad_beta, None, None, None, None
 
 
 class _Convolution(NamedTuple):
     """A convolution that keeps the length, each sensor with its own filters, in the form that is fastest.
 
-    One channel in (the first block): a matrix product over windows. Several: the library's grouped convolution, with
-    zero channels added up to the next number that it is fast for.
+    One channel in (the first block): a matrix product over windows, with the first points of all pairs apart from the
+    second ones, since a maximum of neighbours in memory is slow; an odd last point is left out. Several: the library's
+    grouped convolution, with zero channels added up to the next number that it is fast for.
+
+    Shape of an output:
+        one channel (sensor, filter, 2, segment, pair); several (segment, sensor, widened filter, point)
     """
 
     weight: Tensor
@@ -142,23 +148,34 @@ class _Convolution(NamedTuple):
         return self.weight.shape[-1]
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """(segment, sensor · channel, point) → (segment, sensor, filter, point)."""
+        """The output for an input (segment, sensor · channel, point)."""
         if self.channels == 1:
             filters = rearrange(self.weight, "(s f) 1 k -> s f k", s=self.n_sensors)
             products = torch.baddbmm(rearrange(bias, "(s f) -> s f 1", s=self.n_sensors), filters, self._windows(x))
-            return rearrange(products, "s f (n p) -> n s f p", p=x.shape[-1])
+            return rearrange(products, "s f (two n q) -> s f two n q", two=2, n=x.shape[0])
         wide = functional.conv1d(self._widen(x), self.weight, padding=self.kernel // 2, groups=self.n_sensors)
-        convolved: Tensor = wide.unflatten(1, (self.n_sensors, -1))[:, :, : self.filters]
-        return convolved.add_(bias.view(self.n_sensors, self.filters, 1))
+        convolved: Tensor = wide.unflatten(1, (self.n_sensors, -1))
+        convolved[:, :, : self.filters].add_(bias.view(self.n_sensors, self.filters, 1))
+        return convolved
 
-    def empty_output(self, x: Tensor) -> Tensor:
-        """Zeros of the (possibly widened) output's shape for an input's part: (segment, sensor, filter, point)."""
-        return x.new_zeros(x.shape[0], self.n_sensors, self.weight.shape[0] // self.n_sensors, x.shape[-1])
+    def pairs(self, output: Tensor) -> Tensor:
+        """A view of an output as the first and the second points of pairs: (2, segment, sensor, filter, pair)."""
+        if output.dim() == 5:
+            return rearrange(output, "s f two n q -> two n s f q")
+        whole_pairs = output[:, :, : self.filters, : output.shape[-1] // 2 * 2]
+        return rearrange(whole_pairs, "n s f (q two) -> two n s f q", two=2)
+
+    def empty_output(self, x: Tensor, needs_x: bool) -> Tensor:
+        """Room for the gradient of an output, 0 where no pair is."""
+        n, _, p = x.shape
+        if self.channels == 1 and not needs_x:
+            return x.new_empty(self.n_sensors, self.filters, 2, n, p // 2)
+        return x.new_zeros(n, self.n_sensors, self.weight.shape[0] // self.n_sensors, p)
 
     def backward(self, grad: Tensor, x: Tensor, needs_x: bool) -> tuple[Tensor | None, Tensor]:
         """Gradients of the input and of the (possibly widened) weight."""
-        if self.channels == 1 and not needs_x:
-            rows = rearrange(grad, "n s f p -> s f (n p)")
+        if grad.dim() == 5:
+            rows = rearrange(grad, "s f two n q -> s f (two n q)")
             return None, rearrange(rows @ self._windows(x).transpose(1, 2), "s f k -> (s f) 1 k")
         wide = x if self.channels == 1 else self._widen(x)
         mask = [needs_x, True, False]
@@ -179,21 +196,16 @@ class _Convolution(NamedTuple):
         return functional.pad(x.unflatten(1, (self.n_sensors, self.channels)), extra).flatten(1, 2)
 
     def _windows(self, x: Tensor) -> Tensor:
-        """All windows of points, zeros beyond: (segment, sensor, point) → (sensor, kernel, segment · point)."""
+        """The window around each point, zeros beyond: (segment, sensor, point) → (sensor, kernel, 2 · n · pair)."""
         padded = functional.pad(x, (self.kernel // 2, self.kernel // 2))
-        return rearrange(padded.unfold(-1, self.kernel, 1), "n s p k -> s k (n p)")
+        windows = padded.unfold(-1, self.kernel, 1)[:, :, : x.shape[-1] // 2 * 2]
+        return rearrange(windows, "n s (q two) k -> s k (two n q)", two=2)
 
 
 def _parts(n_segments: int, n_channels: int, n_points: int) -> list[slice]:
     """Ranges of segments that fit into the cache together."""
     size = max(1, VALUES_AT_ONCE // (n_channels * n_points))
     return [slice(start, start + size) for start in range(0, n_segments, size)]
-
-
-def _pairs(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Views of the first and the second point of each pair; an odd last point is in none."""
-    pairs = x[..., : x.shape[-1] // 2 * 2].unflatten(-1, (-1, 2))
-    return pairs[..., 0], pairs[..., 1]
 
 
 def _normalise(

@@ -17,6 +17,7 @@ from dfstrans.model.network import DFSTrans
 from dfstrans.training.augmentation import augment
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
+from dfstrans.training.loss_by_parts import loss_by_parts
 
 
 class DetectorModule(pl.LightningModule):  # type: ignore[misc]
@@ -42,8 +43,13 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         """
         torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
         batch = augment(batch, self.settings, self.missing_value)
-        loss = self._loss(self.network(batch.segments, batch.valid).logit, batch.labels)
-        self.log("loss", loss, on_epoch=True, on_step=True, batch_size=len(batch.labels))
+        n_episodes = len(batch.labels)
+
+        def share_of_loss(logits: Tensor, rows: slice) -> Tensor:
+            return self._loss(logits, batch.labels[rows]) * (len(logits) / n_episodes)
+
+        loss = loss_by_parts(self.network, batch.segments, batch.valid, share_of_loss)
+        self.log("loss", loss, on_epoch=True, on_step=True, batch_size=n_episodes)
         return loss
 
     @torch.no_grad()

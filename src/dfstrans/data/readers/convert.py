@@ -46,6 +46,8 @@ def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
 
 def texts(column: Any) -> Any:
     """A column of names or labels as one pyarrow array of trimmed text; whole numbers without a decimal point."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
         rounded = column.cast(pa.int64(), safe=False)
         if pc.all(
@@ -61,10 +63,23 @@ def coded_texts(column: Any) -> Any:
 
     Only the distinct ones are converted: a table with a row per point repeats each of them thousands of times.
     """
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    coded = whole.dictionary_encode()
-    words = texts(coded.dictionary).dictionary_encode()  # once more: some differ in nothing but blanks
-    return pa.DictionaryArray.from_arrays(words.indices.take(coded.indices), words.dictionary)
+    codes = coded(column)
+    words = texts(codes.dictionary).dictionary_encode()  # once more: some differ in nothing but blanks
+    return pa.DictionaryArray.from_arrays(words.indices.take(codes.indices), words.dictionary)
+
+
+def coded(column: Any) -> Any:
+    """A column with each distinct value once, by first appearance, and its number in each row.
+
+    What the file keeps in that way already may be in any order, and more than occurs.
+    """
+    if not pa.types.is_dictionary(column.type):
+        return (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
+    whole = column.unify_dictionaries().combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    numbers_in_use = whole.indices.unique().drop_null()
+    position = np.empty(len(whole.dictionary), dtype=np.int64)
+    position[numbers_in_use.to_numpy(zero_copy_only=False)] = np.arange(len(numbers_in_use))
+    return pa.DictionaryArray.from_arrays(pa.array(position).take(whole.indices), whole.dictionary.take(numbers_in_use))
 
 
 def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:

@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
 from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped
-from dfstrans.data.readers.convert import coded_texts, labels_and_words, numbers, require_occurs, seconds
+from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, seconds
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.opening import opening, shortlist
@@ -122,14 +122,14 @@ def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) ->
 
 def _coded(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Any]:
     """The names in a column by first appearance, and the number of each row's name."""
-    coded = column.combine_chunks().dictionary_encode() if exact else coded_texts(column)
-    if coded.null_count:
-        row = int(np.flatnonzero(np.asarray(coded.is_null()))[0])
+    codes = coded(column) if exact else coded_texts(column)
+    if codes.null_count:
+        row = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
         raise DfstransError(
             f"expected a name in each row of column {name!r} of {source}, got none in row {row + 1} of the data; "
             "fill it in or leave the row out"
         )
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy().astype(np.int64)
+    return codes.dictionary.to_pylist(), codes.indices.to_numpy().astype(np.int64)
 
 
 def _read_own(table: Table, options: ReadOptions) -> Episodes:

@@ -29,7 +29,10 @@ class Table(Protocol):
     metadata: Mapping[bytes, bytes]
 
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
-        """The wanted columns as pyarrow arrays; text where numbers were wanted when they are not all numbers."""
+        """The wanted columns as pyarrow arrays, texts perhaps by a dictionary.
+
+        Text where numbers were wanted when they are not all numbers.
+        """
 
 
 def is_table(path: Path) -> bool:
@@ -62,8 +65,9 @@ class _ParquetTable:
 
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
         with opening(self.path, "a Parquet table"):
-            table = pq.read_table(self.path, columns=list(kinds))
-            columns = {name: _plain(table.column(name)) for name in kinds}
+            texts = [name for name, kind in kinds.items() if kind == "text"]
+            table = pq.read_table(self.path, columns=list(kinds), read_dictionary=texts)  # each text once, not per row
+            columns = {name: table.column(name) if name in texts else _plain(table.column(name)) for name in kinds}
         if table.num_rows == 0:
             raise DfstransError(f"expected rows in {self.path}, got none; write the file again or leave it out")
         return columns

@@ -1,0 +1,235 @@
+"""`dfstrans inject`: how good would detection and diagnosis be on one's own machine, before there are labels?"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dfstrans.cli_options import options_from
+from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
+from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.errors import DfstransError
+from dfstrans.injection.kinds import KINDS
+from dfstrans.injection.settings import InjectionSettings, example
+
+if TYPE_CHECKING:
+    from dfstrans.injection.planting import Planting
+    from dfstrans.injection.results import CellResult, StudyResult
+
+EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
+OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
+
+THRESHOLD: dict[str, Any] = {  # F1 depends on how many faults were planted; this does not
+    "threshold_rule": "false-alarm-rate",
+    "threshold_value": 0.05,
+}
+PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles the very faults that are planted
+    "sensor_dropout": 0.0,
+    "mixup": 0.0,
+    "dropout": 0.1,
+}
+
+reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
+planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
+shaping = options_from(
+    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults={**PRESETS["tuned"], **PLAIN}
+)
+training = options_from(TrainingSettings, into="training", panel="Training", defaults={**THRESHOLD, **PLAIN})
+
+
+@reading
+@planting
+@shaping
+@training
+def inject(
+    data: Annotated[Path, typer.Argument(help="A file or folder of normal recordings.", show_default=False)],
+    read: dict[str, Any],
+    injection: dict[str, Any],
+    network: dict[str, Any],
+    training: dict[str, Any],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The HDF5 file of episodes with faults to write.", show_default=False)
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option("--report", help="Folder for a model trained on them, and a report on it.", show_default=False),
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option("--kinds", help=f"The kinds of fault (default {','.join(KINDS)}).", show_default=False),
+    ] = None,
+    strength: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strength",
+            help="Strengths, in spreads of a sensor (default 1,3,10); the others have units of their own, and are "
+            f"given by name: {OWN_UNITS}. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["random", "grouped"],
+        typer.Option(help="What stays together in one part: an episode and its twins, or all of a group."),
+    ] = "random",
+    preset: Annotated[Preset, typer.Option(help="What the options of network and training start from.")] = "tuned",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plant known faults into normal episodes; with --report train on them and tell how well they are found.
+
+    An episode and its faulty twins are a group: train on the file with --split grouped. Episodes that are labelled
+    anomalous are left out. The threshold allows 5 % false alarms unless told otherwise.
+    """
+    from dfstrans.data import load_episodes
+    from dfstrans.injection.planting import normal_episodes, plant
+
+    _check_places(out, report)
+    threshold = {} if "threshold_rule" in training else THRESHOLD
+    settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
+    check_settings(
+        {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
+        {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
+    )
+    chosen = InjectionSettings.of(kinds, strength or (), **injection, seed=settings.get("seed", 0))
+    if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
+        warnings.warn(
+            "episodes that overlap stand on both sides of a random split, so the figures flatter; use --split grouped, "
+            "or a stride as long as the episodes",
+            stacklevel=2,
+        )
+    normal, said = normal_episodes(load_episodes(data, **read))
+    for statement in said:
+        remark(statement)
+    with progress("planting", round(len(normal) * chosen.share / (1 - chosen.share))) as advance:
+        planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
+    for statement in planted.statements:
+        remark(statement)
+    place = report / "planted.h5" if out is None and report is not None else out
+    assert place is not None  # one of the two is there
+    result = _written(planted, place, chosen, resume)
+    if report is None:
+        print_result(result if as_json else _in_words(result), as_json)
+        remark("an episode and its faulty twins are a group: train on this file with --split grouped")
+        return
+    study = _study(planted, place, report, chosen, resume, settings)
+    content = {**result, "model": str(report / "model"), **study.to_dict()}
+    written = _write(report, study, content)
+    if as_json:
+        print_json({**content, "report": str(written)})
+        return
+    print_study(study)
+    print(f"report    {written}")
+
+
+def _check_places(out: Path | None, report: Path | None) -> None:
+    """Refuse before anything is read."""
+    if out is None and report is None:
+        raise DfstransError(
+            "expected --out FILE.h5 for the episodes with faults, --report FOLDER for how well they are found, or "
+            "both, got neither"
+        )
+    if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+    if report is not None and report.exists() and not report.is_dir():
+        raise DfstransError(f"expected a folder for --report, got the file {report}; choose another place")
+
+
+def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
+    """Write the planted set, and tell what is in it."""
+    from dfstrans.injection.saving import save_planted
+
+    if not save_planted(planted, place, settings, keep=resume):
+        remark(f"{place} is there already, with these very faults")
+    found = planted.cells
+    cells = [cell for cell in settings.cells if cell in found]
+    return {
+        "written": str(place),
+        "episodes": len(planted),
+        "planted": sum(found.values()),
+        "seed": settings.seed,
+        "planted_cells": [{"kind": cell[0], "strength": cell[1], "episodes": found[cell]} for cell in cells],
+    }
+
+
+def _in_words(result: dict[str, Any]) -> dict[str, Any]:
+    """The result for people: kinds and strengths in one line each."""
+    kinds: dict[str, list[str]] = {}
+    for cell in result["planted_cells"]:
+        kinds.setdefault(cell["kind"], []).append(f"{cell['episodes']} at {cell['strength']:g}")
+    lines = {f"  {kind:<14}": f"{', '.join(found)} ({KINDS[kind].unit})" for kind, found in kinds.items()}
+    return {**{name: value for name, value in result.items() if name != "planted_cells"}, **lines}
+
+
+def _study(
+    planted: Planting,
+    place: Path,
+    folder: Path,
+    settings: InjectionSettings,
+    resume: bool,
+    training: dict[str, Any],
+) -> StudyResult:
+    from dfstrans.data import load_episodes
+    from dfstrans.injection.study import run_study
+    from dfstrans.pipeline import partial_folder
+
+    try:
+        return run_study(
+            planted,
+            load_episodes(place),
+            folder,
+            settings,
+            resume=resume,
+            progress=progress,
+            **training,
+        )
+    except KeyboardInterrupt:
+        partial = partial_folder(folder / "model")
+        kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {folder}/model"
+        remark(f"dfstrans: interrupted; {kept}: go on with --resume")
+        raise typer.Exit(1) from None
+
+
+def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
+    """The page and its twin for programs."""
+    from dfstrans.files import written_atomically
+    from dfstrans.report.injection import write_injection
+
+    with written_atomically(folder / "report.json") as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return write_injection(folder / "report.html", study)
+
+
+def print_study(study: StudyResult) -> None:
+    """A row for each kind and strength, what chance gives in brackets."""
+    table = Table(box=None, pad_edge=False)
+    columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
+    for number, title in enumerate(columns):
+        table.add_column(title, justify="left" if number < 2 else "right", no_wrap=True)
+    for cell in study.cells:
+        figures = (cell.recall, cell.roc_auc, cell.pr_auc)
+        metrics = (_shown(cell, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
+        strength = KINDS[cell.kind].shown(cell.strength)
+        table.add_row(cell.kind, strength, str(cell.episodes), *map(_number, figures), *metrics)
+    Console(width=120).print(table)
+    print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
+    print(
+        f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "
+        f"({study.normal_tested} tested); trained on {study.training_episodes} episodes, "
+        f"{study.training_planted} with a fault"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _shown(cell: CellResult, name: str) -> str:
+    metric = cell.diagnosis.get(name)
+    return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"

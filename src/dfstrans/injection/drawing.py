@@ -1,0 +1,175 @@
+"""One fault in one episode: where it is, drawn at random, and the episode with it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.errors import DfstransError, spelled
+from dfstrans.injection import effects
+from dfstrans.injection.kinds import KINDS, OF_EPISODE
+from dfstrans.injection.normal import NormalSensors
+
+Values = npt.NDArray[np.float32]
+ATTEMPTS = 30  # at a sensor and a moment in which the fault changes something
+
+
+class PlantedFault(NamedTuple):
+    """All that an episode with a fault follows from, beside the episode itself.
+
+    `sensor` is a number; `donor` the row of the episode whose movement a decoupled sensor shows; `seed` that of noise.
+    """
+
+    kind: str
+    strength: float
+    sensor: int
+    start: int
+    stop: int
+    sign: int
+    donor: int
+    seed: tuple[int, ...]
+
+    def truth(self, sensors: tuple[str, ...]) -> Fault:
+        """As episodes keep it: the severity is the strength."""
+        return Fault(self.start, self.stop, (sensors[self.sensor],), self.kind, self.strength)
+
+    def recipe(self, normal: NormalSensors) -> dict[str, Any]:
+        """How the episode was made, in plain words and numbers."""
+        partner = {"partner": normal.sensors[normal.partner[self.sensor]]} if KINDS[self.kind].coupled else {}
+        return {
+            **self._asdict(),
+            "sensor": normal.sensors[self.sensor],
+            "unit": KINDS[self.kind].unit,
+            "spread": float(normal.spread[self.sensor]),
+            **partner,
+        }
+
+
+def with_fault(values: Values, fault: PlantedFault, normal: NormalSensors, donors: Episodes) -> Values:
+    """A copy of an episode with the fault in it; nothing outside its window and sensor is touched.
+
+    Shape:
+        values (n_sensors, length)
+    """
+    changed = values.copy()
+    window, sensor = slice(fault.start, fault.stop), fault.sensor
+    series = values[sensor].astype(np.float64)
+    faulty = _faulty(series, fault, normal, donors)
+    if normal.whole[sensor]:
+        faulty = np.rint(faulty)
+    changed[sensor, window] = faulty
+    return changed
+
+
+def _faulty(
+    series: npt.NDArray[np.float64], fault: PlantedFault, normal: NormalSensors, donors: Episodes
+) -> npt.NDArray[np.float64]:
+    """What the sensor reads while the fault lasts."""
+    stretch, sensor = series[fault.start : fault.stop], fault.sensor
+    amount = fault.strength * float(normal.spread[sensor])
+    rng = np.random.default_rng(fault.seed)
+    match fault.kind:
+        case "spike" | "level-shift":
+            return effects.offset(stretch, fault.sign * amount)
+        case "drift":
+            return effects.drift(stretch, fault.sign * amount)
+        case "gain":
+            return effects.gain(stretch, float(normal.centre[sensor]), fault.strength)
+        case "noise-burst":
+            return effects.noise_burst(stretch, amount, rng)
+        case "stuck":
+            return effects.stuck(stretch)
+        case "dropout":
+            return effects.dropout(stretch)
+        case "lag":
+            return effects.lag(series, fault.start, fault.stop, round(fault.strength))
+        case "coupling-loss":
+            other = donors.values[fault.donor][sensor, fault.start : fault.stop].astype(np.float64)
+            if normal.whole[sensor] or normal.switches[sensor]:
+                return effects.swap_points(stretch, other, fault.strength / 100, rng)
+            return effects.decouple(stretch, other, fault.strength / 100)
+    raise AssertionError(fault.kind)  # the settings know the kinds
+
+
+def draw_fault(
+    row: int,
+    values: Values,
+    kind: str,
+    strength: float,
+    normal: NormalSensors,
+    donors: Episodes,
+    *,
+    duration: float,
+    seed: int,
+) -> PlantedFault | None:
+    """A fault at a random sensor and moment of an episode, such that it changes something; None where none does.
+
+    `row` is the episode's among the `donors`, which are all that movement may be borrowed from.
+    """
+    rng = np.random.default_rng((seed, row, *kind.encode()))  # not of the strength: strengths meet at one place
+    length, suited = values.shape[1], normal.suited(kind)
+    n_points, earliest = points_of(kind, strength, length, duration), round(strength) if kind == "lag" else 0
+    if len(suited) == 0 or earliest + n_points > length:
+        return None
+    others = _others(row, donors) if kind == "coupling-loss" else np.array([row])
+    for attempt in range(ATTEMPTS):
+        start = int(rng.integers(earliest, length - n_points + 1))
+        lenders = others[donors.lengths[others] >= start + n_points]
+        if len(lenders) == 0:
+            continue
+        fault = PlantedFault(
+            kind=kind,
+            strength=float(strength),
+            sensor=int(rng.choice(suited)),
+            start=start,
+            stop=start + n_points,
+            sign=int(rng.choice([-1, 1])),
+            donor=int(rng.choice(lenders)),
+            seed=(seed, row, attempt),
+        )
+        if differs(values, with_fault(values, fault, normal, donors)):
+            return fault
+    return None
+
+
+def points_of(kind: str, strength: float, length: int, duration: float) -> int:
+    """How many points of an episode a fault takes: one for a spike, else the duration, or the strength where it is one.
+
+    >>> points_of("spike", 3, 500, 0.2), points_of("drift", 3, 500, 0.2), points_of("stuck", 3, 500, 0.2)
+    (1, 100, 15)
+    """
+    if kind == "spike":
+        return 1
+    share = strength / 100 if KINDS[kind].unit == OF_EPISODE else duration
+    return min(max(round(share * length), 2), length)
+
+
+def require_fits(kind: str, strength: float, shortest: int, duration: float) -> None:
+    """Refuse a fault that is longer than the shortest episode."""
+    n_points = points_of(kind, strength, shortest, duration)
+    if kind == "lag" and round(strength) < 1:
+        raise DfstransError(f"expected a lag of at least one point, got {strength:g}; give whole points")
+    if kind == "lag" and round(strength) + n_points > shortest:
+        raise DfstransError(
+            f"expected a lag that fits into the shortest episode, of {shortest} points, together with the fault's "
+            f"{n_points} points, got {strength:g}; use a smaller {spelled('strength', 'lag=…')} or a smaller "
+            f"{spelled('duration')}"
+        )
+
+
+def differs(before: Values, after: Values) -> bool:
+    """Whether any value is another one; missing equals missing."""
+    return not np.array_equal(before, after, equal_nan=True)
+
+
+def _others(row: int, donors: Episodes) -> npt.NDArray[np.intp]:
+    """The other episodes; those of the same group where there are groups, so that no split by group is crossed."""
+    rows = np.arange(len(donors))
+    same = rows != row
+    if donors.groups is not None:
+        same &= donors.groups == donors.groups[row]
+    others: npt.NDArray[np.intp] = rows[same]
+    return others

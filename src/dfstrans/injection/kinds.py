@@ -1,0 +1,40 @@
+"""The kinds of fault that can be planted, and what the strength of each is measured in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SPREADS, OF_EPISODE, POINTS, OF_COUPLING = "spreads", "% of the episode", "points", "% of the coupling"
+
+
+class Kind(NamedTuple):
+    """A kind of fault: the unit of its strength, the strengths unless others are asked for, and the largest, if any.
+
+    `coupled` faults only show in how a sensor moves beside another one, so they need a sensor that does.
+    """
+
+    unit: str
+    strengths: tuple[float, ...]
+    largest: float | None = None
+    coupled: bool = False
+
+    def shown(self, strength: float) -> str:
+        """A strength with its unit.
+
+        >>> KINDS["spike"].shown(3.0), KINDS["spike"].shown(1.0), KINDS["stuck"].shown(30.0)
+        ('3 spreads', '1 spread', '30 % of the episode')
+        """
+        return f"{strength:g} {self.unit.removesuffix('s') if strength == 1 else self.unit}"
+
+
+KINDS: dict[str, Kind] = {
+    "spike": Kind(SPREADS, (1, 3, 10)),
+    "level-shift": Kind(SPREADS, (1, 3, 10)),
+    "drift": Kind(SPREADS, (1, 3, 10)),
+    "gain": Kind(SPREADS, (1, 3, 10)),
+    "noise-burst": Kind(SPREADS, (1, 3, 10)),
+    "stuck": Kind(OF_EPISODE, (3, 10, 30), largest=100),
+    "dropout": Kind(OF_EPISODE, (3, 10, 30), largest=100),
+    "lag": Kind(POINTS, (3, 10, 30), coupled=True),
+    "coupling-loss": Kind(OF_COUPLING, (30, 60, 100), largest=100, coupled=True),
+}

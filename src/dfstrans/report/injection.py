@@ -1,0 +1,76 @@
+"""A page on planted faults: how well each kind and strength is detected and diagnosed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dfstrans.injection.results import CellResult, StudyResult
+from dfstrans.report.figures import styled
+from dfstrans.report.page import as_div, write_page
+
+PANELS = {
+    "recall": "detected",
+    "sensor_hit_rate": "right sensor, of those",
+    "segment_hit": "right moment, of those",
+}
+SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can be read on all of it
+
+
+def write_injection(path: Path, result: StudyResult) -> Path:
+    """Write the page, which needs nothing from outside."""
+    figure = as_div(strength_figure(result))
+    return write_page(path, "injection.html", result=result, cells=result.cells, figure=figure)
+
+
+def strength_figure(result: StudyResult) -> go.Figure:
+    """Kinds of fault against strengths, weakest first: share detected, and of these the right sensor and moment.
+
+    Under the first stands the strength, since each kind has a unit of its own; under the others how many were detected.
+    """
+    kinds = list(dict.fromkeys(cell.kind for cell in result.cells))
+    of_kind = {kind: [cell for cell in result.cells if cell.kind == kind] for kind in kinds}
+    n_levels = max(len(cells) for cells in of_kind.values())
+    names = [f"{kind}<br><span style='font-size:11px;color:#616e7c'>{of_kind[kind][0].unit}</span>" for kind in kinds]
+    figure = make_subplots(
+        cols=len(PANELS), shared_yaxes=True, horizontal_spacing=0.03, subplot_titles=list(PANELS.values())
+    )
+    for column, metric in enumerate(PANELS, start=1):
+        rows = [_padded(of_kind[kind], n_levels) for kind in kinds]
+        figure.add_heatmap(
+            x=list(range(1, n_levels + 1)),
+            y=names,
+            z=[[None if cell is None else cell.value(metric) for cell in row] for row in rows],
+            coloraxis="coloraxis",
+            xgap=3,
+            ygap=3,
+            hoverinfo="skip",
+            row=1,
+            col=column,
+        )
+        for name, row in zip(names, rows, strict=True):  # a heat map's own text has one line only
+            for level, cell in enumerate(row, start=1):
+                figure.add_annotation(x=level, y=name, text=_label(cell, metric), showarrow=False, row=1, col=column)
+    ends = ["weakest", *[""] * (n_levels - 2), "strongest"] if n_levels > 1 else [""]
+    figure.update_xaxes(tickvals=list(range(1, n_levels + 1)), ticktext=ends, showgrid=False, zeroline=False)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    bar = {"title": "share", "thickness": 12, "tickformat": ".0%"}
+    figure = styled(figure, height=130 + 52 * len(kinds), coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": 1})
+    figure.update_layout(coloraxis_colorbar=bar, margin_l=130, plot_bgcolor="#ffffff")
+    return figure
+
+
+def _padded(cells: list[CellResult], n_levels: int) -> list[CellResult | None]:
+    return [*cells, *[None] * (n_levels - len(cells))]
+
+
+def _label(cell: CellResult | None, metric: str) -> str:
+    """A figure, and below it the strength, or how many were detected: a hundred per cent of one means little."""
+    if cell is None:
+        return ""
+    value = cell.value(metric)
+    shown = "–" if value is None else f"{value:.0%}"
+    below = f"at {cell.strength:g}" if metric == "recall" else f"of {cell.detected}"
+    return f"<b>{shown}</b><br><span style='font-size:11px'>{below}</span>"

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from dfstrans.injection.results import CellResult, Metric, StudyResult
+from dfstrans.report.injection import PANELS, strength_figure, write_injection
+
+
+def cell(kind: str, strength: float, unit: str, detected: int) -> CellResult:
+    found = {"sensor_hit_rate": Metric(0.5, 0.1, 0.2, 0.8, 0.4)} if detected else {}
+    return CellResult(kind, strength, unit, 4, detected, detected / 4, 0.75, 0.6, found)
+
+
+RESULT = StudyResult(
+    statements=("lag is left out: no two sensors <move> together",),
+    training_episodes=70,
+    training_planted=35,
+    normal_tested=15,
+    false_alarms_per_100_normal=6.7,
+    threshold=0.5,
+    sensors=10,
+    split="random",
+    settings={},
+    cells=(cell("spike", 1, "spreads", 0), cell("spike", 10, "spreads", 3), cell("stuck", 30, "% of the episode", 4)),
+)
+
+
+def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_strengths() -> None:
+    figure = strength_figure(RESULT)
+    assert len(figure.data) == len(PANELS)
+    detected, sensor, _ = figure.data
+    assert [list(row) for row in detected.z] == [[0.0, 0.75], [1.0, None]]
+    assert [list(row) for row in sensor.z] == [[None, 0.5], [0.5, None]]
+    texts = [one.text for one in figure.layout.annotations if one.text not in PANELS.values()]
+    assert len(texts) == 4 * len(PANELS)
+    assert "75%" in texts[1]
+    assert "at 10" in texts[1]
+    assert texts[3] == ""
+    assert "50%" in texts[5]
+    assert "of 3" in texts[5]
+
+
+def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outside(tmp_path: Path) -> None:
+    page = write_injection(tmp_path / "report.html", RESULT).read_text()
+    assert "(0.10)" in page
+    assert "30 % of the episode" in page
+    assert "6.7" in page
+    assert "&lt;move&gt;" in page
+    assert 'src="http' not in page
+
+
+def test_a_result_is_plain_data() -> None:
+    content = RESULT.to_dict()
+    assert content["cells"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1
+    assert content["cells"][0]["diagnosis"] == {}
+    assert RESULT.cells[1].value("segment_hit") is None

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
+from dfstrans.cli import app
+from dfstrans.data.planted import planted_episodes
+from tests.tiny import TINY
+
+SMALL = [part for name, value in TINY.items() for part in ("--" + name.replace("_", "-"), str(value))]
+FEW = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=50", "--trials", "3"]
+
+
+@pytest.fixture(scope="module")
+def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty normal episodes and five anomalous ones."""
+    path = tmp_path_factory.mktemp("inject") / "recordings.h5"
+    return save_episodes(planted_episodes(40, 5, n_sensors=3, n_timepoints=48, seed=1), path)
+
+
+@pytest.fixture(scope="module")
+def study(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """The folder of a report, and what the command printed."""
+    folder = tmp_path_factory.mktemp("study") / "report"
+    return folder, json.loads(run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--json")[0])
+
+
+def run(*arguments: str, code: int = 0) -> tuple[str, str]:
+    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stdout, result.stderr
+
+
+def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Path) -> None:
+    path = tmp_path / "planted.h5"
+    printed, said = run("inject", str(recordings), "--out", str(path), "--share", "0.25", "--seed", "3", "--json")
+    found = json.loads(printed)
+    assert "5 episodes labelled anomalous are left out" in said
+    assert "train on this file with --split grouped" in said
+    assert (found["episodes"], found["planted"], found["seed"]) == (53, 13, 3)
+    planted, source = load_episodes(path), load_episodes(recordings)
+    assert planted.n_anomalous == 13
+    assert planted.faults is not None
+    assert sum(map(len, planted.faults)) == 13
+    assert {str(name).split("+")[0] for name in planted.ids} <= set(source.ids.tolist())
+    checked = json.loads(run("data", "check", str(path), "--json")[0])
+    assert sum(checked["fault_kinds"].values()) == 13
+
+
+def test_the_recordings_themselves_are_never_overwritten(recordings: Path, tmp_path: Path) -> None:
+    before = recordings.read_bytes()
+    with pytest.raises(DfstransError, match="choose another name"):
+        run("inject", str(recordings), "--out", str(recordings))
+    assert recordings.read_bytes() == before
+    for seed in ("1", "2"):  # earlier planted faults may go
+        run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *FEW, "--seed", seed)
+
+
+def test_the_result_for_people_names_kinds_and_units(recordings: Path, tmp_path: Path) -> None:
+    few = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=10,50"]
+    printed, _ = run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *few)
+    assert "level-shift   10 at 1, 10 at 20 (spreads)" in printed
+    assert "stuck         10 at 10, 10 at 50 (% of the episode)" in printed
+
+
+def test_a_report_tells_every_kind_and_strength(study: tuple[Path, dict[str, Any]]) -> None:
+    folder, found = study
+    cells = found["cells"]
+    assert [(cell["kind"], cell["strength"]) for cell in cells] == [
+        ("level-shift", 1.0),
+        ("level-shift", 20.0),
+        ("stuck", 50.0),
+    ]
+    for cell in cells:
+        assert cell["episodes"] == 3
+        assert cell["recall"] == pytest.approx(cell["detected"] / 3)
+        assert 0 <= cell["roc_auc"] <= 1
+        for metric in cell["diagnosis"].values():
+            assert 0 <= metric["chance"] <= 1  # AC@3 of three sensors is always 1
+    assert found["false_alarms_per_100_normal"] >= 0
+    assert json.loads((folder / "report.json").read_text())["cells"] == cells
+    assert "level-shift" in (folder / "report.html").read_text()
+
+
+def test_trials_are_of_normal_episodes_that_were_not_trained_on(study: tuple[Path, dict[str, Any]]) -> None:
+    folder, found = study
+    planted, trials = load_episodes(folder / "planted.h5"), load_episodes(folder / "trials.h5")
+    train, validation, test = planted.split(0, by_group=True)
+    sources = {str(name).split("+")[0] for name in trials.ids}
+    assert len(sources) == 3
+    assert sources <= {str(name).split("+")[0] for name in test.ids}
+    assert not sources & {str(name).split("+")[0] for part in (train, validation) for name in part.ids}
+    assert found["normal_tested"] == len(test) - test.n_anomalous
+
+
+def test_detection_is_that_of_the_saved_model(study: tuple[Path, dict[str, Any]]) -> None:
+    folder, found = study
+    model, trials = Diagnoser.load(folder / "model"), load_episodes(folder / "trials.h5")
+    assert model.threshold_.rule == "false-alarm-rate"
+    assert model.training_settings_.sensor_dropout == model.training_settings_.mixup == 0
+    called = model.predict(trials)
+    for cell in found["cells"]:
+        rows = [f"+{cell['kind']}@{cell['strength']:g}" in str(name) for name in trials.ids]
+        assert cell["detected"] == int(called[np.array(rows)].sum())
+
+
+def test_a_finished_run_is_not_trained_again(
+    recordings: Path, study: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, found = study
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr("dfstrans.injection.study.train_model", never)
+    again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
+    assert "is there already, with these very faults" in said
+    assert json.loads(again) == found
+
+
+def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dfstrans.training.callbacks import EpochLog
+
+    command = ["inject", str(recordings), "--report", str(tmp_path / "r"), *FEW, *SMALL]
+    whole = EpochLog.on_train_epoch_end
+
+    def interrupted(self: EpochLog, trainer: Any, *rest: Any) -> None:
+        if trainer.current_epoch == 1:
+            raise KeyboardInterrupt
+        whole(self, trainer, *rest)
+
+    monkeypatch.setattr(EpochLog, "on_train_epoch_end", interrupted)
+    _, said = run(*command, code=1)
+    assert "interrupted; the finished epochs are kept in" in said
+    assert (tmp_path / "r" / "model.partial").is_dir()
+    monkeypatch.undo()
+    _, said = run(*command, "--resume")
+    assert "epoch 1/3" not in said
+    assert "epoch 3/3" in said
+    assert not (tmp_path / "r" / "model.partial").exists()
+
+
+def test_the_table_for_people_has_chance_beside_each_diagnosis(
+    recordings: Path, study: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, found = study
+    printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
+    assert "20 spreads" in printed
+    assert "50 % of the episode" in printed
+    assert "false alarms per 100 normal episodes" in printed
+    if any(cell["detected"] for cell in found["cells"]):
+        assert "(0.33)" in printed  # one of three sensors
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([], "--out FILE.h5 for the episodes"),
+        (["--out", "a.csv"], "--out to end in .h5"),
+        (["--out", "a.h5", "--kinds", "rust"], "got 'rust'; correct --kinds"),
+        (["--out", "a.h5", "--strength", "0"], "above 0"),
+        (["--out", "a.h5", "--strength", "lag=45"], "shortest episode, of 48 points"),
+        (["--out", "a.h5", "--share", "2"], "share"),
+        (["--report", "r", "--dropout", "7"], "dropout"),
+    ],
+)
+def test_an_impossible_request_is_refused_before_anything_is_written(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    from dfstrans.errors import settings_as_options
+
+    with settings_as_options(), pytest.raises(DfstransError, match=said):
+        CliRunner().invoke(app, ["inject", str(recordings), *wrong], catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_few_normal_episodes_to_train_on_are_refused(tmp_path: Path) -> None:
+    path = save_episodes(planted_episodes(3, 0, n_sensors=3, n_timepoints=48), tmp_path / "few.h5")
+    with pytest.raises(DfstransError, match="at least two normal"):
+        run("inject", str(path), "--report", str(tmp_path / "r"), *FEW, *SMALL)

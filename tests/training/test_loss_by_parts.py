@@ -1,0 +1,82 @@
+"""A loss taken part by part against the plain forward and backward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from dfstrans.config import NetworkSettings
+from dfstrans.model import network as network_module
+from dfstrans.model.network import DFSTrans
+from dfstrans.training.loss_by_parts import loss_by_parts
+
+N_EPISODES, N_SEGMENTS, N_SENSORS = 5, 4, 3
+LABELS = torch.tensor([0.0, 1, 0, 1, 1])
+
+
+@pytest.fixture
+def network() -> DFSTrans:
+    torch.manual_seed(0)
+    settings = NetworkSettings(
+        n_sensors=N_SENSORS, segment_length=16, filters=4, heads=2, feedforward=8, head_width=6, layers=2, dropout=0
+    )
+    return DFSTrans(settings).train()
+
+
+@pytest.fixture
+def segments() -> Tensor:
+    return torch.randn(N_EPISODES, N_SEGMENTS, N_SENSORS, 16, generator=torch.Generator().manual_seed(1))
+
+
+def entropy(logits: Tensor, rows: slice) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(logits.float(), LABELS[rows], reduction="sum")
+
+
+def gradients(network: DFSTrans, loss: Callable[[], Tensor]) -> dict[str, Tensor]:
+    network.zero_grad()
+    loss().backward()
+    return {name: parameter.grad.clone() for name, parameter in network.named_parameters()}
+
+
+@pytest.mark.parametrize("episodes_at_once", [1, 2, 5, 9])
+@pytest.mark.parametrize("padded", [False, True])
+def test_loss_and_gradients_are_those_of_the_whole_batch(
+    network: DFSTrans, segments: Tensor, monkeypatch: pytest.MonkeyPatch, episodes_at_once: int, padded: bool
+) -> None:
+    monkeypatch.setattr(network_module, "CELLS_AT_ONCE", episodes_at_once * N_SEGMENTS * N_SENSORS)
+    valid = torch.ones(N_EPISODES, N_SEGMENTS, dtype=torch.bool)
+    valid[0, 2:] = valid[3, 3:] = not padded
+    whole = gradients(network, lambda: entropy(network(segments, valid).logit, slice(None)))
+    by_parts = gradients(network, lambda: loss_by_parts(network, segments, valid, entropy))
+    for name, expected in whole.items():
+        torch.testing.assert_close(
+            by_parts[name], expected, rtol=1e-4, atol=1e-6, msg=lambda m, name=name: f"{name}: {m}"
+        )
+    assert sum(float(grad.abs().sum()) for grad in whole.values()) > 0.1
+    torch.testing.assert_close(
+        loss_by_parts(network, segments, valid, entropy), entropy(network(segments, valid).logit, slice(None))
+    )
+
+
+def test_a_factor_of_the_loss_reaches_every_gradient(network: DFSTrans, segments: Tensor) -> None:
+    once = gradients(network, lambda: loss_by_parts(network, segments, None, entropy))
+    thrice = gradients(network, lambda: 3 * loss_by_parts(network, segments, None, entropy))
+    for name, grad in once.items():
+        torch.testing.assert_close(thrice[name], 3 * grad)
+
+
+def test_in_bf16_gradients_stay_near_those_of_32_bits(
+    network: DFSTrans, segments: Tensor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network_module, "CELLS_AT_ONCE", 2 * N_SEGMENTS * N_SENSORS)
+    exact = gradients(network, lambda: loss_by_parts(network, segments, None, entropy))
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = loss_by_parts(network, segments, None, entropy)
+    rounded = gradients(network, lambda: loss)
+    for name, grad in rounded.items():
+        assert grad.dtype == torch.float32
+        assert float((grad - exact[name]).norm()) <= 0.1 * float(exact[name].norm()) + 1e-3, name
