@@ -16,6 +16,7 @@ import pytest
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.cli import main
 from dfstrans.data.planted import planted_episodes
+from dfstrans.report.diagnosis_page import file_stem
 from tests.tiny import tiny_episodes
 
 SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
@@ -217,14 +218,32 @@ def test_diagnose_writes_pages(capsys: Any, monkeypatch: Any, model: Path, table
     text = page.read_text()
     assert "run_0003" in text
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
-    code, _, _ = run(capsys, monkeypatch, "diagnose", model, table, "--all", "--no-trust", "--html", tmp_path / "pages")
+    some = [argument for name in ("run_0001", "run_0002", "run_0003") for argument in ("--episode", name)]
+    code, _, _ = run(capsys, monkeypatch, "diagnose", model, table, *some, "--no-trust", "--html", tmp_path / "pages")
     assert code == 0
     names = {path.name for path in (tmp_path / "pages").iterdir()}
-    assert len(names) == 37
+    assert len(names) == 5  # with the index and plotly's code
     assert all(name in names for name in re.findall(r'href="([^"]+)"', (tmp_path / "pages" / "index.html").read_text()))
     code, _, err = run(capsys, monkeypatch, "diagnose", model, table, "--html", page)
     assert code == 2
     assert "one --episode" in err
+
+
+def test_diagnose_writes_figures_for_print(
+    capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    folder = tmp_path / "figures"
+    surest = pd.read_csv(table).query("label == 1").episode_id.iloc[0]
+    command = ("diagnose", model, table, "--episode", surest, "--no-trust", "--figures", folder)
+    code, _, err = run(capsys, monkeypatch, *command)
+    assert code == 0
+    assert str(folder) in err
+    kinds = {path.stem.removeprefix(file_stem(surest)) for path in folder.iterdir()}
+    of_each, of_all = {"_signals", "_cells", "_attention", "_moments"}, {"temporal_relevance", "attention_trust"}
+    assert of_each <= kinds
+    assert kinds - of_each - of_all == {"temporal_relevance_beside_normal"}
+    assert {path.suffix for path in folder.iterdir()} == {".pdf", ".svg"}
 
 
 def test_evaluate_compares_diagnoses_with_known_causes(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:

@@ -254,6 +254,9 @@ def diagnose(
         Path | None,
         typer.Option("--html", help="Write a page (FILE.html, for one --episode), or a folder with a page each."),
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Write the figures for print into a folder, as PDF and SVG.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell which sensors, at which moments, are unlike normal, and how they hang together.
@@ -264,9 +267,8 @@ def diagnose(
     from dfstrans.diagnoser import Diagnoser
     from dfstrans.pipeline import diagnose_table, select_ids
 
-    detector, episodes = Diagnoser.load(model), load_episodes(data, **read)
-    if episode:
-        episodes = select_ids(episodes, episode)
+    detector, beside = Diagnoser.load(model), load_episodes(data, **read)
+    episodes = select_ids(beside, episode) if episode else beside
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "
@@ -275,13 +277,23 @@ def diagnose(
     with progress("diagnosing", len(episodes)) as advance:
         keep_normal = all_episodes or bool(episode)
         found = diagnose_table(
-            detector, episodes, out, pages=html, keep_normal=keep_normal, trust=trust, advance=advance
+            detector,
+            episodes,
+            out,
+            pages=html,
+            figures=figures,
+            beside=beside,
+            keep_normal=keep_normal,
+            trust=trust,
+            advance=advance,
         )
     _outside(detector, episodes)
     if out is not None:
         remark(f"diagnoses of {len(found)} episodes written to {out}")
     if html is not None:
         remark(f"pages written: {html if html.suffix == '.html' else html / 'index.html'}")
+    if figures is not None:
+        remark(f"figures written: {figures}")
     if as_json:
         print_json(found)
         return
@@ -378,6 +390,7 @@ def demo(
         return
     _print_figures(result["metrics"])
     print(f"report    {Path(result['report']).resolve()}")
+    print(f"diagnoses {Path(result['diagnoses']).resolve()}")
 
 
 def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.elevator.settings import SimulationSettings
 from dfstrans.elevator.simulated import Fleet
 from dfstrans.elevator.simulation import simulate_to_file
-from dfstrans.pipeline import train_model
+from dfstrans.pipeline import recordings_of, train_model
+from dfstrans.report.diagnosis_page import write_pages
 from dfstrans.report.html import agreement, write_report
 
 JOURNEYS: dict[str, Any] = {"normal": 320, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2000}
@@ -29,6 +30,7 @@ SETTINGS: dict[str, Any] = {  # a slim network, so that it takes minutes on two 
     "mixup": 0.0,
 }
 SHOWN_PER_CAUSE = 2
+PAGES = "diagnoses"
 
 
 def run_demo(
@@ -52,14 +54,26 @@ def run_demo(
     detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
     train, _, test = episodes.split(seed)
     remark(f"diagnosing {len(test)} test journeys")
-    diagnoses = list(detector.diagnose(test, known=train[train.require_labels() == 1]))
+    diagnoses = list(detector.diagnose(test, known=train[train.require_labels() == 1], trust=True))
+    recording = recordings_of(detector, test, beside=episodes)
+    pages = out / PAGES
+    write_pages(pages, [(diagnosis, recording(row)) for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly])
     shown = most_certain(diagnoses)
     report = out / "report.html"
-    write_report(report, "dfstrans demo: elevator journeys", detector, test, diagnoses, shown)
+    write_report(
+        report,
+        "dfstrans demo: elevator journeys",
+        detector,
+        test,
+        diagnoses,
+        {row: recording(row) for row in shown},
+        f"{PAGES}/",
+    )
     for row in shown:
         remark(diagnoses[row].summary())
     return {
         "report": str(report),
+        "diagnoses": str(pages / "index.html"),
         "model": str(out / "model"),
         "recordings": str(recordings),
         "metrics": detector.metrics_,

@@ -18,11 +18,14 @@ from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
 from dfstrans.diagnoser import Diagnoser
+from dfstrans.diagnosis.nearest import NormalRecordings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.estimator import EpisodeClassifier
+from dfstrans.figure_folder import FigureFolder
 from dfstrans.files import written_atomically
-from dfstrans.inputs import require_both_classes
-from dfstrans.report.html import page_name, write_diagnosis, write_index
+from dfstrans.inputs import match_sensors, require_both_classes
+from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
+from dfstrans.report.views import Recording
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 
@@ -181,33 +184,61 @@ def diagnose_table(
     out: Path | None = None,
     *,
     pages: Path | None = None,
+    figures: Path | None = None,
+    beside: Episodes | None = None,
     keep_normal: bool = False,
     trust: bool = True,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
 
-    `pages` is a file for the page of a single episode, or a folder for one page each and an index. One episode at a
-    time is in memory, however many there are.
+    `pages` is a file for the page of a single episode, or a folder for one page each and an index; `figures` a folder
+    for figures in print quality. In both, an episode is drawn beside the one of `beside` that is labelled normal and
+    most like it. One episode at a time is in memory, however many there are.
     """
     found: list[dict[str, Any]] = []
+    script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
+    recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
+    prints = None if figures is None else FigureFolder(figures, detector)
     place: AbstractContextManager[Path | None] = nullcontext() if out is None else written_atomically(out)
     with place as temporary:
         for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
             advance(1)
             if not (diagnosis.is_anomaly or keep_normal):
                 continue
-            if pages is not None:
-                (episode,) = detector.check_input(episodes[row])
-                write_diagnosis(_page(pages, diagnosis.episode_id), diagnosis, episode, episodes.interval)
+            if recordings is not None:
+                recording = recordings(row)
+                if pages is not None:
+                    write_diagnosis(_page(pages, diagnosis.episode_id), diagnosis, recording, script)
+                if prints is not None:
+                    prints.add(diagnosis, recording)
             if temporary is not None:
                 diagnosis.to_frame().to_csv(temporary, mode="a", header=not found, index=False)
             found.append(diagnosis.to_dict())
         if temporary is not None and not found:
             temporary.write_text("")
-    if pages is not None and pages.suffix != ".html":
+    if pages is not None and script is not None:
         write_index(pages / "index.html", found)
+    if prints is not None:
+        prints.add_comparisons(episodes)
     return found
+
+
+def recordings_of(
+    detector: Diagnoser, episodes: Episodes, beside: Episodes | None = None
+) -> Callable[[int], Recording]:
+    """A function from an episode's row to what its pictures need."""
+    normal = None
+    if beside is not None:
+        alike = match_sensors(beside, detector.sensors_)  # of any length: one that cannot be scored does no harm here
+        normal = NormalRecordings.of(alike, detector.scaler_, detector.network_settings_.segment_length)
+
+    def recording(row: int) -> Recording:
+        (episode,) = detector.check_input(episodes[row])
+        nearest = None if normal is None else normal.nearest(episode)
+        return Recording(episode, episodes.interval, detector.units_, nearest)
+
+    return recording
 
 
 def _page(pages: Path, episode_id: str) -> Path:

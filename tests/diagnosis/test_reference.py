@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
+from dfstrans.diagnosis.course import NormalCourse
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.inspection import episode_scores
 from dfstrans.diagnosis.reference import NormalReference
@@ -106,3 +107,34 @@ def test_an_unusual_length_has_examples_of_all_moments(reference: NormalReferenc
 def test_no_normal_episodes_are_refused(detector: Diagnoser, normal: Episodes) -> None:
     with pytest.raises(DfstransError, match="label 0"):
         NormalReference.fit(detector, normal[:0])
+
+
+def test_the_course_of_normal_recordings_is_kept_and_holds_nearly_all_of_them(
+    normal: Episodes, reference: NormalReference
+) -> None:
+    assert reference.course is not None
+    low, high = np.moveaxis(reference.course.of(3), -1, 0)  # (segment, sensor)
+    cells = normal.values.reshape(len(normal), 3, 3, 16)  # episode, sensor, segment, point
+    inside = (cells >= low.T[..., None]) & (cells <= high.T[..., None])
+    assert 0.95 < inside.mean() < 1
+    again = NormalReference.from_arrays(reference.to_arrays())
+    assert again.course is not None
+    np.testing.assert_allclose(again.course.of(3), reference.course.of(3), rtol=1e-6)
+    older = {name: array for name, array in reference.to_arrays().items() if not name.startswith("course")}
+    assert NormalReference.from_arrays(older).course is None
+
+
+def test_a_recording_of_another_length_is_held_against_all_moments(reference: NormalReference) -> None:
+    assert reference.course is not None
+    band, by_moment = reference.course.of(5), reference.course.of(3)
+    assert band.shape == (5, 3, 2)
+    assert (band == band[0]).all()
+    assert (band[0, :, 0] <= by_moment[..., 0].max(axis=0)).all()
+    assert (band[0, :, 1] >= by_moment[..., 1].min(axis=0)).all()
+
+
+def test_a_moment_that_no_normal_recording_has_gets_no_band() -> None:
+    values = np.arange(2 * 1 * 8, dtype=np.float32).reshape(2, 1, 8)
+    values[:, :, 4:] = np.nan
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=2)
+    np.testing.assert_allclose(course.of(2)[:, 0], [[0.08, 10.92], [np.nan, np.nan]])

@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfstrans import Diagnoser
+from dfstrans import Diagnoser, Episodes
 from dfstrans.data.planted import planted_episodes
 from dfstrans.data.truth import Truth
 from dfstrans.demo import run_demo
 from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.pipeline import recordings_of
 from dfstrans.report.html import agreement, write_report
 from tests.tiny import TINY, tiny_episodes
 
@@ -52,11 +53,23 @@ def diagnosis_of(
 def test_the_report_is_one_file_that_asks_for_nothing_from_outside(detector: Diagnoser, tmp_path: Path) -> None:
     test = EPISODES[:12]
     diagnoses = list(detector.diagnose(test))
-    write_report(tmp_path / "report.html", "A <title>", detector, test, diagnoses, shown=[0, 1])
+    recording = recordings_of(detector, test)
+    shown = {row: recording(row) for row in (0, 1)}
+    write_report(tmp_path / "report.html", "A <title>", detector, test, diagnoses, shown, "pages/")
     page = (tmp_path / "report.html").read_text()
     assert "A &lt;title&gt;" in page
     assert str(test.ids[0]) in page
     assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', page)
+
+
+def test_beside_a_recording_stands_a_normal_one_even_if_others_are_too_short(detector: Diagnoser) -> None:
+    normal = EPISODES[EPISODES.require_labels() == 0]
+    series = [normal.values[0], normal.values[1][:, :3], normal.values[2]]
+    beside = Episodes.from_arrays(series, [0, 0, 1], sensors=EPISODES.sensors, ids=["long", "short", "faulty"])
+    recording = recordings_of(detector, normal[3], beside)(0)
+    assert recording.nearest is not None
+    assert recording.nearest.id == "long"
+    assert recordings_of(detector, normal[3])(0).nearest is None
 
 
 def test_agreement_counts_hits_and_chance_worked_by_hand() -> None:
@@ -115,4 +128,7 @@ def test_the_demo_names_the_right_cause_of_a_bump_and_of_friction(tmp_path: Path
     rightly_named = {kind for cause, kind in result["causes"].values() if cause == kind}
     assert "bump" in rightly_named
     assert rightly_named & {"lubrication", "misalignment"}
-    assert Path(result["report"]).is_file()
+    report = Path(result["report"]).read_text()
+    assert re.findall(r'href="(diagnoses/[^"]+)"', report)
+    assert all((tmp_path / link).is_file() for link in re.findall(r'href="(diagnoses/[^"]+)"', report))
+    assert Path(result["diagnoses"]).is_file()

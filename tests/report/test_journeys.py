@@ -7,21 +7,12 @@ import pytest
 
 from dfstrans.elevator import Fleet, SimulationSettings
 from dfstrans.elevator.sensors import NAMES, UNITS
-from dfstrans.report.journeys import AFFECTED, envelope, fault_figure, normal_figure, write_journeys
+from dfstrans.report.journeys import AFFECTED, fault_figure, normal_figure, write_journeys
 
 
 @pytest.fixture(scope="module")
 def fleet() -> Fleet:
     return Fleet(SimulationSettings(normal=6, faulty=3, seed=7))
-
-
-def test_envelope_keeps_the_largest_and_the_smallest_value() -> None:
-    values = np.zeros(8000)
-    values[1234], values[4321] = 5.0, -7.0
-    time, shown = envelope(values)
-    assert (shown.max(), shown.min()) == (5.0, -7.0)
-    assert time[shown.argmax()] == pytest.approx(1234 / 400, abs=0.02)
-    assert len(shown) == 1600
 
 
 def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fleet) -> None:

@@ -74,6 +74,9 @@ class Diagnosis:
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
     trust: Verdict | None = None  # None where it was not asked for
     occlusion: Array | None = None  # (segment, sensor): fall of the logit were it normal; see `ranking`
+    usual_course: Array | None = (
+        None  # (segment, sensor, 2): lowest and highest value of normal ones; see `NormalCourse`
+    )
 
     @property
     def is_anomaly(self) -> bool:

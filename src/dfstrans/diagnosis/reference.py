@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.diagnosis.course import NormalCourse
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
@@ -61,6 +62,7 @@ class NormalReference:
     health: HealthReference
     examples_by_moment: NormalExamples | None = None  # None in models that were saved before there were any
     examples_over_moments: NormalExamples | None = None
+    course: NormalCourse | None = None  # None in models of before it was kept
 
     @classmethod
     def fit(cls, detector: Detector, normal: Episodes, seed: int = 0) -> NormalReference:
@@ -85,6 +87,7 @@ class NormalReference:
             health=HealthReference.fit(normal, detector.scaler_),
             examples_by_moment=_examples(by_moment["embedding"], [one.embedding for one in alike]) if usual else None,
             examples_over_moments=_examples(over_moments["embedding"], [moments[row] for row in drawn]),
+            course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
         )
 
     def strangeness(self, scores: EpisodeScores, name: str) -> Array:
@@ -130,6 +133,9 @@ class NormalReference:
         for kind, examples in (("by_moment", self.examples_by_moment), ("over_moments", self.examples_over_moments)):
             if examples is not None:
                 arrays |= {f"{kind}.examples.{name}": values for name, values in examples.to_arrays().items()}
+        if self.course is not None:
+            arrays["course.by_moment"] = self.course.by_moment.astype(np.float32)
+            arrays["course.over_moments"] = self.course.over_moments.astype(np.float32)
         return arrays
 
     @classmethod
@@ -149,8 +155,22 @@ class NormalReference:
             for kind in ("by_moment", "over_moments")
         )
         health = HealthReference(arrays["health"].astype(np.float64))
-        examples = (_stored_examples(arrays, f"{kind}.examples.") for kind in ("by_moment", "over_moments"))
-        return cls(n_episodes, n_segments, by_moment, over_moments, health, *examples)
+        examples = {kind: _stored_examples(arrays, f"{kind}.examples.") for kind in ("by_moment", "over_moments")}
+        course = None
+        if "course.by_moment" in arrays:
+            course = NormalCourse(
+                *(arrays[f"course.{kind}"].astype(np.float64) for kind in ("by_moment", "over_moments"))
+            )
+        return cls(
+            n_episodes,
+            n_segments,
+            by_moment,
+            over_moments,
+            health,
+            examples["by_moment"],
+            examples["over_moments"],
+            course,
+        )
 
 
 def _usual(name: str, samples: list[Array]) -> Usual:

@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.subplots import make_subplots
 
-from dfstrans.files import written_atomically
 from dfstrans.fourier.study import EncodingStudy
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
-from dfstrans.report.html import as_div, plotly_script
+from dfstrans.report.page import as_div, write_page
 
 COLOURS = {"vanilla": INK, "faithful": NORMAL, "own": ANOMALOUS}
 POSITION_COLOURS = (NORMAL, "#66a182", ANOMALOUS)
@@ -31,13 +29,8 @@ def write_encodings(path: Path, study: EncodingStudy) -> Path:
         "images": image_figure(study.encodings),
         "similarity": similarity_figure({name: check.gram for name, check in study.checks.items()}),
     }
-    environment = Environment(loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("encodings.html").render(
-        study=study, figures={name: as_div(figure) for name, figure in figures.items()}, plotly=plotly_script()
-    )
-    with written_atomically(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return path
+    divs = {name: as_div(figure) for name, figure in figures.items()}
+    return write_page(path, "encodings.html", study=study, figures=divs)
 
 
 def distribution_figure(distributions: Arrays) -> go.Figure:

@@ -1,62 +1,34 @@
-"""The pictures of positional encodings for print: PDF and SVG, through matplotlib (the extra `paper`)."""
+"""The pictures of positional encodings for print."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfstrans.errors import DfstransError
-from dfstrans.files import written_atomically
 from dfstrans.fourier.study import EncodingStudy
 from dfstrans.report.encodings import COLOURS, POSITION_COLOURS, Arrays, cosines, image_title, visible
-from dfstrans.report.figures import INK
+from dfstrans.report.printing import WIDTH, new_figure, write_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH = 6.3  # inches: the text of an A4 page
-STYLE = {
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "legend.frameon": False,
-    "pdf.fonttype": 42,  # text stays text
-    "svg.hashsalt": "dfstrans",  # the same file for the same numbers
-    "figure.constrained_layout.use": True,
-}
-UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
-
 
 def write_print_figures(folder: Path, study: EncodingStudy, formats: tuple[str, ...] = ("pdf", "svg")) -> list[Path]:
     """Write every figure in each format; the files are named encoding_*."""
-    matplotlib = _matplotlib()
-    written = []
-    with matplotlib.rc_context(STYLE):
-        figures = {
-            "distribution": print_distribution(study.distributions),
-            "reconstruction": print_reconstruction(study.reconstructions, study.positions, study.segments),
-            "images": print_images(study.encodings),
-            "similarity": print_similarity({name: check.gram for name, check in study.checks.items()}),
-        }
-        for name, figure in figures.items():
-            for suffix in formats:
-                path = folder / f"encoding_{name}.{suffix}"
-                with written_atomically(path) as temporary:
-                    figure.savefig(temporary, format=suffix, metadata=UNDATED[suffix], dpi=200)
-                written.append(path)
-    return written
+    drawings = {
+        "encoding_distribution": lambda: print_distribution(study.distributions),
+        "encoding_reconstruction": lambda: print_reconstruction(study.reconstructions, study.positions, study.segments),
+        "encoding_images": lambda: print_images(study.encodings),
+        "encoding_similarity": lambda: print_similarity({name: check.gram for name, check in study.checks.items()}),
+    }
+    return write_figures(folder, drawings, formats)
 
 
 def print_distribution(distributions: Arrays) -> Figure:
     """g_k of each encoding [fig:frequencyRatio]; shapes as in `distribution_figure`."""
-    figure = _figure(height=2.4)
+    figure = new_figure(height=2.4)
     axes = figure.subplots()
     for name, shares in distributions.items():
         axes.plot(shares, color=COLOURS[name], label=name, linewidth=1.4, clip_on=False)
@@ -68,7 +40,7 @@ def print_distribution(distributions: Arrays) -> Figure:
 
 def print_reconstruction(reconstructions: Arrays, positions: tuple[int, ...], n_segments: int) -> Figure:
     """What is left of positions [fig:reconstruction_comparison]; shapes as in `reconstruction_figure`."""
-    figure = _figure(height=3.6)
+    figure = new_figure(height=3.6)
     panels = figure.subplots(len(reconstructions), sharex=True, sharey=True)
     for axes, (name, rows) in zip(panels, reconstructions.items(), strict=True):
         for position, line, colour in zip(positions, rows, POSITION_COLOURS, strict=False):
@@ -83,7 +55,7 @@ def print_reconstruction(reconstructions: Arrays, positions: tuple[int, ...], n_
 
 def print_images(encodings: Arrays) -> Figure:
     """The codes as images [fig:pe_comparisons]; shapes as in `image_figure`."""
-    figure = _figure(height=2.1 * len(encodings) + 0.2)
+    figure = new_figure(height=2.1 * len(encodings) + 0.2)
     panels = figure.subplots(len(encodings), squeeze=False)[:, 0]
     for axes, (name, codes) in zip(panels, encodings.items(), strict=True):
         shown = visible(codes)
@@ -97,7 +69,7 @@ def print_images(encodings: Arrays) -> Figure:
 
 def print_similarity(grams: Arrays) -> Figure:
     """How alike the codes of two positions are; shapes as in `similarity_figure`."""
-    figure = _figure(height=0.75 + (WIDTH - 1.75) / len(grams))  # what labels and the scale take
+    figure = new_figure(height=0.75 + (WIDTH - 1.75) / len(grams))  # what labels and the scale take
     panels = figure.subplots(1, len(grams), squeeze=False)[0]
     for axes, (name, gram) in zip(panels, grams.items(), strict=True):
         image = axes.imshow(cosines(visible(gram)), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")
@@ -105,18 +77,3 @@ def print_similarity(grams: Arrays) -> Figure:
     panels[0].set_ylabel("position")
     figure.colorbar(image, ax=panels, label="cosine", pad=0.02, shrink=0.9)
     return figure
-
-
-def _figure(height: float) -> Figure:
-    figure: Figure = _matplotlib().figure.Figure(figsize=(WIDTH, height))
-    return figure
-
-
-def _matplotlib() -> Any:
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise DfstransError(
-            "expected matplotlib for figures in print quality, got no such package; pip install 'dfstrans[paper]'"
-        ) from error
-    return matplotlib

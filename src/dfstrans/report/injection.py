@@ -7,10 +7,9 @@ from pathlib import Path
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dfstrans.files import written_atomically
 from dfstrans.injection.results import CellResult, StudyResult
 from dfstrans.report.figures import styled
-from dfstrans.report.html import as_div, plotly_script, template
+from dfstrans.report.page import as_div, write_page
 
 PANELS = {
     "recall": "detected",
@@ -22,12 +21,8 @@ SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can 
 
 def write_injection(path: Path, result: StudyResult) -> Path:
     """Write the page, which needs nothing from outside."""
-    page = template("injection.html").render(
-        result=result, cells=result.cells, figure=as_div(strength_figure(result)), plotly=plotly_script()
-    )
-    with written_atomically(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return path
+    figure = as_div(strength_figure(result))
+    return write_page(path, "injection.html", result=result, cells=result.cells, figure=figure)
 
 
 def strength_figure(result: StudyResult) -> go.Figure:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import plotly.graph_objects as go
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from plotly.subplots import make_subplots
 
 from dfstrans.elevator.journey import PHASES
@@ -16,9 +15,9 @@ from dfstrans.elevator.motion import SAMPLING_RATE
 from dfstrans.elevator.sensors import NAMES, UNITS
 from dfstrans.elevator.settings import SEGMENT_SECONDS
 from dfstrans.elevator.simulated import Fleet, Journey
-from dfstrans.files import written_atomically
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
-from dfstrans.report.html import as_div, plotly_script
+from dfstrans.report.page import as_div, write_page
+from dfstrans.report.views import thinned
 
 PHASE_COLOURS = {
     "start": "rgba(120,120,120,0.16)",
@@ -28,7 +27,7 @@ PHASE_COLOURS = {
     "stop": "rgba(120,120,120,0.16)",
 }
 AFFECTED = "rgba(214,72,72,0.28)"
-POINTS_SHOWN = 800  # pairs of a smallest and a largest value: nothing that is short gets lost
+POINTS_SHOWN = 1600  # of a signal
 ROW_HEIGHT = 70  # pixels
 COLUMN_WIDTH = 450
 LEFT_MARGIN = 160  # for the sensors' names
@@ -43,13 +42,14 @@ def write_journeys(path: Path, fleet: Fleet) -> Path:
         sections.append({"title": "normal journeys", "figure": as_div(figure)})
     for row in faulty:
         sections.append({"title": _title(fleet, row), "figure": as_div(fault_figure(fleet.journey(row)))})
-    environment = Environment(loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined)
-    page = environment.get_template("journeys.html").render(
-        seed=fleet.settings.seed, sections=sections, plotly=plotly_script(), colours=PHASE_COLOURS, affected=AFFECTED
+    return write_page(
+        path,
+        "journeys.html",
+        seed=fleet.settings.seed,
+        sections=sections,
+        colours=PHASE_COLOURS,
+        affected=AFFECTED,
     )
-    with written_atomically(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")
-    return path
 
 
 def normal_figure(journeys: dict[str, Journey]) -> go.Figure:
@@ -84,15 +84,6 @@ def fault_figure(journey: Journey) -> go.Figure:
     return figure
 
 
-def envelope(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float32]]:
-    """Times and values thinned out for the eye: of each stretch its smallest and its largest value."""
-    per = max(1, len(values) // POINTS_SHOWN)
-    stretches = values[: len(values) // per * per].reshape(-1, per)
-    pairs = np.stack([stretches.min(axis=1), stretches.max(axis=1)], axis=1)
-    time = (np.arange(len(stretches)) + 0.5) * per / SAMPLING_RATE
-    return np.repeat(time, 2), pairs.reshape(-1).astype(np.float32)
-
-
 def runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Where flags are set without a break: (first, one past the last).
 
@@ -122,9 +113,9 @@ def _signals_figure(
     )
     for column, (signals, colour) in enumerate(zip(columns.values(), colours, strict=True), start=1):
         for sensor, name in enumerate(sensors):
-            time, values = envelope(signals[:, sensor])
+            shown = thinned(signals[:, sensor], 1 / SAMPLING_RATE, POINTS_SHOWN)
             line = {"color": colour, "width": 1}
-            figure.add_scatter(x=time, y=values, line=line, name=name, row=sensor + 1, col=column)
+            figure.add_scatter(x=shown.time, y=shown.values, line=line, name=name, row=sensor + 1, col=column)
     figure.update_annotations(font_size=14)  # the titles of the columns
     for sensor, name in enumerate(sensors):
         _name_row(figure, f"<b>{name}</b><br>{UNITS[NAMES.index(name)]}", sensor * len(columns) + 1)

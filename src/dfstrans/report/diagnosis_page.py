@@ -1,0 +1,129 @@
+"""The page of a diagnosis, for those who look after the machine, and the index of many."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dfstrans.data.episodes import Episode
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.files import written_atomically
+from dfstrans.report.diagnosis_figures import (
+    KNOWN,
+    MARKED,
+    NEAREST,
+    USUAL,
+    attention_figure,
+    cells_figure,
+    lanes_figure,
+    moment_figures,
+    signals_figure,
+)
+from dfstrans.report.page import as_div, plotly_script, write_page
+from dfstrans.report.views import Recording, shaded
+
+SCRIPT_FILE = "plotly.min.js"
+TRUST_WORDS = {
+    "supported": "The decision rests on what the network attends to: without that, it looks far less anomalous.",
+    "weak": "The decision rests only in part on what the network attends to: take the raw attention with care.",
+    "not supported": "The decision does not rest on what the network attends to: do not rely on the raw attention.",
+}
+
+
+def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, script_file: str | None = None) -> Path:
+    """Write one episode's diagnosis as a page; it holds plotly's code itself unless that is in a file beside it."""
+    scores = diagnosis.scores
+    figures = {
+        "signals": signals_figure(diagnosis, recording),
+        "cells": cells_figure(diagnosis, recording),
+        "lanes": lanes_figure(diagnosis, recording),
+        "temporal": attention_figure(scores.global_temporal, scores.segment, None, "segment"),
+        "spatial": attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor"),
+    }
+    moments = diagnosis.top_segments(5)
+    largest = np.log10(max(float(diagnosis.deviation.max()), 10.0))
+    return write_page(
+        path,
+        "diagnosis.html",
+        diagnosis=diagnosis,
+        sensors=diagnosis.top_sensors(5),
+        moments=moments,
+        zooms=shaded(diagnosis),
+        strangest={moment.segment: _strangest(diagnosis, moment.segment) for moment in moments},
+        pairs=diagnosis.changed_pairs[:8],
+        bounds=diagnosis.segment_bounds.tolist(),
+        truth=known_truth(recording.episode, recording.interval),
+        nearest=None if recording.nearest is None else recording.nearest.id,
+        unit="" if recording.interval else " (in points)",
+        end=recording.episode.values.shape[1] * recording.step,
+        shares=lambda distance: max(0.02, np.log10(max(distance, 1.0)) / largest),
+        trust_words=TRUST_WORDS,
+        colours={"usual": USUAL, "nearest": NEAREST, "marked": MARKED, "truth": KNOWN},
+        script_file=script_file,
+        figures={name: as_div(figure) for name, figure in figures.items()},
+        at_moments={title: as_div(figure) for title, figure in moment_figures(diagnosis).items()},
+    )
+
+
+def write_pages(folder: Path, shown: Iterable[tuple[Diagnosis, Recording]]) -> Path:
+    """Write a page each and their index into a folder; where the index is."""
+    script, found = write_script(folder), []
+    for diagnosis, recording in shown:
+        write_diagnosis(folder / page_name(diagnosis.episode_id), diagnosis, recording, script)
+        found.append(diagnosis.to_dict())
+    return write_index(folder / "index.html", found)
+
+
+def write_index(path: Path, found: list[dict[str, Any]]) -> Path:
+    """Write a page that leads to the diagnoses, the surest anomaly first."""
+    return write_page(path, "index.html", **index_content(found))
+
+
+def index_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, Any]:
+    """What a table of diagnoses shows, ranked by probability; their pages are in `folder`."""
+    return {
+        "diagnoses": sorted(found, key=lambda content: -content["severity"]),
+        "anomalous": sum(content["is_anomaly"] for content in found),
+        "causes": any(content["resembles"] for content in found),
+        "folder": folder,
+        "page_name": page_name,
+    }
+
+
+def write_script(folder: Path) -> str:
+    """Put plotly's code into a folder of pages, once for all of them; its file name."""
+    with written_atomically(folder / SCRIPT_FILE) as temporary:
+        temporary.write_text(plotly_script(), encoding="utf-8")
+    return SCRIPT_FILE
+
+
+def page_name(episode_id: str) -> str:
+    """The file name of an episode's page."""
+    return f"{file_stem(episode_id)}.html"
+
+
+def file_stem(episode_id: str) -> str:
+    """An episode's id, with what a file system might not take replaced."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", episode_id)[:80]
+    return f"{plain}-{zlib.crc32(episode_id.encode()):08x}"
+
+
+def known_truth(episode: Episode, interval: float | None) -> str:
+    """The known faults of an episode in words; nothing where none are."""
+    step = interval or 1
+    return "; ".join(
+        f"{fault.kind or 'fault'} in {', '.join(fault.sensors) or 'unknown sensors'} "
+        f"from {fault.start * step:g} to {fault.stop * step:g}"
+        for fault in episode.faults or ()
+    )
+
+
+def _strangest(diagnosis: Diagnosis, segment: int, n: int = 2) -> list[str]:
+    """The sensors that the ranking puts first at a moment."""
+    order = np.argsort(-diagnosis.ranking[segment], kind="stable")[:n]
+    return [diagnosis.sensors[sensor] for sensor in order]

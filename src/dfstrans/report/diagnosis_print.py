@@ -1,0 +1,189 @@
+"""The figures of a diagnosis for print, from the same numbers as those for the screen in `diagnosis_figures`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
+from dfstrans.report.printing import WIDTH, new_figure, write_figures
+from dfstrans.report.views import (
+    Array,
+    Recording,
+    RelevanceCourse,
+    chosen_moments,
+    edges,
+    ranking_title,
+    shaded,
+    signals,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GREEN, GREY, TRUTH = "#66a182", "#8b98a5", "#edae49"
+USUAL = "#d9e8e0"
+
+
+def write_diagnosis_figures(folder: Path, stem: str, diagnosis: Diagnosis, recording: Recording) -> list[Path]:
+    """Write the figures of one diagnosis, as PDF and SVG; the files are named `stem`_*."""
+    drawings = {
+        f"{stem}_signals": lambda: print_signals(diagnosis, recording),
+        f"{stem}_cells": lambda: print_cells(diagnosis, recording),
+        f"{stem}_attention": lambda: print_attention(diagnosis),
+        f"{stem}_moments": lambda: print_moments(diagnosis),
+    }
+    return write_figures(folder, drawings)
+
+
+def print_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
+    """The sensors that matter with the moments that matter shaded [fig:PAJ38]; see `signals_figure`."""
+    shown = signals(diagnosis, recording)
+    figure = new_figure(1.25 * len(shown) + 0.9)
+    panels = figure.subplots(len(shown), sharex=True, squeeze=False)[:, 0]
+    for axes, one in zip(panels, shown, strict=True):
+        if one.usual is not None:
+            low, high = one.usual.low, one.usual.high
+            axes.stairs(high, one.usual.edges, baseline=low, fill=True, color=USUAL, linewidth=0, label="normal ones")
+        if one.nearest is not None:
+            axes.plot(one.nearest.time, one.nearest.values, color=GREY, linewidth=0.7, label="a normal one like it")
+        axes.plot(one.line.time, one.line.values, color=INK, linewidth=0.8, label="this recording")
+        for start, end in shaded(diagnosis):
+            axes.axvspan(start, end, color=ANOMALOUS, alpha=0.18, linewidth=0)
+        for fault in recording.episode.faults or ():
+            middle = (fault.start + fault.stop) / 2 * recording.step
+            place = axes.get_xaxis_transform()  # in time, and along the height of the panel
+            axes.plot(middle, 1.03, marker="v", color=TRUTH, markersize=4, transform=place, clip_on=False)
+        axes.set_title(one.title, fontweight="bold")
+        axes.margins(x=0)
+    panels[-1].set_xlabel(recording.time_title)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def print_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
+    """What sensors and moments are ranked by, of every sensor at every moment; see `cells_figure`."""
+    from matplotlib.colors import LogNorm
+
+    values = diagnosis.ranking.T
+    figure = new_figure(0.9 + 0.16 * len(values))
+    axes = figure.subplots()
+    distance = diagnosis.occlusion is None
+    scale = {"norm": LogNorm(1, max(10.0, float(values.max())))} if distance else {"vmin": 0}
+    shown = np.maximum(values, 1 if distance else 0)
+    image = axes.pcolormesh(edges(diagnosis), np.arange(len(values) + 1) - 0.5, shown, cmap="Reds", **scale)
+    axes.set_yticks(range(len(values)), diagnosis.sensors, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlabel(recording.time_title)
+    figure.colorbar(image, ax=axes, label=ranking_title(diagnosis), pad=0.02)
+    return figure
+
+
+def print_attention(diagnosis: Diagnosis) -> Figure:
+    """A^G and a^G, B^G and b^G [fig:mix2] to [fig:mix5]."""
+    scores = diagnosis.scores
+    figure = new_figure(4.3)
+    grid = figure.subplots(2, 2, height_ratios=[3, 1])
+    _matrix_over_bars(grid[:, 0], scores.global_temporal, scores.segment, None, ("$A^G$", "$a^G$"), "segment")
+    _matrix_over_bars(grid[:, 1], scores.global_spatial, scores.sensor, diagnosis.sensors, ("$B^G$", "$b^G$"), "")
+    return figure
+
+
+def print_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -> Figure:
+    """B^(τ) and b^(τ) at some moments [fig:lsa_t34] to [fig:lsa_t75]."""
+    moments, scores = chosen_moments(diagnosis, segments), diagnosis.scores
+    figure = new_figure(1.6 + WIDTH / len(moments))
+    grid = figure.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
+    for column, (t, title) in enumerate(moments.items()):
+        names = diagnosis.sensors
+        symbols = (f"$B^{{({t})}}$, {title}", f"$b^{{({t})}}$")
+        _matrix_over_bars(grid[:, column], scores.spatial[t], scores.spatial_relevance[t], names, symbols, "")
+    return figure
+
+
+def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
+    """A sensor's local temporal relevance over its recording, episode by episode [fig:paj_ax_local]."""
+    figure = new_figure(0.5 + 1.15 * len(courses))
+    panels = figure.subplots(len(courses), sharex=True, squeeze=False)[:, 0]
+    for axes, course in zip(panels, courses, strict=True):
+        axes.plot(course.line.time, course.line.values, color=GREY, linewidth=0.7)
+        other = axes.twinx()
+        other.plot(course.centre, course.relevance, color=_colour(course), linewidth=1.3)
+        other.set_ylim(bottom=0)
+        other.tick_params(colors=_colour(course))
+        other.set_ylabel("$a^{(s)}$")
+        axes.set_title(course.episode_id)
+        axes.margins(x=0)
+    panels[-1].set_xlabel("time")
+    figure.supylabel(title, fontsize=9)
+    return figure
+
+
+def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str) -> Figure:
+    """A sensor's local temporal relevance in anomalous and in other episodes [fig:paj_id_local]."""
+    figure = new_figure(2.5)
+    axes = figure.subplots()
+    named: set[bool] = set()
+    for course in courses:
+        label = None if course.is_anomaly in named else "anomalous" if course.is_anomaly else "not anomalous"
+        named.add(course.is_anomaly)
+        axes.plot(course.centre, course.relevance, color=_colour(course), linewidth=1.2, label=label)
+    axes.set(xlabel="time", ylabel=f"temporal relevance of {title}")
+    axes.margins(x=0)
+    axes.legend()
+    return figure
+
+
+def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> Figure:
+    """AT_k by k with its random and bottom controls, a panel per kind of fault [fig:at_scores].
+
+    Red lines are medians and green ones means, as in the paper.
+    """
+    figure = new_figure(2.7)
+    panels = figure.subplots(1, len(boxes), sharey=True, squeeze=False)[0]
+    looks = {"top": ANOMALOUS, "random": GREY, "bottom": NORMAL}
+    for axes, (kind, by_weights) in zip(panels, boxes.items(), strict=True):
+        for place, (which, values) in enumerate(by_weights.items()):
+            positions = np.arange(len(percentages)) + 0.27 * (place - 1)
+            axes.boxplot(
+                values, positions=positions, widths=0.22, showmeans=True, meanline=True, patch_artist=True,
+                manage_ticks=False, boxprops={"facecolor": looks[which], "alpha": 0.35, "linewidth": 0.6},
+                medianprops={"color": "#c1121f"}, meanprops={"color": "#2a9d3a", "linestyle": "-"},
+                flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
+            )  # fmt: skip
+            axes.bar(0, 0, color=looks[which], alpha=0.35, label=which)
+        n = len(by_weights["top"])
+        axes.set(title=f"{kind or 'anomalous'} ({n} episode{'' if n == 1 else 's'})", xlabel="weights set to zero, %")
+        axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
+    panels[0].set_ylabel("fall of the logit")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, fontsize=8)
+    return figure
+
+
+def _matrix_over_bars(
+    panels: Any, attention: Array, relevance: Array, names: Sequence[str] | None, symbols: tuple[str, str],
+    label: str,
+) -> None:  # fmt: skip
+    """An attention matrix and, below it, its column sums."""
+    above, below = panels
+    above.imshow(attention, cmap="Blues", vmin=0, aspect="auto", interpolation="none")
+    above.set_title(symbols[0])
+    below.bar(range(len(relevance)), relevance, color=NORMAL, width=0.85)
+    below.axhline(1, color=INK, linewidth=0.6, linestyle=":")
+    below.set_title(symbols[1])
+    below.set_xlim(-0.5, len(relevance) - 0.5)
+    below.set_xlabel(label)
+    if names is not None:
+        small: dict[str, Any] = {"fontsize": 5.5}
+        above.set_yticks(range(len(names)), names, **small)
+        above.set_xticks(range(len(names)), [""] * len(names))
+        below.set_xticks(range(len(names)), names, rotation=90, **small)
+
+
+def _colour(course: RelevanceCourse) -> str:
+    return ANOMALOUS if course.is_anomaly else GREEN

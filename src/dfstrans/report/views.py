@@ -1,0 +1,199 @@
+"""What the pictures of a diagnosis show, as plain numbers: shared by those for the screen and those for print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episode
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.errors import DfstransError
+
+if TYPE_CHECKING:
+    from dfstrans.diagnosis.trust import AttentionTrust
+
+Array = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float32]
+SIGNALS = 4  # sensors whose signals are shown large
+SHADED = 3  # moments that are marked
+MOST_POINTS = 16_000  # of a signal that is shown large
+MOST_POINTS_IN_LANE = 2_000  # of one among many, a few pixels high
+
+
+@dataclass(frozen=True)
+class Recording:
+    """An episode as it is drawn: with its sampling interval, its sensors' units and, if any, a normal one beside it."""
+
+    episode: Episode
+    interval: float | None
+    units: tuple[str, ...]
+    nearest: Episode | None = None
+
+    @property
+    def step(self) -> float:
+        """From one point to the next, in the unit of time; points where no interval is known."""
+        return self.interval or 1.0
+
+    @property
+    def time_title(self) -> str:
+        """What the axis of time is called."""
+        return "time" if self.interval else "time in points"
+
+
+class Line(NamedTuple):
+    """Values at even distances: the first at `start`, then one every `step`."""
+
+    start: float
+    step: float
+    values: Floats
+
+    @property
+    def time(self) -> Array:
+        """When each value was taken."""
+        return self.start + self.step * np.arange(len(self.values), dtype=np.float64)
+
+
+class Band(NamedTuple):
+    """Where normal recordings run, a step per segment: `edges` (segment + 1,), `low` and `high` (segment,)."""
+
+    edges: Array
+    low: Array
+    high: Array
+
+
+class Signal(NamedTuple):
+    """One sensor's recording, where normal ones run, and a normal one like it."""
+
+    title: str
+    line: Line
+    usual: Band | None
+    nearest: Line | None
+
+
+class RelevanceCourse(NamedTuple):
+    """How much each moment of one sensor acts on its others, a^(s)_τ, over the recording itself."""
+
+    episode_id: str
+    is_anomaly: bool
+    line: Line
+    centre: Array
+    relevance: Array
+
+
+def thinned(values: npt.NDArray[np.floating], step: float, most: int) -> Line:
+    """Values for the eye: of each stretch its smallest and its largest, so that nothing that is short gets lost."""
+    if len(values) <= most:
+        return Line(0.0, step, np.asarray(values, dtype=np.float32))
+    per = -(-2 * len(values) // most)
+    filled = np.full(-(-len(values) // per) * per, np.nan, dtype=np.float32)
+    filled[: len(values)] = values
+    stretches = filled.reshape(-1, per)
+    pairs = np.stack([np.fmin.reduce(stretches, axis=1), np.fmax.reduce(stretches, axis=1)], axis=1)
+    return Line((per / 2 - 1) / 2 * step, per / 2 * step, pairs.reshape(-1))
+
+
+def signals(diagnosis: Diagnosis, recording: Recording, n: int = SIGNALS) -> list[Signal]:
+    """The recordings of the first sensors of the ranking."""
+    return [signal(diagnosis, recording, diagnosis.sensors.index(ranked.sensor)) for ranked in diagnosis.top_sensors(n)]
+
+
+def signal(diagnosis: Diagnosis, recording: Recording, sensor: int) -> Signal:
+    """One sensor's recording with what to compare it with."""
+    nearest, course = recording.nearest, diagnosis.usual_course
+    return Signal(
+        named(diagnosis.sensors[sensor], recording.units[sensor]),
+        thinned(recording.episode.values[sensor], recording.step, MOST_POINTS),
+        None if course is None else Band(edges(diagnosis), course[:, sensor, 0], course[:, sensor, 1]),
+        None if nearest is None else thinned(nearest.values[sensor], recording.step, MOST_POINTS),
+    )
+
+
+def named(sensor: str, unit: str) -> str:
+    """A sensor with its unit, where one is known."""
+    return f"{sensor} [{unit}]" if unit else sensor
+
+
+def lanes(recording: Recording) -> list[Line]:
+    """Every sensor in a lane of its own, the first on top: lane i runs from −i to 0.9 − i."""
+    found = []
+    for lane, values in enumerate(recording.episode.values):
+        line = thinned(values, recording.step, MOST_POINTS_IN_LANE)
+        low, high = np.fmin.reduce(line.values), np.fmax.reduce(line.values)
+        span = high - low if high > low else 1.0
+        found.append(line._replace(values=((line.values - low) / span * 0.9 - lane).astype(np.float32)))
+    return found
+
+
+def edges(diagnosis: Diagnosis) -> Array:
+    """Where one segment ends and the next begins: (segment + 1,)."""
+    return np.append(diagnosis.segment_bounds[:, 0], diagnosis.segment_bounds[-1, 1])
+
+
+def shaded(diagnosis: Diagnosis, n: int = SHADED) -> list[tuple[float, float]]:
+    """The first moments of the ranking, neighbours joined, in the order of time."""
+    found: list[tuple[float, float]] = []
+    for _, start, end, _ in sorted(diagnosis.top_segments(n)):
+        if found and found[-1][1] == start:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return found
+
+
+def ranking_title(diagnosis: Diagnosis) -> str:
+    """What the ranking measures."""
+    return "distance from normal" if diagnosis.occlusion is None else "what the decision loses"
+
+
+def chosen_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -> dict[int, str]:
+    """Segments whose B^(τ) is shown, with a title each: the two first of the ranking, and the last for comparison."""
+    if segments is None:
+        first = [moment.segment for moment in diagnosis.top_segments(2)]
+        quiet = int(diagnosis.ranking.max(axis=1).argmin())
+        segments = list(dict.fromkeys([*first, quiet]))
+    wrong = [segment for segment in segments if not 0 <= segment < len(diagnosis.segment_bounds)]
+    if wrong:
+        raise DfstransError(
+            f"expected segments from 0 to {len(diagnosis.segment_bounds) - 1}, got {', '.join(map(str, wrong))}; "
+            "correct them"
+        )
+    bounds = diagnosis.segment_bounds
+    return {segment: f"segment {segment}: {bounds[segment, 0]:g} – {bounds[segment, 1]:g}" for segment in segments}
+
+
+def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str) -> list[RelevanceCourse]:
+    """One sensor's local temporal relevance in several episodes, with the recordings."""
+    found = []
+    for diagnosis, recording in shown:
+        if sensor not in diagnosis.sensors:
+            raise DfstransError(
+                f"expected one of the sensors {', '.join(diagnosis.sensors)}, got {sensor!r}; correct it"
+            )
+        row = diagnosis.sensors.index(sensor)
+        found.append(
+            RelevanceCourse(
+                diagnosis.episode_id,
+                diagnosis.is_anomaly,
+                thinned(recording.episode.values[row], recording.step, MOST_POINTS),
+                diagnosis.segment_bounds.mean(axis=1),
+                diagnosis.scores.temporal_relevance[row],
+            )
+        )
+    return found
+
+
+def trust_boxes(trust: AttentionTrust, kinds: Sequence[str]) -> dict[str, dict[str, Array]]:
+    """AT_k of each episode and its controls, by kind of fault ("" where it is not known).
+
+    A random control is the mean over an episode's draws.
+
+    Shape:
+        by kind and by "top", "random", "bottom": (episode, k)
+    """
+    values = {"top": trust.top, "random": trust.random.mean(axis=2), "bottom": trust.bottom}
+    names = np.array(kinds)
+    return {kind: {which: one[names == kind] for which, one in values.items()} for kind in sorted(set(kinds))}
