@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks import elevator_reference
-from benchmarks.detection import circumstances
 from dfstrans.elevator.fleet import draw_installation
 from dfstrans.elevator.journey import PHASES
 from dfstrans.elevator.sensors import NAMES
 from dfstrans.elevator.truth import NormalChange, measure_normal_change
+from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
 from tests.elevator import measurements as measured
 from tests.elevator.energy import electrical_balance, mechanical_balance

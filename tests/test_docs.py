@@ -46,11 +46,12 @@ def test_options_named_in_documents_exist(document: Path) -> None:
 
     settings = (NetworkSettings, TrainingSettings, ReadOptions, SimulationSettings, InjectionSettings)
     known = {"--" + name.replace("_", "-") for each in settings for name in each.model_fields}
-    for source in ("cli.py", "cli_encoding.py", "cli_inject.py", "cli_simulate.py"):
+    for source in ("cli.py", "cli_compare.py", "cli_encoding.py", "cli_inject.py", "cli_simulate.py"):
         text = (ROOT / "src" / "dfstrans" / source).read_text()
         known |= set(re.findall(r'"(--[a-z-]+)"', text))
         known |= {"--" + name for name in re.findall(r"^    ([a-z]+): Annotated", text, flags=re.MULTILINE)}
     known |= {"--sensors", "--segments", "--split", "--part", "--help", "--seed", "--constraint", "--no-deps"}
+    known |= {"--jobs", "--threads"}
     for benchmark in (ROOT / "benchmarks").glob("*.py"):
         known |= set(re.findall(r'"(--[a-z-]+)"', benchmark.read_text()))
     used = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", document.read_text()))

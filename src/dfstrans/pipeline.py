@@ -53,10 +53,7 @@ def train_model(
     seed = detector.training_settings(len(episodes)).seed
     check_place(out)
     require_both_classes(episodes.require_labels())
-    network = detector.network_settings(episodes)
-    if "n_timepoints" in detector.get_params():  # built for one length: that of the longest episode of any part
-        detector.set_params(n_timepoints=network.n_timepoints)
-    detector.check_lengths(episodes, network)  # all parts, before hours are spent on one
+    suited(detector, episodes)
     if looks_transposed(episodes):
         warnings.warn(
             f"{episodes.n_sensors} sensors and only {episodes.n_timepoints} points look transposed; expected (episode, "
@@ -76,6 +73,15 @@ def train_model(
     if (partial / TENSORBOARD).is_dir():
         shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
     shutil.rmtree(partial, ignore_errors=True)
+    return detector
+
+
+def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier:
+    """The unfitted detector, made for the lengths of all these episodes; an error before hours are spent on some."""
+    network = detector.network_settings(episodes)
+    if "n_timepoints" in detector.get_params():  # built for one length: that of the longest episode of any part
+        detector.set_params(n_timepoints=network.n_timepoints)
+    detector.check_lengths(episodes, network)
     return detector
 
 

@@ -1,0 +1,123 @@
+"""`dfstrans compare`: models beside each other on the same splits of anybody's recordings."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dfstrans.cli_options import options_from
+from dfstrans.cli_output import AsJson, print_json, remark
+from dfstrans.config import TrainingSettings
+from dfstrans.data.readers.options import ReadOptions
+
+if TYPE_CHECKING:
+    from dfstrans.experiments.comparison import ComparisonResult
+    from dfstrans.experiments.grid import Grid
+    from dfstrans.experiments.tables import ResultTable
+
+EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
+
+Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute cells side by side; each reads the recordings.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Threads of each process (default: its share of what torch uses).", show_default=False),
+]
+Finished = Annotated[bool, typer.Option("--finished", help="Only show what is finished; compute nothing.")]
+
+
+@options_from(ReadOptions, into="read", panel="Reading the recordings")
+@options_from(TrainingSettings, into="training", panel="Settings of every model that has them")
+def compare(
+    data: Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results.", show_default=False)],
+    read: dict[str, Any],
+    training: dict[str, Any],
+    models: Annotated[
+        str, typer.Option("--models", help="Names with commas between; each is tested against the first.")
+    ] = "dfstrans,boosting",
+    folds: Annotated[int, typer.Option("--folds", min=1, help="Different 70/15/15 splits.")] = 5,
+    split: Annotated[
+        Literal["random", "grouped"], typer.Option(help="How the parts are cut; grouped: no group in two.")
+    ] = "random",
+    jobs: Jobs = 1,
+    threads: Threads = None,
+    finished: Finished = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train and test several models on the same splits, and tell which differences are more than luck.
+
+    Every finished cell (one model on one split) is kept in OUT. An interrupted comparison goes on where it was when the
+    same command is given again, also with more models or more splits. The exit code is 1 when a cell could not be
+    computed.
+    """
+    from dfstrans.experiments.comparison import ComparisonResult
+    from dfstrans.experiments.grid import Comparison, Grid
+
+    names = tuple(name.strip() for name in models.split(",") if name.strip())
+    grid = Grid(Comparison(data, out, names, folds, split, read, training))
+    remark(repr(grid.episodes))
+    failed = {} if finished else run_with_progress(grid, jobs, threads)
+    result = ComparisonResult(names, tuple(grid.finished()), folds)
+    written = write_result(out, result) if result.cells else []
+    if as_json:
+        print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
+    else:
+        print_table(result.table())
+        if len(names) > 1:
+            print_table(result.test_table())
+        for path in written:
+            print(f"written   {path}")
+    for label, message in failed.items():
+        remark(f"not computed: {label}: {message}")
+    raise typer.Exit(1 if failed else 0)
+
+
+def run_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:
+    """Compute what is not there and show how far it is; what went wrong, by cell."""
+    from dfstrans.cli_progress import CellProgress
+    from dfstrans.experiments.workers import run
+
+    try:
+        with CellProgress(grid, jobs) as shown:
+            return run(grid, shown.tell, jobs, threads)
+    except KeyboardInterrupt:
+        done = f"{len(grid.finished())} of {len(grid.keys)} cells are kept in {grid.comparison.out}"
+        remark(f"dfstrans: interrupted; {done}: give the same command again")
+        raise typer.Exit(1) from None
+
+
+def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
+    """The page, the tables as Markdown, and the figure for print where matplotlib is installed."""
+    from dfstrans.files import written_atomically
+    from dfstrans.report.comparison import write_comparison
+    from dfstrans.report.comparison_print import write_print_comparison
+
+    written = [write_comparison(folder / "comparison.html", result)]
+    with written_atomically(folder / "comparison.md") as temporary:
+        temporary.write_text(f"{result.table().to_markdown()}\n{result.test_table().to_markdown()}", encoding="utf-8")
+    written.append(folder / "comparison.md")
+    if find_spec("matplotlib") is None:
+        remark("figures in SVG and PNG were left out: they need matplotlib; pip install 'dfstrans[paper]'")
+    else:
+        written += write_print_comparison(folder, result, ("svg", "png"))
+    return written
+
+
+def print_table(table: ResultTable) -> None:
+    """Print a table, its title and its notes to stdout, however wide it is."""
+    shown = Table(box=None, pad_edge=False)
+    for number, column in enumerate(table.columns):
+        shown.add_column(column, justify="right" if number else "left", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(*row)
+    console = Console(width=200, highlight=False)
+    print(table.title)
+    console.print(shown)
+    for note in table.notes:
+        print(note)
+    print()

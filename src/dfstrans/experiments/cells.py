@@ -1,0 +1,192 @@
+"""One finished cell of a comparison, that is one model on one split, as a small JSON file that is never overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from dfstrans.config import Settings
+from dfstrans.errors import DfstransError, settings_as_options
+from dfstrans.experiments.protocols import ProtocolName, SplitKind
+from dfstrans.files import written_atomically
+
+FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"
+VERSION: Literal[1] = (
+    1  # of what a cell holds and how it is found: the same settings, data and version give the same figures
+)
+
+Figures = dict[str, int | float | None]  # of `training.evaluation.Evaluation`
+
+
+class DataRecord(Settings):
+    """Which episodes were split."""
+
+    name: str
+    read: dict[str, Any]  # the options of reading that were given
+    fingerprint: str
+    episodes: int
+    anomalous: int
+    sensors: int
+    longest: int  # in points
+
+
+class ProtocolRecord(Settings):
+    """How they were cut and split."""
+
+    name: ProtocolName
+    split: SplitKind
+    seed: int
+    at_most: int | None = None  # episodes that were used, where it was only a quick look
+
+
+class TrainingRecord(Settings):
+    """What training took."""
+
+    train_episodes: int
+    parameters: int
+    epochs: int | None  # None where there are no epochs
+    best_epoch: int
+    seconds_per_epoch: float | None  # the median
+    seconds: float
+    threads: int
+
+
+class Cell(Settings):
+    """A model on one split: what was done, and how good it was."""
+
+    format: Literal["dfstrans-cell"] = FORMAT
+    version: Literal[1] = VERSION
+    model: str
+    fold: int
+    data: DataRecord
+    protocol: ProtocolRecord
+    settings: dict[str, Any]  # all arguments of the detector
+    training: TrainingRecord
+    test: Figures  # at the threshold that was chosen on validation
+    test_at_half: Figures  # at a probability of 0.5
+    validation: Figures
+    validation_at_half: Figures
+    command: str
+    commit: str | None  # None where the code was not a checkout
+    versions: dict[str, str]
+    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+class CellKey(Settings):
+    """What a cell is about. One with another key stands for another experiment."""
+
+    model: str
+    fold: int
+    split: SplitKind
+    seed: int
+    fingerprint: str
+    settings: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.model}, split {self.fold}"
+
+
+def cell_path(results: Path, model: str, fold: int) -> Path:
+    """Where the cell of a model on a split is."""
+    return results / model / f"fold_{fold}.json"
+
+
+def write_cell(path: Path, cell: Cell) -> None:
+    """Write a cell in one step. Whoever holds the claim on it has seen that there is none yet."""
+    with written_atomically(path) as temporary:
+        temporary.write_text(json.dumps(cell.model_dump(mode="json"), indent=2, allow_nan=False) + "\n", "utf-8")
+
+
+def read_cell(path: Path) -> Cell:
+    """Read a cell; anything damaged, foreign or of another version gives one clear error."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise _unusable(path, f"a file that cannot be read ({error})", "restore it from a copy, or move it") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise _unusable(path, "a file of another kind", "move it, or choose another folder")
+    if content.get("version") != VERSION:
+        raise _unusable(
+            path,
+            f"one of version {content.get('version')}, this being {VERSION}",
+            "choose another folder, or use the version of dfstrans that wrote it "
+            f"({content.get('versions', {}).get('dfstrans', 'unknown')})",
+        )
+    try:
+        with settings_as_options(False):
+            return Cell(**content)
+    except DfstransError as error:
+        raise _unusable(path, f"a damaged one ({error})", "restore it from a copy, or move it") from error
+
+
+def read_matching_cell(path: Path, key: CellKey) -> Cell:
+    """Read a cell that has to be about this very thing."""
+    cell = read_cell(path)
+    found = key_of(cell)
+    for name, what in {
+        "fingerprint": "other recordings (or the same ones, read otherwise)",
+        "split": f"a {found.split} split",
+        "seed": f"splits by the seed {found.seed}",
+        "model": f"the model {found.model}",
+        "fold": f"split {found.fold}",
+    }.items():
+        if getattr(found, name) != getattr(key, name):
+            raise _unusable(path, f"one of {what}", "choose another folder for this comparison")
+    changed = [
+        f"{name}={found.settings[name]!r} instead of {value!r}"
+        for name, value in key.settings.items()
+        if name in found.settings and found.settings[name] != value  # a newer setting's default changes nothing
+    ]
+    if changed:
+        raise _unusable(
+            path, f"one with {', '.join(changed)}", "choose another folder for this comparison, or give these settings"
+        )
+    return cell
+
+
+def key_of(cell: Cell) -> CellKey:
+    """What a cell is about."""
+    return CellKey(
+        model=cell.model,
+        fold=cell.fold,
+        split=cell.protocol.split,
+        seed=cell.protocol.seed,
+        fingerprint=cell.data.fingerprint,
+        settings=cell.settings,
+    )
+
+
+@contextmanager
+def claimed(path: Path) -> Iterator[Path | None]:
+    """The folder for the unfinished work on a cell, held for this process alone; None when another one holds it.
+
+    The system releases the claim however the process ends. What is left of the work stays until the cell is there.
+    """
+    import fcntl
+    import shutil
+
+    partial = path.with_name(f"{path.name}.partial")
+    partial.mkdir(parents=True, exist_ok=True)
+    with (partial / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        yield partial
+        if path.exists():
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def _unusable(path: Path, what: str, remedy: str) -> DfstransError:
+    return DfstransError(
+        f"expected a result of this very comparison at {path}, got {what}; {remedy} (nothing was overwritten)"
+    )

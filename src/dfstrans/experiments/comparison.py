@@ -1,0 +1,159 @@
+"""What finished cells say about the models: means, spreads, and whether the differences are more than luck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dfstrans.experiments.cells import Cell
+from dfstrans.experiments.protocols import PROTOCOLS
+from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
+from dfstrans.experiments.tables import ResultTable, mean_and_std
+
+TESTED = {"f1": "F1", "pr_auc": "PR-AUC"}  # what models are tested by, at the threshold chosen on validation
+WEAKNESS = (
+    "Corrected resampled t-test of Nadeau and Bengio over the splits, with Holm's correction for the number of rivals. "
+    "A few splits show large differences only: that none was found does not mean that there is none."
+)
+
+
+class Spread(NamedTuple):
+    """A figure over splits."""
+
+    mean: float
+    std: float | None  # of the splits, with n − 1; None for a single one
+    values: list[float]
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Spread | None:
+        """Of the values that there are."""
+        there = [float(value) for value in values if value is not None]
+        if not there:
+            return None
+        return cls(float(np.mean(there)), float(np.std(there, ddof=1)) if len(there) > 1 else None, there)
+
+
+def figures_of(cell: Cell) -> dict[str, float | None]:
+    """The figures of a cell by the names that they have in results."""
+    names = ("precision", "recall", "f1")
+    return {
+        **{name: cell.test[name] for name in (*names, "pr_auc", "false_alarms_per_100_normal")},
+        **{f"{name}_at_half": cell.test_at_half[name] for name in names},
+        "false_alarms_per_100_normal_at_half": cell.test_at_half["false_alarms_per_100_normal"],
+        "validation_f1": cell.validation["f1"],
+        "validation_pr_auc": cell.validation["pr_auc"],
+        "seconds_per_epoch": cell.training.seconds_per_epoch,
+        "training_seconds": cell.training.seconds,
+        "parameters": cell.training.parameters,
+    }
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """Models beside each other on the same splits; `cells` of one data set and protocol."""
+
+    models: tuple[str, ...]
+    cells: tuple[Cell, ...]
+    folds: int  # that were asked for
+
+    def of(self, model: str) -> list[Cell]:
+        """The cells of a model, by split."""
+        return sorted((cell for cell in self.cells if cell.model == model), key=lambda cell: cell.fold)
+
+    def spreads(self, model: str) -> dict[str, Spread | None]:
+        """Every figure of a model over its splits."""
+        rows = [figures_of(cell) for cell in self.of(model)]
+        return {name: Spread.of(row[name] for row in rows) for name in rows[0]} if rows else {}
+
+    def tests(self, figure: str) -> dict[str, PairedTest]:
+        """The first model against each of the others, on the splits that both have finished."""
+        found = {}
+        first = {cell.fold: cell for cell in self.of(self.models[0])}
+        for rival in self.models[1:]:
+            pairs = [(first[cell.fold], cell) for cell in self.of(rival) if cell.fold in first]
+            if pairs:
+                ratio = np.mean([cell.test["episodes"] / cell.training.train_episodes for cell, _ in pairs])  # type: ignore[operator]
+                columns = [[float(cell.test[figure] or 0.0) for cell in column] for column in zip(*pairs, strict=True)]
+                found[rival] = corrected_t_test(columns[0], columns[1], float(ratio))
+        return dict(zip(found, adjusted(list(found.values())), strict=True))
+
+    @property
+    def title(self) -> str:
+        """What was compared on what, and how."""
+        if not self.cells:
+            return "no cell is finished yet"
+        cell = self.cells[0]
+        cut = {name: cell.data.read[name] for name in ("length", "stride") if name in cell.data.read}
+        cutting = f" ({', '.join(f'{name} {value}' for name, value in cut.items())})" if cut else ""
+        quick = "" if cell.protocol.at_most is None else f"QUICK LOOK at {cell.data.episodes} episodes, NO RESULT: "
+        return (
+            f"{quick}{cell.data.name}{cutting}, {cell.data.episodes} episodes of {cell.data.sensors} sensors, "
+            f"{cell.data.anomalous} anomalous; protocol {cell.protocol.name}, seed {cell.protocol.seed}, "
+            f"test parts of {self.folds} 70/15/15 splits"
+        )
+
+    def table(self) -> ResultTable:
+        """Mean ± standard deviation of each model."""
+        rows = []
+        for model in self.models:
+            spreads = self.spreads(model)
+            shown = [mean_and_std(spreads.get(name), digits) for name, (_, digits) in COLUMNS.items()]
+            rows.append((model, f"{len(self.of(model))} of {self.folds}", *shown))
+        notes = () if not self.cells else (f"{self.cells[0].protocol.name}: {self._meaning}.",)
+        return ResultTable(
+            self.title, ("model", "splits", *(title for title, _ in COLUMNS.values())), tuple(rows), notes
+        )
+
+    def test_table(self) -> ResultTable:
+        """The first model against each of the others."""
+        rows = []
+        for figure, title in TESTED.items():
+            for rival, test in self.tests(figure).items():
+                interval = "–" if test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
+                shown = ("–" if p is None else f"{p:.3f}" for p in (test.p, test.p_adjusted))
+                rows.append((title, rival, str(test.splits), f"{test.difference:+.3f}", interval, *shown))
+        columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
+        return ResultTable(f"{self.models[0]} against each rival", columns, tuple(rows), (WEAKNESS,))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        some = self.cells[0] if self.cells else None
+        return {
+            "title": self.title,
+            "protocol": some and {**some.protocol.model_dump(mode="json"), "meaning": self._meaning},
+            "data": some and some.data.model_dump(mode="json"),
+            "folds": self.folds,
+            "models": {
+                model: {
+                    "splits": [cell.fold for cell in self.of(model)],
+                    **{name: spread and spread._asdict() for name, spread in self.spreads(model).items()},
+                }
+                for model in self.models
+            },
+            "tests": {
+                "method": WEAKNESS,
+                "first": self.models[0],
+                **{figure: {rival: test._asdict() for rival, test in self.tests(figure).items()} for figure in TESTED},
+            },
+        }
+
+    @property
+    def _meaning(self) -> str:
+        return PROTOCOLS[self.cells[0].protocol.name].meaning
+
+
+COLUMNS: dict[str, tuple[str, int]] = {
+    "precision": ("P", 3),
+    "recall": ("R", 3),
+    "f1": ("F1", 3),
+    "f1_at_half": ("F1 at 0.5", 3),
+    "pr_auc": ("PR-AUC", 3),
+    "false_alarms_per_100_normal": ("false alarms / 100", 1),
+    "seconds_per_epoch": ("s / epoch", 1),
+    "training_seconds": ("training s", 0),
+    "parameters": ("parameters", 0),
+}
+"""What the table shows: its title and digits. P, R and F1 are at the threshold that was chosen on validation."""

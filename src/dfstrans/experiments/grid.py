@@ -1,0 +1,224 @@
+"""The cells of a comparison: which there are, which are finished, and how the others are computed.
+
+Several processes may work on one folder of results side by side: each claims the cell that it works on.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dfstrans.artifact import library_versions
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.errors import DfstransError
+from dfstrans.estimator import EpisodeClassifier
+from dfstrans.experiments.cells import (
+    Cell,
+    CellKey,
+    DataRecord,
+    Figures,
+    ProtocolRecord,
+    TrainingRecord,
+    cell_path,
+    claimed,
+    read_matching_cell,
+    write_cell,
+)
+from dfstrans.experiments.circumstances import commit
+from dfstrans.experiments.protocols import SplitKind, protocol_name, splits_of
+from dfstrans.experiments.variants import check_models, check_overrides, detector_for, settings_of_model
+from dfstrans.training.evaluation import evaluate_probabilities
+
+POLL_SECONDS = 2.0  # how often to look whether another process has finished its cell
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Which models to compare on which recordings, and how."""
+
+    data: Path
+    out: Path
+    models: tuple[str, ...]
+    folds: int = 5
+    split: SplitKind = "random"
+    read: dict[str, Any] = field(default_factory=dict)
+    overrides: dict[str, Any] = field(default_factory=dict)  # settings of every model that has them
+    at_most: int | None = None  # episodes; for a quick look
+
+    def __post_init__(self) -> None:
+        check_models(self.models)
+        check_overrides(self.models, self.overrides)
+
+    @property
+    def seed(self) -> int:
+        """Of the splits and of the training."""
+        return int(self.overrides.get("seed", 0))
+
+    def command(self, model: str) -> str:
+        """What gives the cells of one model, wherever the recordings are."""
+        options = {"models": model, "folds": self.folds, "split": self.split, **self.read, **self.overrides}
+        words = ["dfstrans", "compare", self.data.name, "--out", "RESULTS"]
+        for name, value in options.items():
+            flag = "--" + name.replace("_", "-")
+            for one in value if isinstance(value, tuple | list) else [value]:
+                words += [flag] if one is True else [flag, one.name if isinstance(one, Path) else str(one)]
+        return shlex.join(words)
+
+
+class Grid:
+    """The cells of a comparison, fold by fold, so that the models can be compared before all folds are there."""
+
+    def __init__(self, comparison: Comparison, episodes: Episodes | None = None) -> None:
+        self.comparison = comparison
+        self.episodes = _some(load(comparison) if episodes is None else episodes, comparison)
+        self.splits = splits_of(self.episodes, comparison.split, comparison.folds, comparison.seed)
+        for model in comparison.models:
+            detector_for(model, comparison.overrides, self.episodes)  # refuses what it cannot take
+        settings = {model: _plain(settings_of_model(model, comparison.overrides)) for model in comparison.models}
+        self.keys = [
+            CellKey(
+                model=model,
+                fold=fold,
+                split=comparison.split,
+                seed=comparison.seed,
+                fingerprint=self.episodes.fingerprint(),
+                settings=settings[model],
+            )
+            for fold in range(comparison.folds)
+            for model in comparison.models
+        ]
+        self.finished()  # what does not belong here is told of before anything is computed
+
+    def path(self, key: CellKey) -> Path:
+        """Where a cell is, or will be."""
+        return cell_path(self.comparison.out, key.model, key.fold)
+
+    def finished(self) -> list[Cell]:
+        """The cells that are there."""
+        return [read_matching_cell(path, key) for key in self.keys if (path := self.path(key)).exists()]
+
+    def work(self, tell: Callable[[Cell | DfstransError, CellKey], None] = lambda *_: None) -> dict[str, str]:
+        """Compute every cell that nobody has computed or is computing; then wait for those that others compute.
+
+        `tell` hears of each cell that was computed here. Gives what went wrong, by cell; the others are computed
+        nevertheless.
+        """
+        failed: dict[str, str] = {}
+        while waiting := [key for key in self.keys if key.label not in failed and not self.path(key).exists()]:
+            busy = True
+            for key in waiting:
+                with claimed(self.path(key)) as partial:
+                    if partial is None or self.path(key).exists():
+                        continue
+                    busy = False
+                    try:
+                        cell = self.compute(key, partial)
+                    except DfstransError as error:
+                        failed[key.label] = str(error)
+                        tell(error, key)
+                    else:
+                        write_cell(self.path(key), cell)
+                        tell(cell, key)
+            if busy:
+                time.sleep(POLL_SECONDS)
+        return failed
+
+    def compute(self, key: CellKey, partial: Path) -> Cell:
+        """Train a model on one split, settle it on the second part, test it on the third."""
+        from dfstrans.training.fit import has_checkpoint
+
+        train, validation, test = self.parts(key.fold)
+        detector = detector_for(key.model, self.comparison.overrides, self.episodes)
+        run = partial / f"{zlib.crc32(key.model_dump_json().encode()):08x}"  # an interrupted run of these very settings
+        began = time.perf_counter()
+        detector.fit(train, validation=validation, run_folder=run, resume=has_checkpoint(run))
+        seconds = time.perf_counter() - began
+        on_test, on_test_at_half = _figures(detector, test)
+        on_validation, on_validation_at_half = _figures(detector, validation)
+        return Cell(
+            model=key.model,
+            fold=key.fold,
+            data=self._data_record(),
+            protocol=ProtocolRecord(
+                name=protocol_name(self.comparison.read, key.split),
+                split=key.split,
+                seed=key.seed,
+                at_most=self.comparison.at_most,
+            ),
+            settings=key.settings,
+            training=_training_record(detector, len(train), seconds),
+            test=on_test,
+            test_at_half=on_test_at_half,
+            validation=on_validation,
+            validation_at_half=on_validation_at_half,
+            command=self.comparison.command(key.model),
+            commit=commit(),
+            versions=library_versions(),
+        )
+
+    def parts(self, fold: int) -> Iterator[Episodes]:
+        """The training, validation and test part of a split."""
+        return (self.episodes[rows] for rows in self.splits[fold])
+
+    def _data_record(self) -> DataRecord:
+        return DataRecord(
+            name=self.comparison.data.name,
+            read=_plain(self.comparison.read),
+            fingerprint=self.episodes.fingerprint(),
+            episodes=len(self.episodes),
+            anomalous=self.episodes.n_anomalous,
+            sensors=self.episodes.n_sensors,
+            longest=int(self.episodes.lengths.max()),
+        )
+
+
+def load(comparison: Comparison) -> Episodes:
+    """The recordings of a comparison."""
+    return load_episodes(comparison.data, **comparison.read)
+
+
+def _some(episodes: Episodes, comparison: Comparison) -> Episodes:
+    """All episodes, or as many as are wanted, with the classes as even as they come."""
+    if comparison.at_most is None or len(episodes) <= comparison.at_most:
+        return episodes
+    rng, labels = np.random.default_rng(comparison.seed), episodes.require_labels()
+    half = comparison.at_most // 2
+    anomalous, normal = (rng.permutation(np.flatnonzero(labels == label)) for label in (1, 0))
+    n_anomalous = max(min(len(anomalous), half), comparison.at_most - len(normal))
+    return episodes[np.sort(np.concatenate([anomalous[:n_anomalous], normal[: comparison.at_most - n_anomalous]]))]
+
+
+def _figures(detector: EpisodeClassifier, part: Episodes) -> tuple[Figures, Figures]:
+    """At the chosen threshold, and at 0.5."""
+    labels, probabilities = part.require_labels(), detector.predict_proba(part)[:, 1]
+    chosen, half = (evaluate_probabilities(labels, probabilities, at) for at in (detector.decision_threshold, 0.5))
+    return chosen.to_dict(), half.to_dict()
+
+
+def _training_record(detector: EpisodeClassifier, train_episodes: int, seconds: float) -> TrainingRecord:
+    import torch
+
+    epochs = [row["seconds"] for row in detector.log_]  # also those before an interruption
+    return TrainingRecord(
+        train_episodes=train_episodes,
+        parameters=detector.n_parameters_,
+        epochs=len(epochs) or None,
+        best_epoch=detector.best_epoch_,
+        seconds_per_epoch=float(np.median(epochs)) if epochs else None,
+        seconds=max(seconds, float(np.sum(epochs))),
+        threads=torch.get_num_threads(),
+    )
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives them back; of a path only the name, since the rest is the machine's."""
+    return dict(json.loads(json.dumps(values, default=lambda value: Path(value).name)))

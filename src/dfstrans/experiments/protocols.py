@@ -1,0 +1,84 @@
+"""How a data set is cut and split: three protocols, and what each of them measures."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.splits import Split, folds
+from dfstrans.errors import DfstransError, spelled
+
+SplitKind = Literal["random", "grouped"]
+ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
+PARTS = ("training", "validation", "test")
+
+
+class Protocol(NamedTuple):
+    """A way of cutting continuous recordings into episodes, and of splitting these."""
+
+    split: SplitKind
+    overlapping: bool
+    meaning: str
+
+
+PROTOCOLS: dict[ProtocolName, Protocol] = {
+    "paper-like": Protocol(
+        "random",
+        overlapping=True,
+        meaning="overlapping sub-series, split at random: pieces of one anomaly stand on both sides, so this measures "
+        "how well a model recognises what it has seen",
+    ),
+    "no-overlap": Protocol(
+        "random",
+        overlapping=False,
+        meaning="no point is in two episodes, split at random: pieces of one machine still stand on both sides",
+    ),
+    "grouped": Protocol(
+        "grouped",
+        overlapping=False,
+        meaning="no channel, machine or installation stands on both sides: how well a model does on one that it has "
+        "never seen",
+    ),
+}
+"""What can be told from a figure depends on these; every result names its protocol."""
+
+
+def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:
+    """The protocol that recordings read in this way and split like this are compared by.
+
+    >>> protocol_name({"length": 500, "stride": 50}, "random"), protocol_name({"length": 500}, "random")
+    ('paper-like', 'no-overlap')
+    >>> protocol_name({"length": 500, "stride": 50}, "grouped")
+    'grouped'
+    """
+    if split == "grouped":
+        return "grouped"
+    length, stride = read.get("length"), read.get("stride")
+    return "paper-like" if length is not None and stride is not None and stride < length else "no-overlap"
+
+
+def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> list[Split]:
+    """The splits, each with both classes in all its parts; the first ones are the same for any number of folds."""
+    if n_folds < 1:
+        raise DfstransError(f"expected at least one of {spelled('folds')}, got {n_folds}; correct it")
+    labels = episodes.require_labels()
+    if split == "grouped" and episodes.groups is None:
+        raise DfstransError(
+            f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name the "
+            f"column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
+        )
+    groups = episodes.groups if split == "grouped" else None
+    found = list(folds(labels, groups, k=n_folds, seed=seed))
+    for number, parts in enumerate(found):
+        for part, rows in zip(PARTS, parts, strict=True):
+            anomalous = int(labels[rows].sum())
+            normal, least = len(rows) - anomalous, 2 if part == "training" else 1
+            if min(anomalous, normal) < least:
+                remedy = "fewer groups are too large" if split == "grouped" else "there are too few of them"
+                raise DfstransError(
+                    f"expected at least {least} normal and {least} anomalous episodes in the {part} part of every "
+                    f"split, got {normal} and {anomalous} in split {number}: {remedy}; add episodes of the rarer "
+                    f"class{' or more groups of them' if split == 'grouped' else ''}, or try another "
+                    f"{spelled('seed')} or fewer {spelled('folds')}"
+                )
+    return found

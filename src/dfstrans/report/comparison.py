@@ -1,0 +1,54 @@
+"""Models beside each other: a page with the figure, the table and the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
+from dfstrans.report.page import as_div, write_page
+
+PANELS = {"f1": "F1 at the chosen threshold", "pr_auc": "PR-AUC"}
+
+
+def write_comparison(path: Path, result: ComparisonResult) -> Path:
+    """Write a page that needs nothing from outside."""
+    tables = [result.table(), result.test_table()]
+    return write_page(path, "comparison.html", tables=tables, figure=as_div(comparison_figure(result)))
+
+
+def comparison_figure(result: ComparisonResult) -> go.Figure:
+    """Each split as a point, with the mean and standard deviation of each model."""
+    figure = make_subplots(cols=len(PANELS), shared_yaxes=True, subplot_titles=list(PANELS.values()))
+    for column, name in enumerate(PANELS, start=1):
+        for model in result.models:
+            spread = result.spreads(model).get(name)
+            if spread is None:
+                continue
+            figure.add_scatter(
+                x=spread.values,
+                y=[model] * len(spread.values),
+                text=[f"split {cell.fold}" for cell in result.of(model)],
+                mode="markers",
+                marker={"color": NORMAL, "size": 9, "opacity": 0.55},
+                hovertemplate="%{y}, %{text}: %{x:.3f}<extra></extra>",
+                row=1,
+                col=column,
+            )
+            figure.add_scatter(
+                x=[spread.mean],
+                y=[model],
+                error_x={"array": [spread.std or 0.0], "color": ANOMALOUS, "thickness": 2, "width": 6},
+                mode="markers",
+                marker={"color": ANOMALOUS, "size": 13, "symbol": "line-ns", "line": {"color": ANOMALOUS, "width": 3}},
+                hovertemplate="%{y}: mean %{x:.3f}<extra></extra>",
+                row=1,
+                col=column,
+            )
+    figure.update_yaxes(
+        autorange="reversed", type="category", categoryorder="array", categoryarray=list(result.models), color=INK
+    )
+    return styled(figure, height=140 + 44 * len(result.models), showlegend=False)

@@ -1,0 +1,34 @@
+"""Models beside each other, for print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.report.comparison import PANELS
+from dfstrans.report.figures import ANOMALOUS, NORMAL
+from dfstrans.report.printing import new_figure, write_figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write_print_comparison(folder: Path, result: ComparisonResult, formats: tuple[str, ...]) -> list[Path]:
+    """Write the figure in each format; the files are named comparison.*."""
+    return write_figures(folder, {"comparison": lambda: print_comparison(result)}, formats)
+
+
+def print_comparison(result: ComparisonResult) -> Figure:
+    """Every fold of every model as a point, with mean and spread."""
+    figure = new_figure(0.8 + 0.28 * len(result.models))
+    panels = figure.subplots(1, len(PANELS), sharey=True, squeeze=False)[0]
+    for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
+        for row, model in enumerate(result.models):
+            spread = result.spreads(model).get(name)
+            if spread is not None:
+                axes.plot(spread.values, [row] * len(spread.values), "o", color=NORMAL, alpha=0.55, markersize=5)
+                axes.errorbar(spread.mean, row, xerr=spread.std or 0.0, fmt="|", color=ANOMALOUS, capsize=3)
+        axes.set(title=title, yticks=range(len(result.models)), yticklabels=result.models)
+    panels[0].invert_yaxis()
+    return figure
