@@ -55,10 +55,12 @@ def compare(
     same command is given again, also with more models or more splits. The exit code is 1 when a cell could not be
     computed.
     """
+    from dfstrans.experiments.variants import check_models
+
+    names = check_models(names_in(models))  # before what follows is imported, which takes seconds
     from dfstrans.experiments.comparison import ComparisonResult
     from dfstrans.experiments.grid import Comparison, Grid
 
-    names = tuple(name.strip() for name in models.split(",") if name.strip())
     grid = Grid(Comparison(data, out, names, folds, split, read, training))
     remark(repr(grid.episodes))
     failed = {} if finished else run_with_progress(grid, jobs, threads)
@@ -75,6 +77,15 @@ def compare(
     for label, message in failed.items():
         remark(f"not computed: {label}: {message}")
     raise typer.Exit(1 if failed else 0)
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Names with commas between.
+
+    >>> names_in("dfstrans, tapnet")
+    ('dfstrans', 'tapnet')
+    """
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def run_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:

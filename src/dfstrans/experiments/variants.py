@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dfstrans.baselines.registry import MODELS
 from dfstrans.config import PRESETS
-from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError, spelled
-from dfstrans.estimator import EpisodeClassifier
+
+if TYPE_CHECKING:
+    from dfstrans.data.episodes import Episodes
+    from dfstrans.estimator import EpisodeClassifier
 
 
 class Variant(NamedTuple):
