@@ -12,7 +12,7 @@ import pytest
 from dfstrans import Episodes
 from dfstrans.data.planted import planted_episodes
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.cells import Cell, CellKey, cell_path, claimed, read_cell
+from dfstrans.experiments.cells import Cell, CellKey, cell_path, claimed, partial_folder, read_cell
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.protocols import splits_of
@@ -72,6 +72,15 @@ def test_finished_cells_are_not_computed_again_and_a_comparison_can_grow(results
     assert computed(Grid(comparison(results), EPISODES)) == []
     assert computed(Grid(comparison(results, folds=3), EPISODES)) == ["boosting, split 2"]
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_a_killed_process_left_of_a_finished_cell_is_cleared(tmp_path: Path) -> None:
+    grid = Grid(comparison(tmp_path, folds=1), EPISODES)
+    assert computed(grid) == ["boosting, split 0"]
+    left = partial_folder(cell_path(tmp_path, "boosting", 0))
+    left.mkdir()
+    assert computed(grid) == []
+    assert not left.exists()
 
 
 def test_the_first_splits_are_the_same_for_any_number_of_them() -> None:

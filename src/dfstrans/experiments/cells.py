@@ -164,6 +164,11 @@ def key_of(cell: Cell) -> CellKey:
     )
 
 
+def partial_folder(path: Path) -> Path:
+    """Where the unfinished work on a cell is."""
+    return path.with_name(f"{path.name}.partial")
+
+
 @contextmanager
 def claimed(path: Path) -> Iterator[Path | None]:
     """The folder for the unfinished work on a cell, held for this process alone; None when another one holds it.
@@ -173,7 +178,7 @@ def claimed(path: Path) -> Iterator[Path | None]:
     import fcntl
     import shutil
 
-    partial = path.with_name(f"{path.name}.partial")
+    partial = partial_folder(path)
     partial.mkdir(parents=True, exist_ok=True)
     with (partial / "lock").open("w") as lock:
         try:

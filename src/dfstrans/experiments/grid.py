@@ -30,6 +30,7 @@ from dfstrans.experiments.cells import (
     TrainingRecord,
     cell_path,
     claimed,
+    partial_folder,
     read_matching_cell,
     write_cell,
 )
@@ -113,6 +114,10 @@ class Grid:
         nevertheless.
         """
         failed: dict[str, str] = {}
+        for path in map(self.path, self.keys):
+            if path.exists() and partial_folder(path).exists():  # left by a process that was killed between the two
+                with claimed(path):
+                    pass
         while waiting := [key for key in self.keys if key.label not in failed and not self.path(key).exists()]:
             busy = True
             for key in waiting:
