@@ -1,0 +1,90 @@
+"""What training in bf16 costs in accuracy: `python -m benchmarks.precision DATA --results FOLDER`.
+
+The same splits and seeds in 32 bits and in bf16. On a processor without bf16 its rounding is computed in 32 bits, see
+`benchmarks.rounding`; the results say so. One JSON file per split and precision; what is there is not computed again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from benchmarks.rounding import rounded_products
+from benchmarks.timing import progress
+from dfstrans import Diagnoser, Episodes, load_episodes
+from dfstrans.data.splits import folds
+from dfstrans.files import written_atomically
+from dfstrans.training.fit import bf16_is_fast
+
+PRECISIONS: tuple[Literal["32", "bf16"], ...] = ("32", "bf16")
+FIGURES = ("f1", "pr_auc")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train what is missing, then print a table (or JSON); progress goes to stderr."""
+    options = _parse(arguments)
+    torch.set_num_threads(1)
+    reading = {name: value for name in ("length", "stride", "spacecraft") if (value := getattr(options, name))}
+    episodes = load_episodes(options.data, **reading)
+    splits = list(folds(episodes.require_labels(), None, k=options.splits, seed=0))
+    settings = {"epochs": options.epochs} if options.epochs else {}
+    cells = []
+    for number, rows in enumerate(splits):
+        parts = [episodes[some] for some in rows]
+        for precision in PRECISIONS:
+            path = options.results / f"split_{number}_{precision}.json"
+            if not path.exists():
+                progress(f"split {number}, {precision}")
+                found = {"split": number, "data": options.data.name, **reading, **train(parts, precision, settings)}
+                with written_atomically(path) as temporary:
+                    temporary.write_text(json.dumps(found, indent=2) + "\n")
+            cells.append(json.loads(path.read_text()))
+    print(json.dumps(cells, indent=2) if options.json else table(cells))
+
+
+def train(parts: list[Episodes], precision: Literal["32", "bf16"], settings: dict[str, Any]) -> dict[str, Any]:
+    """The test figures of a model that was trained on the first part and settled on the second."""
+    emulated = precision == "bf16" and not bf16_is_fast()
+    with rounded_products() if emulated else nullcontext():
+        detector = Diagnoser(**settings, precision="32" if emulated else precision)
+        detector.fit(parts[0], validation=parts[1])
+    found = detector.evaluate(parts[2]).to_dict()
+    return {"precision": precision, "emulated": emulated, **settings, **{name: found[name] for name in FIGURES}}
+
+
+def table(cells: list[dict[str, Any]]) -> str:
+    """Figures by split, and the mean difference with its standard deviation."""
+    lines = ["| split | F1, 32 bits | F1, bf16 | PR-AUC, 32 bits | PR-AUC, bf16 |", "|---|---|---|---|---|"]
+    pairs = list(zip(cells[::2], cells[1::2], strict=True))
+    for exact, rough in pairs:
+        row = [exact["f1"], rough["f1"], exact["pr_auc"], rough["pr_auc"]]
+        lines.append(f"| {exact['split']} | " + " | ".join(f"{value:.3f}" for value in row) + " |")
+    for name in FIGURES:
+        differences = [rough[name] - exact[name] for exact, rough in pairs]
+        spread = f" ± {np.std(differences, ddof=1):.3f}" if len(pairs) > 1 else ""
+        lines.append(f"bf16 less 32 bits, {name}: {np.mean(differences):+.3f}{spread} ({len(pairs)} splits)")
+    emulated = any(cell["emulated"] for cell in cells)
+    return "\n".join([*lines, *(["bf16 was computed in 32 bits with its rounding"] if emulated else [])])
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.precision", description=__doc__)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--length", type=int)
+    parser.add_argument("--stride", type=int)
+    parser.add_argument("--spacecraft")
+    parser.add_argument("--splits", type=int, default=3, help="different splits (3)")
+    parser.add_argument("--epochs", type=int, help="most epochs (as Diagnoser)")
+    parser.add_argument("--results", type=Path, required=True)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
