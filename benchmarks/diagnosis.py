@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.detection import circumstances
 from benchmarks.timing import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.diagnosis.assessment import SHOWN, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics import measure, rc_top_k
 from dfstrans.diagnosis.trust import AttentionTrust, attention_trust
+from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
 from dfstrans.pipeline import PARTS, part_of
 
