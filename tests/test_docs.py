@@ -110,3 +110,14 @@ def test_every_kind_of_planted_fault_stands_in_the_document_with_its_unit_and_st
     (row,) = (line for line in lines if line.startswith(f"| `{kind}` |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[2:] == [KINDS[kind].unit, ", ".join(f"{value:g}" for value in KINDS[kind].strengths)]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="there is no history here: run in a clone of the repository")
+def test_commits_named_with_figures_are_in_the_history() -> None:
+    known = subprocess.run(
+        ["git", "rev-list", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.split()
+    results = sorted((ROOT / "docs" / "results").rglob("*.json"))
+    for document in [*DOCUMENTS, *results]:
+        for name in re.findall(r'commit"?:? "?`?([0-9a-f]{7,40})\b', document.read_text(encoding="utf-8")):
+            assert any(commit.startswith(name) for commit in known), (document.name, name)

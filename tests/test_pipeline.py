@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
+from dfstrans.data.planted import planted_episodes
 from dfstrans.pipeline import evaluate_model, out_of_range, partial_folder, predict_table, train_model
 from tests.tiny import TINY, tiny_episodes
 
@@ -115,3 +116,14 @@ def test_values_outside_the_training_range_are_counted(model: Path) -> None:
     moved = dataclasses.replace(EPISODES, values=values)
     shares = out_of_range(detector, moved)
     assert next(iter(shares.items())) == ("S2", 1.0)
+
+
+def test_a_short_episode_of_any_part_decides_the_segments_before_training(tmp_path: Path) -> None:
+    whole = planted_episodes(16, 8, n_sensors=2, n_timepoints=400)
+    in_test = whole.split(0)[2].ids[0]
+    series = [episode.values[:, :30] if episode.id == in_test else episode.values for episode in whole]
+    episodes = Episodes.from_arrays(series, whole.labels, ids=whole.ids, sensors=whole.sensors)
+    assert in_test in episodes.split(0)[2].ids
+    settings = {name: value for name, value in TINY.items() if name not in ("segment_length", "filters")}
+    detector = train_model(episodes, tmp_path / "model", **{**settings, "epochs": 1})
+    assert detector.network_settings_.segment_length == 30

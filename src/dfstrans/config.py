@@ -32,6 +32,15 @@ class Settings(BaseModel):
             raise DfstransError(_readable(type(self), error)) from None
 
 
+def check_kernel(points: int) -> None:
+    """Refuse a kernel that a convolution of unchanged length cannot have."""
+    if points % 2 == 0:
+        raise ValueError(
+            f"expected {spelled('kernel')} to be odd, so that a convolution keeps the length, got {points}; use "
+            f"{points - 1} or {points + 1}"
+        )
+
+
 class NetworkSettings(Settings):
     """The shape of a DFStrans network; the defaults are the paper's where its parameter counts fix them.
 
@@ -87,11 +96,7 @@ class NetworkSettings(Settings):
                 f"expected {spelled('heads')} to divide the embedding width {self.d_model} (filters × segment length "
                 f"÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
             )
-        if self.kernel % 2 == 0:
-            raise ValueError(
-                f"expected {spelled('kernel')} to be odd, so that a convolution keeps the length, got {self.kernel}; "
-                f"use {self.kernel - 1} or {self.kernel + 1}"
-            )
+        check_kernel(self.kernel)
         return self
 
 

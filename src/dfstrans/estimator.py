@@ -27,7 +27,6 @@ from dfstrans.training.log import LogRows
 from dfstrans.training.threshold import calibrate, choose_threshold
 
 Weights = dict[str, Tensor]
-BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
 
 
 class Lesson(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, default_sensor_names
+from dfstrans.data.scaling import beyond_measure
 from dfstrans.data.segments import check_segment_length, count_segments, looks_transposed
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
@@ -105,7 +106,4 @@ def check_scored(episodes: Episodes, logits: npt.NDArray[np.float64]) -> None:
     """Refuse episodes whose logit is no number."""
     strange = episodes.ids[~np.isfinite(logits)]
     if len(strange):
-        raise DfstransError(
-            f"expected values that can be scored, got values beyond all measure in: {', '.join(strange[:5])}; is a "
-            "number used as a sign for missing? read it as missing (empty or NaN)"
-        )
+        raise beyond_measure(strange)

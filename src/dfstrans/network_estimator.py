@@ -13,7 +13,7 @@ import torch
 from dfstrans.config import DecisionSettings, TrainingSettings, default_batch_size
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.estimator import BEYOND_MEASURE, EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
 from dfstrans.model.detector import DetectorNetwork
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class NetworkClassifier(EpisodeClassifier):
     def training_settings(self, n_episodes: int) -> TrainingSettings:
         """The estimator's arguments that tell how to train on so many episodes, checked."""
         batch_size = default_batch_size(n_episodes) if self.batch_size is None else self.batch_size
-        return self._settings(TrainingSettings, batch_size=batch_size)  # type: ignore[no-any-return]
+        shift = {} if "time_shift" in self.get_params() else {"time_shift": 0.0}  # of a point's segment there is none
+        return self._settings(TrainingSettings, batch_size=batch_size, **shift)  # type: ignore[no-any-return]
 
     def _learn(self, lesson: Lesson) -> Learned:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import
@@ -58,10 +59,7 @@ class NetworkClassifier(EpisodeClassifier):
         found = []
         for batch in self.batches(episodes):
             with torch.inference_mode():
-                logit = self.network_(batch.segments, batch.valid).logit
-            # a gate or a ReLU may make an ordinary number of what is no measurement
-            absurd = batch.segments.abs().amax(dim=(1, 2, 3)) > BEYOND_MEASURE
-            found.append(logit.masked_fill(absurd, torch.nan).numpy())
+                found.append(self.network_(batch.segments, batch.valid).logit.numpy())
         return np.concatenate(found) if found else np.empty(0)
 
     def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803

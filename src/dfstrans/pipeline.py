@@ -79,8 +79,9 @@ def train_model(
 def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier:
     """The unfitted detector, made for the lengths of all these episodes; an error before hours are spent on some."""
     network = detector.network_settings(episodes)
-    if "n_timepoints" in detector.get_params():  # built for one length: that of the longest episode of any part
-        detector.set_params(n_timepoints=network.n_timepoints)
+    open_settings = [name for name, value in detector.get_params().items() if value is None]
+    chosen = {name: getattr(network, name) for name in open_settings if hasattr(network, name)}
+    detector.set_params(**chosen)  # else fit would choose them by the training part alone
     detector.check_lengths(episodes, network)
     return detector
 

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dfstrans.baselines import whole
+from dfstrans.baselines import MODELS, whole
 from dfstrans.baselines.inceptiontime import InceptionTime, InceptionTimeSettings
 from dfstrans.baselines.mh1dcnn_lstm import MH1DCNNLSTM, MH1DCNNLSTMSettings
 from dfstrans.baselines.mlstm_fcn import MLSTMFCN, MLSTMFCNSettings
 from dfstrans.baselines.tapnet import TapNet, TapNetSettings
+from dfstrans.errors import DfstransError
 from dfstrans.model.detector import DetectorNetwork
 
 CUT = MH1DCNNLSTMSettings(n_sensors=3, segment_length=8, filters=4)
@@ -108,3 +109,13 @@ def test_shorter_episodes_are_filled_up_with_what_is_usual() -> None:
     valid = torch.tensor([[True, True, True], [True, True, False]])
     filled = whole.filled_up(x, valid, 4, torch.tensor([0.5]))
     assert filled.tolist() == [[[1.0, 2.0, 3.0, 0.5]], [[4.0, 5.0, 0.5, 0.5]]]
+
+
+def test_an_even_kernel_is_refused() -> None:
+    with pytest.raises(DfstransError, match=r"expected kernel to be odd.*use 3 or 5"):
+        MH1DCNNLSTMSettings(n_sensors=2, segment_length=16, kernel=4)
+
+
+def test_networks_of_whole_episodes_shift_nothing() -> None:
+    assert MODELS["inceptiontime"]().training_settings(100).time_shift == 0
+    assert MODELS["dfstrans"]().training_settings(100).time_shift == 0.5

@@ -114,9 +114,12 @@ def test_a_saved_model_diagnoses_the_same(tmp_path, detector: Diagnoser, planted
     assert after.to_dict()["is_anomaly"] == before.to_dict()["is_anomaly"]
 
 
-def test_values_beyond_all_measure_are_refused_as_in_a_prediction(detector: Diagnoser, planted: Episodes) -> None:
+@pytest.mark.parametrize("absurd", [3e38, -1e20])
+def test_values_beyond_all_measure_are_refused_as_in_a_prediction(
+    detector: Diagnoser, planted: Episodes, absurd: float
+) -> None:
     values = np.array(planted.values[:1])
-    values[0, 0, 5] = 3e38
+    values[0, 0, 5] = absurd
     with pytest.raises(DfstransError, match="beyond all measure"):
         detector.predict_proba(values)
     with pytest.raises(DfstransError, match="beyond all measure"):

@@ -79,3 +79,20 @@ def test_in_bf16_gradients_stay_near_those_of_32_bits(
     for name, grad in rounded.items():
         assert grad.dtype == torch.float32
         assert float((grad - exact[name]).norm()) <= 0.1 * float(exact[name].norm()) + 1e-3, name
+
+
+def test_frozen_layers_are_left_alone(network: DFSTrans, segments: Tensor) -> None:
+    network.head.requires_grad_(False)
+    network.embedding.convolutions[0].requires_grad_(False)
+    network.training_loss(segments, None, LABELS, entropy).backward()
+    assert network.head.weight.grad is None
+    assert network.embedding.convolutions[0].weight.grad is None
+    assert all(parameter.grad is not None for parameter in network.embedding.norms.parameters())
+    assert network.logit.weight.grad is not None
+
+
+def test_a_second_backward_pass_is_refused(network: DFSTrans, segments: Tensor) -> None:
+    loss = network.training_loss(segments, None, LABELS, entropy)
+    loss.backward(retain_graph=True)
+    with pytest.raises(TypeError):
+        loss.backward()

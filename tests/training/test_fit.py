@@ -128,6 +128,14 @@ def test_a_checkpoint_holds_no_code(tmp_path: Path) -> None:
     assert content["epoch"] == 0
 
 
+def test_a_checkpoint_of_before_epochs_were_judged_together_is_resumed(tmp_path: Path) -> None:
+    train(tmp_path, epochs=2)
+    content = torch.load(tmp_path / "last.ckpt", weights_only=True)
+    del content["recent_scores"]
+    torch.save(content, tmp_path / "last.ckpt")
+    assert len(train(tmp_path, epochs=2, resume=True).log) == 2
+
+
 def test_the_best_epoch_ends_the_five_with_the_highest_mean_score_on_validation() -> None:
     result = train(epochs=12, patience=12, learning_rate=3e-2)
     scores = [row["validation_pr_auc"] - 1e-3 * row["validation_loss"] for row in result.log]

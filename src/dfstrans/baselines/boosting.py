@@ -16,8 +16,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from dfstrans.baselines.arguments import arguments_from_settings
 from dfstrans.config import Settings
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import SensorScaler, check_finite
-from dfstrans.estimator import BEYOND_MEASURE, EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
+from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
 from dfstrans.training.evaluation import Labels, average_precision
 from dfstrans.training.threshold import positive_weight
 
@@ -162,7 +162,7 @@ class BoostingClassifier(EpisodeClassifier):
 
 
 def _best_stage(staged: Features, labels: Labels, weight: float) -> int:
-    """How many trees do best on validation, by the rule that chooses the best epoch of a network."""
+    """How many trees do best on validation: by PR-AUC less a thousandth of the loss, as an epoch of a network."""
     both = 0 < labels.sum() < len(labels)
     weights = np.where(labels, weight, 1.0)
     losses = (weights * (np.logaddexp(0, staged.T) - labels * staged.T)).mean(axis=1)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from dfstrans.baselines.arguments import arguments_from_settings
 from dfstrans.baselines.whole import last_of_each
-from dfstrans.config import NetworkSettings, Settings
+from dfstrans.config import NetworkSettings, Settings, check_kernel
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, default_segment_length
@@ -39,7 +39,7 @@ class MH1DCNNLSTMSettings(Settings):
     segment_length: int = Field(ge=1, description="Points of a segment.")
     blocks: int = Field(default=3, ge=1, description="Convolution blocks of each sensor.")
     filters: int = Field(default=20, ge=1, description="Filters of a convolution block.")
-    kernel: int = Field(default=5, ge=1, description="Points of a convolution kernel.")
+    kernel: int = Field(default=5, ge=1, description="Points of a convolution kernel; odd.")
     pool: bool = Field(default=True, description="Whether each block halves a segment.")
     dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout rate of what the LSTM gives.")
 
@@ -56,6 +56,7 @@ class MH1DCNNLSTMSettings(Settings):
                 f"convolution blocks halves a segment, got {self.segment_length}; use longer segments, fewer "
                 f"{spelled('blocks')} or {spelled('pool', False)}"
             )
+        check_kernel(self.kernel)
         return self
 
 

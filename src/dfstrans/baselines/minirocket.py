@@ -20,10 +20,10 @@ from dfstrans.baselines.arguments import arguments_from_settings
 from dfstrans.baselines.whole import check_longest
 from dfstrans.config import Settings
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler
 from dfstrans.data.segments import cut_segments
 from dfstrans.errors import DfstransError
-from dfstrans.estimator import BEYOND_MEASURE, EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
 from dfstrans.training.threshold import positive_weight
 
 BATCH = 64  # episodes in memory at a time

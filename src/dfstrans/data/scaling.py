@@ -11,6 +11,8 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError, spelled
 
+BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
+
 
 @dataclass(frozen=True, eq=False)
 class SensorScaler:
@@ -98,3 +100,11 @@ def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tupl
             f"expected finite numbers, got infinite values in episode {episode_id!r}, sensors: {', '.join(names)}; "
             f"mend them, or read them as missing ({spelled('infinite_as_missing', True)})"
         )
+
+
+def beyond_measure(ids: npt.NDArray[np.str_]) -> DfstransError:
+    """The error for episodes with values that no sensor gives."""
+    return DfstransError(
+        f"expected values that can be scored, got values beyond all measure in: {', '.join(ids[:5])}; is a number used "
+        "as a sign for missing? read it as missing (empty or NaN)"
+    )

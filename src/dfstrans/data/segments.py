@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import SensorScaler, check_finite
+from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, beyond_measure, check_finite
 from dfstrans.errors import DfstransError, spelled
 
 if TYPE_CHECKING:
@@ -49,6 +49,9 @@ def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) 
     for row in np.flatnonzero(np.isinf(padded).any(axis=(1, 2))):
         check_finite(padded[row], str(episodes.ids[row]), episodes.sensors)
     filled = hold_last(scaler.transform(padded), scaler.scaled_mean)
+    # a gate or a ReLU may make an ordinary number of what is no measurement
+    if max(filled.max(initial=0), -filled.min(initial=0)) > BEYOND_MEASURE:
+        raise beyond_measure(episodes.ids[np.abs(filled).max(axis=(1, 2)) > BEYOND_MEASURE])
     n, s, _ = filled.shape
     cut = filled.reshape(n, s, n_segments, segment_length).transpose(0, 2, 1, 3)
     valid = np.arange(n_segments) < count_segments(episodes.lengths, segment_length)[:, None]

@@ -85,8 +85,10 @@ class NormalReference:
             by_moment=by_moment,
             over_moments=over_moments,
             health=HealthReference.fit(normal, detector.scaler_),
-            examples_by_moment=_examples(by_moment["embedding"], [one.embedding for one in alike]) if usual else None,
-            examples_over_moments=_examples(over_moments["embedding"], [moments[row] for row in drawn]),
+            examples_by_moment=_examples(by_moment["embedding"], [one.embedding for one in alike], seed)
+            if usual
+            else None,
+            examples_over_moments=_examples(over_moments["embedding"], [moments[row] for row in drawn], seed),
             course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
         )
 
@@ -186,9 +188,9 @@ def _varying(usual: Usual) -> npt.NDArray[np.float32]:
     return np.asarray((np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
 
 
-def _examples(usual: Usual, embeddings: list[Array]) -> NormalExamples:
+def _examples(usual: Usual, embeddings: list[Array], seed: int) -> NormalExamples:
     strangeness = np.stack([usual.strangeness(one).astype(np.float32) for one in embeddings])
-    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]))
+    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]), seed=seed)
 
 
 def _stored_examples(arrays: Arrays, prefix: str) -> NormalExamples | None:

@@ -101,7 +101,7 @@ class _Block(torch.autograd.Function):
         convolution = _Convolution.prepare(weight, ctx.n_sensors)
         grad_weight = torch.zeros_like(convolution.weight)
         grad_bias = x.new_zeros(weight.shape[0])
-        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] or gamma is not None else None
         for rows in _parts(x.shape[0], weight.shape[0], x.shape[-1]):
             grad_convolved = convolution.empty_output(x[rows], grad_x is not None)
             for number, of_pair in enumerate(convolution.pairs(grad_convolved), start=1):

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from dfstrans.model.detector import LossOfPart
 
@@ -48,6 +49,8 @@ class _LossByParts(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         (factor,) = grad_outputs
-        return None, None, *(grad.mul_(factor) for grad in ctx.grads)
+        grads, ctx.grads = ctx.grads, None  # in place, so that a second call must fail
+        return None, None, *(grad.mul_(factor) for grad in grads)

@@ -17,7 +17,7 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.feedforward import FeedForward
 from dfstrans.model.loss_by_parts import loss_by_parts
 
-CELLS_AT_ONCE = 2048  # (segment, sensor) cells of a part of a batch in prediction
+CELLS_AT_ONCE = 2048  # (segment, sensor) cells of a part of a batch
 
 
 class AttentionPair(NamedTuple):
@@ -146,7 +146,7 @@ class DFSTrans(DetectorNetwork):
             self.embed(segments, valid),
             self.episodes_at_once(segments),
             loss,
-            [parameter for parameter in self.parameters() if parameter not in embedding],
+            [one for one in self.parameters() if one.requires_grad and one not in embedding],
         )
 
     @staticmethod

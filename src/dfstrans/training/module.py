@@ -107,7 +107,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """The inverse of `on_save_checkpoint`."""
-        self.recent_scores = checkpoint["recent_scores"]
+        self.recent_scores = checkpoint.get("recent_scores", [])  # none in one of an earlier version
 
     def configure_optimizers(self) -> dict[str, Any]:
         """AdamW, decay on matrices only, with a schedule that needs no tuning."""
