@@ -50,6 +50,8 @@ WITHOUT_TORCH = {
     "cli_encoding",
     "cli_inject",
     "cli_options",
+    "cli_progress",
+    "cli_reproduce",
     "inputs",
     "onnx_file",
     "runtime",

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dfstrans import __version__, cli_compare, cli_encoding, cli_inject, cli_simulate
+from dfstrans import __version__, cli_compare, cli_encoding, cli_inject, cli_reproduce, cli_simulate
 from dfstrans.baselines.registry import MODELS
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
@@ -25,6 +25,7 @@ data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and conve
 app.add_typer(data_app, name="data")
 app.add_typer(cli_simulate.app, name="simulate")
 app.command("compare", epilog=cli_compare.EXAMPLE)(cli_compare.compare)
+app.command("reproduce", epilog=cli_reproduce.EXAMPLE)(cli_reproduce.reproduce)
 app.command("encoding", epilog=cli_encoding.EXAMPLE)(cli_encoding.encoding)
 app.command("inject", epilog=cli_inject.EXAMPLE)(cli_inject.inject)
 

@@ -115,7 +115,7 @@ def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
     if find_spec("matplotlib") is None:
         remark("figures in SVG and PNG were left out: they need matplotlib; pip install 'dfstrans[paper]'")
     else:
-        written += write_print_comparison(folder, result, ("svg", "png"))
+        written += write_print_comparison(folder, result)
     return written
 
 
@@ -123,7 +123,7 @@ def print_table(table: ResultTable) -> None:
     """Print a table, its title and its notes to stdout, however wide it is."""
     shown = Table(box=None, pad_edge=False)
     for number, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if number else "left", no_wrap=True)
+        shown.add_column(column, justify="right" if number and column != "note" else "left", no_wrap=True)
     for row in table.rows:
         shown.add_row(*row)
     console = Console(width=200, highlight=False)

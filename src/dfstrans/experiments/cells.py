@@ -35,6 +35,11 @@ class DataRecord(Settings):
     sensors: int
     longest: int  # in points
 
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.name}, {self.read['spacecraft']}" if "spacecraft" in self.read else self.name
+
 
 class ProtocolRecord(Settings):
     """How they were cut and split."""

@@ -90,7 +90,7 @@ class ComparisonResult:
         cutting = f" ({', '.join(f'{name} {value}' for name, value in cut.items())})" if cut else ""
         quick = "" if cell.protocol.at_most is None else f"QUICK LOOK at {cell.data.episodes} episodes, NO RESULT: "
         return (
-            f"{quick}{cell.data.name}{cutting}, {cell.data.episodes} episodes of {cell.data.sensors} sensors, "
+            f"{quick}{cell.data.title}{cutting}, {cell.data.episodes} episodes of {cell.data.sensors} sensors, "
             f"{cell.data.anomalous} anomalous; protocol {cell.protocol.name}, seed {cell.protocol.seed}, "
             f"test parts of {self.folds} 70/15/15 splits"
         )
@@ -116,7 +116,8 @@ class ComparisonResult:
                 shown = ("–" if p is None else f"{p:.3f}" for p in (test.p, test.p_adjusted))
                 rows.append((title, rival, str(test.splits), f"{test.difference:+.3f}", interval, *shown))
         columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
-        return ResultTable(f"{self.models[0]} against each rival", columns, tuple(rows), (WEAKNESS,))
+        of = f", {self.cells[0].data.title}, protocol {self.cells[0].protocol.name}" if self.cells else ""
+        return ResultTable(f"{self.models[0]} against each rival{of}", columns, tuple(rows), (WEAKNESS,))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -27,6 +27,7 @@ class Variant(NamedTuple):
 VARIANTS: dict[str, Variant] = {
     **{name: Variant(name) for name in MODELS},
     "minirocket": Variant("minirocket", needs="aeon"),
+    "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # as the paper has it for the elevator
     "dfstrans-paper": Variant("dfstrans", PRESETS["paper"]),
     "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),

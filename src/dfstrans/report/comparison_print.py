@@ -1,4 +1,4 @@
-"""Models beside each other, for print."""
+"""Models beside each other, for print, from the same numbers as the figure for the screen in `comparison`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_print_comparison(folder: Path, result: ComparisonResult, formats: tuple[str, ...]) -> list[Path]:
-    """Write the figure in each format; the files are named comparison.*."""
-    return write_figures(folder, {"comparison": lambda: print_comparison(result)}, formats)
+def write_print_comparison(folder: Path, result: ComparisonResult) -> list[Path]:
+    """Write the figure as comparison.svg and comparison.png."""
+    return write_figures(folder, {"comparison": lambda: print_comparison(result)}, ("svg", "png"))
 
 
 def print_comparison(result: ComparisonResult) -> Figure:
-    """Every fold of every model as a point, with mean and spread."""
+    """Each split as a point, with the mean and standard deviation of each model."""
     figure = new_figure(0.8 + 0.28 * len(result.models))
     panels = figure.subplots(1, len(PANELS), sharey=True, squeeze=False)[0]
     for axes, (name, title) in zip(panels, PANELS.items(), strict=True):

@@ -1,0 +1,173 @@
+"""`dfstrans reproduce`: the paper's tables and figures, each by its label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from dfstrans.cli_compare import Finished, Jobs, Threads, names_in, print_table, run_with_progress
+from dfstrans.cli_output import AsJson, print_json, progress, remark
+from dfstrans.elevator.settings import Preset
+from dfstrans.errors import DfstransError
+
+if TYPE_CHECKING:
+    from dfstrans.experiments.grid import Comparison
+    from dfstrans.experiments.protocols import ProtocolName
+    from dfstrans.reproduction import Outcome
+
+EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
+LOUD = "--quick: one split, one epoch, 60 episodes. These are NO RESULTS; they only show that everything runs."
+
+
+def reproduce(
+    target: Annotated[
+        str | None, typer.Argument(help="A label of the paper; without one, all are listed.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the results (default: results).", show_default=False)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: the "
+            "variable DFSTRANS_DATA).",
+            show_default=False,
+        ),
+    ] = None,
+    data_sets: Annotated[
+        str | None, typer.Option("--data-sets", help="Only these: elevator,smd,msl,smap.", show_default=False)
+    ] = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option("--protocol", help="Only these: paper-like,no-overlap,grouped.", show_default=False),
+    ] = None,
+    models: Annotated[
+        str | None, typer.Option("--models", help="Other models than the table's, as in compare.", show_default=False)
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=1, help="Different 70/15/15 splits.")] = 5,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", min=1, help="Other than each model's own.", show_default=False)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of splits and weights (default 0).", show_default=False)
+    ] = None,
+    preset: Annotated[Preset, typer.Option("--preset", help="Of the simulated elevator.")] = "small",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One split, one epoch, few episodes: to see that it runs.")
+    ] = False,
+    counts_only: Annotated[
+        bool, typer.Option("--counts-only", help="Of tab:timeparams, the parameters without the times.")
+    ] = False,
+    jobs: Jobs = 1,
+    threads: Threads = None,
+    finished: Finished = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a table or a figure of the paper, with the printed figures beside those found here.
+
+    Tables of detection are made from cells as those of `dfstrans compare`, in OUT/<data>_<protocol>; those that are
+    there are not computed again. The exit code is 1 when a cell could not be computed.
+    """
+    from dfstrans.experiments.targets import TARGETS, check_target
+
+    if target is None:
+        _list_targets(as_json)
+        return
+    check_target(target)
+    chosen = _chosen(data_sets, protocol, models)
+    from dfstrans.reproduction import Request
+    from dfstrans.reproduction import reproduce as run
+
+    given = {"epochs": epochs, "seed": seed}
+    place = Path("results") if out is None else out
+    request = Request(
+        target,
+        place,
+        data,
+        folds=folds,
+        overrides={name: value for name, value in given.items() if value is not None},
+        preset=preset,
+        quick=quick,
+        finished=finished,
+        counts_only=counts_only,
+        **chosen,
+    )
+    if quick:
+        remark(LOUD)
+    outcome = run(request, lambda comparison: _compute(comparison, preset, jobs, threads))
+    keep = out is not None or (TARGETS[target].takes != "seconds" and not counts_only)
+    _show(target, (place / "quick" if quick else place) if keep else None, outcome, quick, as_json)
+    for label, message in outcome.failed.items():
+        remark(f"not computed: {label}: {message}")
+    raise typer.Exit(1 if outcome.failed else 0)
+
+
+def _chosen(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
+    """What was named, checked."""
+    from dfstrans.experiments.datasets import check_data_sets
+    from dfstrans.experiments.protocols import PROTOCOLS
+    from dfstrans.experiments.variants import check_models, did_you_mean
+
+    protocols = None if protocol is None else cast("tuple[ProtocolName, ...]", names_in(protocol))
+    for name in protocols or ():
+        if name not in PROTOCOLS:
+            raise DfstransError(
+                f"expected --protocol among {', '.join(PROTOCOLS)}, got {name}; {did_you_mean(name, list(PROTOCOLS))}"
+            )
+    return {
+        "data_sets": None if data_sets is None else check_data_sets(names_in(data_sets)),
+        "protocols": protocols,
+        "models": None if models is None else check_models(names_in(models)),
+    }
+
+
+def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | None) -> dict[str, str]:
+    from dfstrans.elevator.settings import SimulationSettings
+    from dfstrans.experiments.datasets import simulate_elevator
+    from dfstrans.experiments.grid import Grid
+
+    if comparison.data.name == f"elevator_{preset}.h5":
+        with progress("simulating", SimulationSettings.of(preset, {}).n_journeys) as advance:
+            simulate_elevator(comparison.data, preset, advance, jobs)
+    remark(f"{comparison.out.name}: {', '.join(comparison.models)}")
+    return run_with_progress(Grid(comparison), jobs, threads)
+
+
+def _show(target: str, folder: Path | None, outcome: Outcome, quick: bool, as_json: bool) -> None:
+    """Print the tables, and keep them as Markdown in a folder."""
+    from dfstrans.files import written_atomically
+
+    written = list(outcome.written)
+    if outcome.tables and folder is not None:
+        path = folder / f"{target.replace(':', '_')}.md"
+        with written_atomically(path) as temporary:
+            temporary.write_text("\n".join(table.to_markdown() for table in outcome.tables), encoding="utf-8")
+        written.append(path)
+    if as_json:
+        print_json(
+            {
+                "target": target,
+                "quick": quick,
+                **outcome.content,
+                "failed": outcome.failed,
+                "written": [str(path) for path in written],
+            }
+        )
+        return
+    for table in outcome.tables:
+        print_table(table)
+    for path in written:
+        print(f"written   {path}")
+
+
+def _list_targets(as_json: bool) -> None:
+    from dfstrans.experiments.targets import TARGETS
+
+    if as_json:
+        print_json({name: target._asdict() for name, target in TARGETS.items()})
+        return
+    for name, target in TARGETS.items():
+        print(f"{name:<31}{target.what} ({target.takes})")

@@ -1,0 +1,85 @@
+"""The paper's tables of detection, from cells, with the printed figures beside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dfstrans.errors import DfstransError
+from dfstrans.experiments.cells import Cell, read_cell
+from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.experiments.datasets import DATA_SETS
+from dfstrans.experiments.printed import ENCODINGS, EXTRACTION, RESULTS, Printed, printed_for
+from dfstrans.experiments.protocols import PROTOCOLS, ProtocolName
+from dfstrans.experiments.tables import ResultTable, mean_and_std
+
+
+class Detection(NamedTuple):
+    """A table of the paper: which models on which data sets, and what it prints."""
+
+    models: tuple[str, ...]
+    printed: dict[str, dict[str, Printed]]
+
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """Those that the paper has in it."""
+        return tuple(self.printed)
+
+
+DETECTION: dict[str, Detection] = {
+    "tab:qresults": Detection(
+        ("dfstrans", "dfstrans-paper", "mh1dcnn-lstm", "inceptiontime", "tapnet", "mlstm-fcn", "boosting"), RESULTS
+    ),
+    "tab:qresults_pe": Detection(("dfstrans", "dfstrans-vanilla"), ENCODINGS),
+    "tab:linear_comp": Detection(("dfstrans", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION),
+}
+COLUMNS = ("data", "model", "splits", "P", "P printed", "R", "R printed", "F1", "F1 printed", "F1 at 0.5", "PR-AUC")
+
+
+def finished_cells(folder: Path, models: Sequence[str]) -> list[Cell]:
+    """The cells of these models that are in a folder, which have to be of the same recordings and splits."""
+    cells = [read_cell(path) for model in models for path in sorted((folder / model).glob("fold_*.json"))]
+    kinds = {(cell.data.fingerprint, cell.protocol.split, cell.protocol.seed) for cell in cells}
+    if len(kinds) > 1:
+        raise DfstransError(
+            f"expected cells of the same recordings and splits in {folder}, got {len(kinds)} kinds; keep each in a "
+            "folder of its own"
+        )
+    return cells
+
+
+def detection_table(target: str, protocol: ProtocolName, results: dict[str, ComparisonResult]) -> ResultTable:
+    """One protocol's part of a table of the paper; `results` by data set."""
+    rows = []
+    for data, result in results.items():
+        for model in result.models:
+            spreads, printed = result.spreads(model), printed_for(model, DETECTION[target].printed.get(data, {}))
+            row = [DATA_SETS[data].title, model, f"{len(result.of(model))} of {result.folds}"]
+            for number, name in enumerate(("precision", "recall", "f1")):
+                row += [mean_and_std(spreads.get(name), 3), _as_printed(printed, number)]
+            row += [mean_and_std(spreads.get(name), 3) for name in ("f1_at_half", "pr_auc")]
+            rows.append(tuple(row))
+    quick = any(cell.protocol.at_most is not None for result in results.values() for cell in result.cells)
+    title = f"{target}, protocol {protocol}"
+    notes = [f"{protocol}: {PROTOCOLS[protocol].meaning}.", PRINTED]
+    if "elevator" in results:
+        notes.append(ELEVATOR)
+    return ResultTable(f"QUICK LOOK, NO RESULT: {title}" if quick else title, COLUMNS, tuple(rows), tuple(notes))
+
+
+PRINTED = (
+    "Test parts of 70/15/15 splits, mean ± standard deviation; P, R and F1 at the threshold chosen on validation. "
+    "“printed”: the paper's figure for the same model, of five splits, whose cutting and threshold it does not tell."
+)
+ELEVATOR = (
+    "The elevator here is the open simulator's, not the authors'; its journeys are recorded one by one, so paper-like "
+    "and no-overlap are the same for it."
+)
+
+
+def _as_printed(printed: Printed | None, number: int) -> str:
+    if printed is None:
+        return "–"
+    spread = "" if printed.spread is None else f" ± {printed.spread[number]:.3f}"
+    return f"{printed[number]:.3f}{spread}"

@@ -1,0 +1,218 @@
+"""The paper's tables and figures: counts to the unit, printed figures beside ours, protocols by name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.planted import planted_episodes
+from dfstrans.errors import DfstransError
+from dfstrans.experiments.cells import cell_path, read_cell
+from dfstrans.experiments.counts import counts, counts_by_sensors
+from dfstrans.experiments.datasets import data_folder, place_of, results_folder
+from dfstrans.experiments.detection import DETECTION, detection_table, finished_cells
+from dfstrans.experiments.grid import Comparison, Grid
+from dfstrans.experiments.printed import ENCODINGS, RESULTS, printed_for
+from dfstrans.experiments.targets import TARGETS
+from dfstrans.experiments.variants import VARIANTS
+from dfstrans.reproduction import Request, reproduce
+
+DFSTRANS = [sys.executable, "-m", "dfstrans"]
+
+
+def nothing(comparison: Comparison) -> dict[str, str]:
+    raise AssertionError(f"nothing was to be computed, but {comparison}")
+
+
+# ---- counts -------------------------------------------------------------------------------------------------------
+
+
+def test_all_counts_but_two_slips_equal_the_printed_ones_to_the_unit() -> None:
+    found = {(count.model, count.data): count for count in counts()}
+    assert len(found) == 20
+    differing = {place: count.parameters for place, count in found.items() if not count.agrees}
+    assert differing == {("dfstrans", "smd"): 3_079_913, ("mh1dcnn-lstm", "msl"): 3_813_385}  # FACTS: slips
+    assert all(found[place].note for place in differing)
+    assert found["dfstrans", "elevator"].parameters == 3_878_033
+    assert found["mh1dcnn-lstm", "elevator"].parameters == 20_764_385
+
+
+def test_all_counts_by_sensors_equal_the_printed_ones() -> None:
+    assert len(counts_by_sensors()) == 8
+    assert all(count.agrees for count in counts_by_sensors())
+
+
+def test_the_command_prints_the_counts_as_json_and_writes_nothing(tmp_path: Path) -> None:
+    command = [*DFSTRANS, "reproduce", "tab:timeparams", "--counts-only", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    rows = json.loads(done.stdout)["counts"]
+    expected = {"model": "tapnet", "data": "smap", "parameters": 1_334_394, "printed": 1_334_394}
+    assert {**expected, "note": "", "equal": True} in rows
+    assert sum(row["equal"] for row in rows) == 18
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- targets ------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_label_the_targets_are_listed() -> None:
+    done = subprocess.run([*DFSTRANS, "reproduce"], capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == list(TARGETS)
+
+
+def test_an_unknown_label_gets_the_known_ones_and_a_guess(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"tab:linear_comp.*got 'tab:qresult'; did you mean tab:qresults\?"):
+        reproduce(Request("tab:qresult", tmp_path), nothing)
+
+
+def test_counts_only_is_for_tables_of_counts(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="table of parameters for --counts-only, got fig:pe_comparisons"):
+        reproduce(Request("fig:pe_comparisons", tmp_path, counts_only=True), nothing)
+
+
+@pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("fig:")])
+def test_a_figure_is_written_for_print(target: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    outcome = reproduce(Request(target, tmp_path), nothing)
+    assert {path.suffix for path in outcome.written} == {".pdf", ".svg", ".png"}
+    assert all(path.stat().st_size > 1000 for path in outcome.written)
+
+
+def test_every_model_of_every_table_is_known() -> None:
+    assert {model for table in DETECTION.values() for model in table.models} <= set(VARIANTS)
+
+
+def test_what_is_printed_is_found_for_variants_that_differ_in_training_only() -> None:
+    assert printed_for("dfstrans-paper", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
+    assert printed_for("inceptiontime-long", RESULTS["elevator"]) == RESULTS["elevator"]["inceptiontime"]
+    assert printed_for("dfstrans-paper-vanilla", ENCODINGS["msl"]) == ENCODINGS["msl"]["dfstrans-vanilla"]
+    assert printed_for("boosting", RESULTS["smd"]) is None
+
+
+# ---- data ---------------------------------------------------------------------------------------------------------
+
+
+def test_absent_data_are_told_of_with_the_remedy(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"expected telemanom/ in .* for MSL.*data=….*DFSTRANS_DATA.*data_sets"):
+        place_of("msl", "grouped", tmp_path, "small")
+
+
+def test_protocols_cut_and_split_as_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "telemanom").mkdir()
+    strides = {name: place_of("smap", name, tmp_path, "small").read for name in ("paper-like", "no-overlap", "grouped")}
+    assert strides["paper-like"] == {"spacecraft": "SMAP", "length": 500, "stride": 50}
+    assert strides["no-overlap"] == strides["grouped"] == {"spacecraft": "SMAP", "length": 500, "stride": 500}
+    assert results_folder(Path("r"), "smap", "paper-like", "small") == Path("r/smap_paper-like")
+    journeys = results_folder(Path("r"), "elevator", "paper-like", "small")
+    assert journeys == Path("r/elevator_small_no-overlap")  # journeys cannot overlap
+
+
+def test_the_data_folder_is_given_or_named_or_the_users_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DFSTRANS_DATA", "/named")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/own")
+    assert data_folder(Path("/given")) == Path("/given")
+    assert data_folder(None) == Path("/named")
+    monkeypatch.delenv("DFSTRANS_DATA")
+    assert data_folder(None) == Path("/own/dfstrans")
+
+
+# ---- tables of detection --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as of `reproduce`, with one cell that boosting has on journeys; not to be changed."""
+    out = tmp_path_factory.mktemp("out")
+    compute(Comparison(Path("elevator_small.h5"), out / "elevator_small_no-overlap", ("boosting",), folds=1))
+    return out
+
+
+def journeys() -> Episodes:
+    return planted_episodes(40, 20, n_sensors=2, n_timepoints=48)
+
+
+def compute(comparison: Comparison) -> dict[str, str]:
+    return Grid(comparison, journeys()).work()
+
+
+def test_a_table_stands_beside_what_is_printed_and_names_its_protocol(cells: Path) -> None:
+    request = Request("tab:qresults", cells, data_sets=("elevator",), models=("boosting", "tapnet"), finished=True)
+    outcome = reproduce(request, nothing)
+    paper_like, no_overlap, grouped = (table for table in outcome.tables if table.title.startswith("tab:"))
+    assert paper_like.title == "tab:qresults, protocol paper-like"
+    assert grouped.title == "tab:qresults, protocol grouped"
+    boosting, tapnet = (dict(zip(no_overlap.columns, row, strict=True)) for row in no_overlap.rows)
+    found = read_cell(cell_path(cells / "elevator_small_no-overlap", "boosting", 0))
+    assert boosting["F1"] == f"{found.test['f1']:.3f}"
+    assert boosting["splits"] == "1 of 5"
+    assert boosting["F1 printed"] == "–"
+    assert (tapnet["F1"], tapnet["P printed"], tapnet["F1 printed"]) == ("–", "0.398", "0.510")
+    assert any("simulator" in note for note in no_overlap.notes)
+    assert json.dumps(outcome.content, allow_nan=False)
+
+
+def test_cells_that_are_there_are_taken_and_the_others_computed_once(cells: Path, tmp_path: Path) -> None:
+    shutil.copytree(cells, tmp_path / "out")
+    asked: list[Comparison] = []
+
+    def count(comparison: Comparison) -> dict[str, str]:
+        asked.append(comparison)
+        return compute(comparison)
+
+    models = ("boosting",)
+    request = Request("tab:qresults", tmp_path / "out", tmp_path, ("elevator",), ("no-overlap",), models, folds=2)
+    for _ in range(2):
+        outcome = reproduce(request, count)
+    assert outcome.tables[0].rows[0][2] == "2 of 2"
+    assert [one.data for one in asked] == [tmp_path / "elevator_small.h5"] * 2
+    old, new = (root / "elevator_small_no-overlap" for root in (cells, tmp_path / "out"))
+    assert cell_path(old, "boosting", 0).read_bytes() == cell_path(new, "boosting", 0).read_bytes()
+
+
+def test_a_quick_look_says_that_it_is_no_result_and_is_kept_apart(tmp_path: Path) -> None:
+    request = Request("tab:qresults", tmp_path, tmp_path, ("elevator",), models=("boosting",), quick=True)
+
+    def few(comparison: Comparison) -> dict[str, str]:
+        assert comparison.at_most == 60
+        return Grid(comparison, planted_episodes(80, 40, n_sensors=2, n_timepoints=48)).work()
+
+    outcome = reproduce(request, few)
+    assert outcome.tables[0].title == "QUICK LOOK, NO RESULT: tab:qresults, protocol paper-like"
+    (cell,) = finished_cells(tmp_path / "quick" / "elevator_small_no-overlap", ["boosting"])
+    assert (cell.data.episodes, cell.data.anomalous) == (60, 30)
+    assert not (tmp_path / "elevator_small_no-overlap").exists()
+
+
+def test_cells_of_two_kinds_in_one_folder_are_refused(cells: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "out"
+    shutil.copytree(cells / "elevator_small_no-overlap", folder)
+    cell = read_cell(cell_path(folder, "boosting", 0))
+    other = cell.model_copy(update={"protocol": cell.protocol.model_copy(update={"seed": 1})})
+    cell_path(folder, "boosting", 1).write_text(other.model_dump_json())
+    with pytest.raises(DfstransError, match=r"same recordings and splits.*got 2 kinds"):
+        finished_cells(folder, ["boosting"])
+
+
+def test_a_spread_that_the_paper_prints_stands_in_the_table() -> None:
+    from dfstrans.experiments.comparison import ComparisonResult
+
+    table = detection_table("tab:linear_comp", "no-overlap", {"elevator": ComparisonResult(("dfstrans-tanh",), (), 5)})
+    assert "0.912 ± 0.030" in table.rows[0]
+    assert table.to_markdown().startswith("**tab:linear_comp, protocol no-overlap**\n\n| data | model |")
+
+
+def test_times_stand_beside_the_counts(tmp_path: Path) -> None:
+    models = ("mh1dcnn-lstm",)
+    request = Request("tab:timeparams", tmp_path, tmp_path, ("elevator",), models=models, overrides={"epochs": 1})
+    (table,) = reproduce(request, compute).tables
+    rows = {(row[0], row[1]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert float(rows["mh1dcnn-lstm", "elevator"]["s / epoch"]) >= 0
+    assert rows["mh1dcnn-lstm", "elevator"]["s / epoch printed"] == "73.48"
+    assert rows["dfstrans", "smd"]["s / epoch"] == "–"
+    assert (tmp_path / "timing_elevator_small_no-overlap" / "mh1dcnn-lstm" / "fold_0.json").exists()
