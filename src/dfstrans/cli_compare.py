@@ -110,7 +110,8 @@ def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
 
     written = [write_comparison(folder / "comparison.html", result)]
     with written_atomically(folder / "comparison.md") as temporary:
-        temporary.write_text(f"{result.table().to_markdown()}\n{result.test_table().to_markdown()}", encoding="utf-8")
+        tables = [result.table(), *([result.test_table()] if len(result.models) > 1 else [])]
+        temporary.write_text("\n".join(table.to_markdown() for table in tables), encoding="utf-8")
     written.append(folder / "comparison.md")
     if find_spec("matplotlib") is None:
         remark("figures in SVG and PNG were left out: they need matplotlib; pip install 'dfstrans[paper]'")

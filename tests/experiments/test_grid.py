@@ -252,6 +252,12 @@ def test_a_setting_that_no_model_has_is_refused(tmp_path: Path) -> None:
         comparison(tmp_path, overrides={"epochs": 3})
 
 
+def test_a_setting_that_no_data_could_make_right_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="epochs to be a whole number of at least 1, got 0"):
+        Grid(comparison(tmp_path, models=("boosting", "mh1dcnn-lstm"), overrides={"epochs": 0}), EPISODES)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_too_few_anomalies_are_told_of_before_anything_is_computed(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match="at least 5 episodes of each class for 5 folds, got 3"):
         Grid(comparison(tmp_path, folds=5), planted_episodes(20, 3, n_sensors=2, n_timepoints=48))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +16,7 @@ from pydantic import Field
 from dfstrans.config import Settings
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.experiments.protocols import ProtocolName, SplitKind
-from dfstrans.files import written_atomically
+from dfstrans.files import disk_errors_explained, written_atomically
 
 FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"
 VERSION: Literal[1] = (
@@ -180,12 +182,15 @@ def claimed(path: Path) -> Iterator[Path | None]:
 
     The system releases the claim however the process ends. What is left of the work stays until the cell is there.
     """
-    import fcntl
-    import shutil
-
     partial = partial_folder(path)
-    partial.mkdir(parents=True, exist_ok=True)
-    with (partial / "lock").open("w") as lock:
+    try:
+        with disk_errors_explained(partial):
+            partial.mkdir(parents=True, exist_ok=True)
+        lock = (partial / "lock").open("w")
+    except (FileNotFoundError, FileExistsError):  # another process has just finished the cell, and cleared up
+        yield None
+        return
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

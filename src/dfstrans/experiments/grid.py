@@ -80,10 +80,11 @@ class Grid:
 
     def __init__(self, comparison: Comparison, episodes: Episodes | None = None) -> None:
         self.comparison = comparison
+        self.commit = commit()  # of the code that was loaded; a later one may be there when a cell is done
         self.episodes = _some(load(comparison) if episodes is None else episodes, comparison)
         self.splits = splits_of(self.episodes, comparison.split, comparison.folds, comparison.seed)
-        for model in comparison.models:
-            detector_for(model, comparison.overrides, self.episodes)  # refuses what it cannot take
+        for model in comparison.models:  # refuses what it cannot take, before hours are spent
+            detector_for(model, comparison.overrides, self.episodes).training_settings(len(self.episodes))
         settings = {model: _plain(settings_of_model(model, comparison.overrides)) for model in comparison.models}
         self.keys = [
             CellKey(
@@ -166,7 +167,7 @@ class Grid:
             validation=on_validation,
             validation_at_half=on_validation_at_half,
             command=self.comparison.command(key.model),
-            commit=commit(),
+            commit=self.commit,
             versions=library_versions(),
         )
 
