@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dfstrans.cli_compare import Finished, Jobs, Threads, names_in, print_table, run_with_progress
 from dfstrans.cli_output import AsJson, print_json, progress, remark
 from dfstrans.elevator.settings import Preset
-from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
     from dfstrans.experiments.grid import Comparison
-    from dfstrans.experiments.protocols import ProtocolName
     from dfstrans.reproduction import Outcome
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
@@ -107,21 +105,20 @@ def reproduce(
 
 def _chosen(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
     """What was named, checked."""
-    from dfstrans.experiments.datasets import check_data_sets
+    from dfstrans.experiments.datasets import DATA_SETS
+    from dfstrans.experiments.names import check_names
     from dfstrans.experiments.protocols import PROTOCOLS
-    from dfstrans.experiments.variants import check_models, did_you_mean
+    from dfstrans.experiments.variants import check_models
 
-    protocols = None if protocol is None else cast("tuple[ProtocolName, ...]", names_in(protocol))
-    for name in protocols or ():
-        if name not in PROTOCOLS:
-            raise DfstransError(
-                f"expected --protocol among {', '.join(PROTOCOLS)}, got {name}; {did_you_mean(name, list(PROTOCOLS))}"
-            )
-    return {
-        "data_sets": None if data_sets is None else check_data_sets(names_in(data_sets)),
-        "protocols": protocols,
-        "models": None if models is None else check_models(names_in(models)),
-    }
+    given = {"data_sets": data_sets, "protocol": protocol, "models": models}
+    named = {setting: None if text is None else names_in(text) for setting, text in given.items()}
+    known_names: dict[str, list[str]] = {"data_sets": [*DATA_SETS], "protocol": [*PROTOCOLS]}
+    for setting, known in known_names.items():
+        if (names := named[setting]) is not None:
+            check_names(setting, names, known)
+    if named["models"] is not None:
+        check_models(named["models"])
+    return {"data_sets": named["data_sets"], "protocols": named["protocol"], "models": named["models"]}
 
 
 def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | None) -> dict[str, str]:

@@ -237,7 +237,7 @@ def test_models_are_tested_on_the_splits_that_both_have(results: Path) -> None:
 def test_an_unknown_model_gets_the_known_ones_and_a_guess(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"dfstrans-paper.*got tapnett; did you mean tapnet\?"):
         comparison(tmp_path, models=("tapnett",))
-    with pytest.raises(DfstransError, match="each model once, got boosting"):
+    with pytest.raises(DfstransError, match="each of models once, got boosting"):
         comparison(tmp_path, models=("boosting", "boosting"))
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dfstrans.elevator.settings import Preset, SimulationSettings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.experiments.protocols import PROTOCOLS, ProtocolName
-from dfstrans.experiments.variants import did_you_mean
 
 LENGTH = 500  # points of a sub-series, as in the paper
 OVERLAPPING_STRIDE = 50  # the printed figures are out of reach without overlap, and near at this stride
@@ -53,17 +52,6 @@ class Place(NamedTuple):
 
     path: Path
     read: dict[str, Any]
-
-
-def check_data_sets(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, when there is such a data set each."""
-    unknown = [name for name in names if name not in DATA_SETS]
-    if unknown or not names:
-        raise DfstransError(
-            f"expected {spelled('data_sets')} among {', '.join(DATA_SETS)}, got {', '.join(unknown) or 'none'}; "
-            f"{did_you_mean(unknown[0] if unknown else '', list(DATA_SETS))}"
-        )
-    return tuple(names)
 
 
 def data_folder(given: Path | None) -> Path:

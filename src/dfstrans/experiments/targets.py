@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.variants import did_you_mean
+from dfstrans.experiments.names import did_you_mean
 
 
 class Target(NamedTuple):

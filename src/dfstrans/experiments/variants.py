@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dfstrans.baselines.registry import MODELS
 from dfstrans.config import PRESETS
 from dfstrans.errors import DfstransError, spelled
+from dfstrans.experiments.names import check_names
 
 if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes
@@ -39,15 +39,7 @@ VARIANTS: dict[str, Variant] = {
 
 def check_models(names: Sequence[str]) -> tuple[str, ...]:
     """The names, when there is such a model each, once, and all that it needs is installed."""
-    unknown = [name for name in names if name not in VARIANTS]
-    if unknown or not names:
-        raise DfstransError(
-            f"expected {spelled('models')} among {', '.join(VARIANTS)}, got {', '.join(unknown) or 'none'}; "
-            f"{did_you_mean(unknown[0] if unknown else '', list(VARIANTS))}"
-        )
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DfstransError(f"expected each model once, got {', '.join(twice)} more often; name it once")
+    check_names("models", names, VARIANTS)
     for name in names:
         package = VARIANTS[name].needs
         if package is not None and find_spec(package) is None:
@@ -56,16 +48,6 @@ def check_models(names: Sequence[str]) -> tuple[str, ...]:
                 "pip install 'dfstrans[rivals]' (see docs/rivals.md), or leave that model out"
             )
     return tuple(names)
-
-
-def did_you_mean(name: str, known: list[str]) -> str:
-    """A remedy for a name that is not known.
-
-    >>> did_you_mean("tapnett", ["tapnet", "boosting"]), did_you_mean("svm", ["tapnet", "boosting"])
-    ('did you mean tapnet?', 'choose among these')
-    """
-    like = get_close_matches(name, known, n=1)
-    return f"did you mean {like[0]}?" if like else "choose among these"
 
 
 def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:

@@ -30,5 +30,5 @@ def print_comparison(result: ComparisonResult) -> Figure:
                 axes.plot(spread.values, [row] * len(spread.values), "o", color=NORMAL, alpha=0.55, markersize=5)
                 axes.errorbar(spread.mean, row, xerr=spread.std or 0.0, fmt="|", color=ANOMALOUS, capsize=3)
         axes.set(title=title, yticks=range(len(result.models)), yticklabels=result.models)
-    panels[0].invert_yaxis()
+        axes.set_ylim(len(result.models) - 0.5, -0.5)
     return figure
