@@ -17,6 +17,7 @@ from dfstrans.baselines import MODELS
 from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
+from dfstrans.data.splits import SplitKind
 from dfstrans.diagnoser import Diagnoser
 from dfstrans.diagnosis.nearest import NormalRecordings
 from dfstrans.errors import DfstransError, spelled
@@ -29,7 +30,6 @@ from dfstrans.report.views import Recording
 from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 
-SplitKind = Literal["random", "grouped"]
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
 
@@ -88,11 +88,8 @@ def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier
 
 def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
     """Training, validation and test part, the first with enough of both classes."""
-    if split == "grouped" and episodes.groups is None:
-        raise DfstransError(
-            f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name the "
-            f"column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
-        )
+    if split == "grouped":
+        episodes.require_groups()
     parts = episodes.split(seed, by_group=split == "grouped")
     anomalous, normal = parts[0].n_anomalous, len(parts[0]) - parts[0].n_anomalous
     if min(anomalous, normal) < 2:

@@ -177,6 +177,15 @@ class Episodes:
             )
         return self.labels
 
+    def require_groups(self) -> npt.NDArray[np.str_]:
+        """The group of each episode, or an error that says how to give them."""
+        if self.groups is None:
+            raise DfstransError(
+                f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name "
+                f"the column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
+            )
+        return self.groups
+
     def __repr__(self) -> str:
         n, n_sensors, _ = self.shape
         balance = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from dfstrans.errors import DfstransError
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
+SplitKind = Literal["random", "grouped"]  # grouped: no group is in two parts
 
 
 def three_way_split(

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from dfstrans.config import Settings
+from dfstrans.data.splits import SplitKind
 from dfstrans.errors import DfstransError, settings_as_options
-from dfstrans.experiments.protocols import ProtocolName, SplitKind
+from dfstrans.experiments.protocols import ProtocolName
 from dfstrans.files import disk_errors_explained, written_atomically
 
 FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"

@@ -19,6 +19,7 @@ import numpy as np
 from dfstrans.artifact import library_versions
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
+from dfstrans.data.splits import SplitKind
 from dfstrans.errors import DfstransError
 from dfstrans.estimator import EpisodeClassifier
 from dfstrans.experiments.cells import (
@@ -35,7 +36,7 @@ from dfstrans.experiments.cells import (
     write_cell,
 )
 from dfstrans.experiments.circumstances import commit
-from dfstrans.experiments.protocols import SplitKind, protocol_name, splits_of
+from dfstrans.experiments.protocols import protocol_name, splits_of
 from dfstrans.experiments.variants import check_models, check_overrides, detector_for, settings_of_model
 from dfstrans.training.evaluation import evaluate_probabilities
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.splits import Split, folds
+from dfstrans.data.splits import Split, SplitKind, folds
 from dfstrans.errors import DfstransError, spelled
 
-SplitKind = Literal["random", "grouped"]
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
 PARTS = ("training", "validation", "test")
 
@@ -62,22 +61,17 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
     if n_folds < 1:
         raise DfstransError(f"expected at least one of {spelled('folds')}, got {n_folds}; correct it")
     labels = episodes.require_labels()
-    if split == "grouped" and episodes.groups is None:
-        raise DfstransError(
-            f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name the "
-            f"column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
-        )
-    groups = episodes.groups if split == "grouped" else None
+    groups = episodes.require_groups() if split == "grouped" else None
     found = list(folds(labels, groups, k=n_folds, seed=seed))
     for number, parts in enumerate(found):
         for part, rows in zip(PARTS, parts, strict=True):
             anomalous = int(labels[rows].sum())
             normal, least = len(rows) - anomalous, 2 if part == "training" else 1
             if min(anomalous, normal) < least:
-                remedy = "fewer groups are too large" if split == "grouped" else "there are too few of them"
+                reason = "the groups are too few or too uneven" if split == "grouped" else "there are too few"
                 raise DfstransError(
                     f"expected at least {least} normal and {least} anomalous episodes in the {part} part of every "
-                    f"split, got {normal} and {anomalous} in split {number}: {remedy}; add episodes of the rarer "
+                    f"split, got {normal} and {anomalous} in split {number}, since {reason}; add episodes of the rarer "
                     f"class{' or more groups of them' if split == 'grouped' else ''}, or try another "
                     f"{spelled('seed')} or fewer {spelled('folds')}"
                 )
