@@ -386,7 +386,7 @@ def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(
     capsys: Any, monkeypatch: Any, table: Path, tmp_path: Path
 ) -> None:
     rival = tmp_path / "rival"
-    command = ("train", table, "--out", rival, "--model", "boosting", "--learning-rate", "0.5", "--json")
+    command = ("train", table, "--out", rival, "--model", "boosting", "--seed", "3", "--json")
     code, out, _ = run(capsys, monkeypatch, *command)
     assert code == 0
     tested = json.loads(out)["metrics"]["test"]

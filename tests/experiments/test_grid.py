@@ -16,6 +16,7 @@ from dfstrans.experiments.cells import Cell, CellKey, cell_path, claimed, partia
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.protocols import splits_of
+from dfstrans.experiments.variants import settings_of_model
 
 EPISODES = planted_episodes(40, 20, n_sensors=2, n_timepoints=48)
 
@@ -81,6 +82,33 @@ def test_what_a_killed_process_left_of_a_finished_cell_is_cleared(tmp_path: Path
     left.mkdir()
     assert computed(grid) == []
     assert not left.exists()
+
+
+def test_a_damaged_checkpoint_of_a_cell_is_begun_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = comparison(tmp_path, models=("mh1dcnn-lstm",), folds=1, overrides={"epochs": 1, "batch_size": 16})
+    grid = Grid(given, EPISODES)
+    (key,) = grid.keys
+    partial = partial_folder(grid.path(key))
+    grid.compute(key, partial)
+    (checkpoint,) = partial.rglob("last.ckpt")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+    assert computed(grid) == ["mh1dcnn-lstm, split 0"]
+
+
+def test_a_setting_that_an_older_cell_does_not_know_was_as_it_is_by_default(results: Path, tmp_path: Path) -> None:
+    path = cell_path(tmp_path, "boosting", 0)
+    content = json.loads(cell_path(results, "boosting", 0).read_text())
+    del content["settings"]["imbalance"]
+    path.parent.mkdir()
+    path.write_text(json.dumps(content))
+    assert len(Grid(comparison(tmp_path, folds=1), EPISODES).finished()) == 1
+    with pytest.raises(DfstransError, match="imbalance='weighted' instead of 'none'"):
+        Grid(comparison(tmp_path, folds=1, overrides={"imbalance": "none"}), EPISODES)
+
+
+def test_the_learning_rate_of_networks_leaves_the_trees_alone() -> None:
+    assert "learning_rate" not in settings_of_model("boosting", {"learning_rate": 1e-4})
+    assert settings_of_model("dfstrans", {"learning_rate": 1e-4})["learning_rate"] == 1e-4
 
 
 def test_the_first_splits_are_the_same_for_any_number_of_them() -> None:

@@ -31,7 +31,7 @@ class BoostingSettings(Settings):
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     trees: int = Field(default=300, ge=1, description="Most trees.")
-    learning_rate: float = Field(default=0.05, gt=0, description="How far each tree goes.")
+    shrinkage: float = Field(default=0.05, gt=0, description="How far each tree goes.")
     leaves: int = Field(default=15, ge=2, description="Most leaves of a tree.")
     fewest_in_leaf: int = Field(default=10, ge=1, description="Fewest episodes of a leaf.")
 
@@ -120,7 +120,7 @@ class Trees(NamedTuple):
         return Trees(start=self.start, first=self.first[:n_trees], **nodes)
 
 
-@arguments_from_settings(learning_rate=0.05)
+@arguments_from_settings(shrinkage=0.05)
 class BoostingClassifier(EpisodeClassifier):
     """Boosted trees on per-sensor statistics: what a detector must beat to be worth its trouble.
 
@@ -136,7 +136,7 @@ class BoostingClassifier(EpisodeClassifier):
         weight = positive_weight(labels, lesson.training)
         model = HistGradientBoostingClassifier(
             max_iter=settings.trees,
-            learning_rate=settings.learning_rate,
+            learning_rate=settings.shrinkage,
             max_leaf_nodes=settings.leaves,
             min_samples_leaf=settings.fewest_in_leaf,
             early_stopping=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -135,8 +135,11 @@ def read_cell(path: Path) -> Cell:
         raise _unusable(path, f"a damaged one ({error})", "restore it from a copy, or move it") from error
 
 
-def read_matching_cell(path: Path, key: CellKey) -> Cell:
-    """Read a cell that has to be about this very thing."""
+def read_matching_cell(path: Path, key: CellKey, defaults: Mapping[str, Any]) -> Cell:
+    """Read a cell that has to be about this very thing.
+
+    A setting that the cell does not know, being older, was as it is by default.
+    """
     cell = read_cell(path)
     found = key_of(cell)
     for name, what in {
@@ -148,10 +151,11 @@ def read_matching_cell(path: Path, key: CellKey) -> Cell:
     }.items():
         if getattr(found, name) != getattr(key, name):
             raise _unusable(path, f"one of {what}", "choose another folder for this comparison")
+    settings = {**defaults, **found.settings}
     changed = [
-        f"{name}={found.settings[name]!r} instead of {value!r}"
+        f"{name}={settings[name]!r} instead of {value!r}"
         for name, value in key.settings.items()
-        if name in found.settings and found.settings[name] != value  # a newer setting's default changes nothing
+        if settings[name] != value
     ]
     if changed:
         raise _unusable(

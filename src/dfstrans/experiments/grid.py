@@ -107,7 +107,11 @@ class Grid:
 
     def finished(self) -> list[Cell]:
         """The cells that are there."""
-        return [read_matching_cell(path, key) for key in self.keys if (path := self.path(key)).exists()]
+        return [
+            read_matching_cell(path, key, _plain(settings_of_model(key.model, {})))
+            for key in self.keys
+            if (path := self.path(key)).exists()
+        ]
 
     def work(self, tell: Callable[[Cell | DfstransError, CellKey], None] = lambda *_: None) -> dict[str, str]:
         """Compute every cell that nobody has computed or is computing; then wait for those that others compute.
@@ -141,13 +145,13 @@ class Grid:
 
     def compute(self, key: CellKey, partial: Path) -> Cell:
         """Train a model on one split, settle it on the second part, test it on the third."""
-        from dfstrans.training.fit import has_checkpoint
+        from dfstrans.training.fit import checkpoint_is_whole
 
         train, validation, test = self.parts(key.fold)
         detector = detector_for(key.model, self.comparison.overrides, self.episodes)
         run = partial / f"{zlib.crc32(key.model_dump_json().encode()):08x}"  # an interrupted run of these very settings
         began = time.perf_counter()
-        detector.fit(train, validation=validation, run_folder=run, resume=has_checkpoint(run))
+        detector.fit(train, validation=validation, run_folder=run, resume=checkpoint_is_whole(run))
         seconds = time.perf_counter() - began
         on_test, on_test_at_half = _figures(detector, test)
         on_validation, on_validation_at_half = _figures(detector, validation)

@@ -142,6 +142,15 @@ def has_checkpoint(run_folder: Path) -> bool:
     return (run_folder / CHECKPOINT).is_file()
 
 
+def checkpoint_is_whole(run_folder: Path) -> bool:
+    """Whether that checkpoint can be read."""
+    try:
+        torch.load(run_folder / CHECKPOINT, weights_only=True)
+    except Exception:
+        return False
+    return True
+
+
 def bf16_is_fast() -> bool:
     """Whether this processor multiplies bf16 matrices in hardware."""
     return bool(torch.cpu._is_amx_tile_supported()) or bool(torch.cpu._is_avx512_bf16_supported())
@@ -175,7 +184,11 @@ def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> P
                 f"expected the settings and data of the interrupted run in {folder}, got {', '.join(changed)}; "
                 f"give the same ones, or start anew without {spelled('resume')}"
             )
-        _check_readable(folder / CHECKPOINT)
+        if not checkpoint_is_whole(folder):
+            raise DfstransError(
+                f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
+                f"{spelled('resume')}"
+            )
         return folder / CHECKPOINT
     if resume:
         warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
@@ -207,16 +220,6 @@ def _read_run_record(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise DfstransError(
             f"expected the record of an interrupted run at {folder / RUN_RECORD}, got none that can be read; "
-            f"start anew without {spelled('resume')}"
-        ) from error
-
-
-def _check_readable(checkpoint: Path) -> None:
-    try:
-        torch.load(checkpoint, weights_only=True)
-    except Exception as error:
-        raise DfstransError(
-            f"expected a whole checkpoint at {checkpoint}, got a damaged one ({type(error).__name__}); "
             f"start anew without {spelled('resume')}"
         ) from error
 
