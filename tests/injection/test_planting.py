@@ -15,7 +15,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.growing import read_recipes
 from dfstrans.errors import DfstransError
 from dfstrans.injection import KINDS, InjectionSettings, NormalSensors, plant, plant_each
-from dfstrans.injection.drawing import draw_fault, with_fault
+from dfstrans.injection.drawing import TWINS, draw_fault, with_fault
 from dfstrans.injection.planting import normal_episodes
 from dfstrans.injection.saving import save_planting
 from tests.injection.machines import SENSORS, machine
@@ -41,7 +41,7 @@ def test_outside_the_window_and_the_sensor_every_bit_is_as_it_was(
 ) -> None:
     (episode,) = MACHINE[row]
     strength = KINDS[kind].strengths[level]
-    fault = draw_fault(row, episode.values, kind, strength, NORMAL, MACHINE, duration=duration, seed=seed)
+    fault = draw_fault(row, episode.values, kind, strength, NORMAL, MACHINE, duration=duration, seed=(seed, TWINS))
     if fault is None:  # a long lag with a long window, or nothing to change: then there is no fault
         return
     before = episode.values.copy()
@@ -60,7 +60,8 @@ def test_outside_the_window_and_the_sensor_every_bit_is_as_it_was(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stronger_fault_changes_more(kind: str) -> None:
     changes = []
-    for strength in KINDS[kind].strengths:
+    strengths = (3, 6, 10) if kind == "lag" else KINDS[kind].strengths  # the machine repeats itself after 20 points
+    for strength in strengths:
         planted = plant_each(MACHINE, [(kind, strength)], NORMAL, of(kind, seed=3)).in_memory()
         source = MACHINE[[MACHINE.ids.tolist().index(name.split("+")[0]) for name in planted.ids]]
         difference = np.nan_to_num(np.asarray(planted.values) - np.asarray(source.values))
@@ -139,13 +140,38 @@ def test_the_same_seed_gives_the_same_set_and_another_one_another() -> None:
     assert first.fingerprint() != other.fingerprint()
 
 
-def test_strengths_of_a_kind_are_tried_at_the_same_place() -> None:
-    planting = plant_each(MACHINE, [("drift", 1), ("drift", 10)], NORMAL, InjectionSettings())
-    n = len(MACHINE)
-    for weak, strong in zip(planting.faults[:n], planting.faults[n:], strict=True):
+@pytest.mark.parametrize("kind", KINDS)
+def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
+    moving = machine(30).select_sensors(["speed", "current"])  # wherever a fault is, it changes something at once
+    low, high = KINDS[kind].strengths[0], KINDS[kind].largest or KINDS[kind].strengths[-1]
+    planting = plant_each(moving, [(kind, low), (kind, high)], NormalSensors.measure(moving), InjectionSettings())
+    assert len(planting) == 2 * len(moving)
+    for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True):
         assert weak is not None
         assert strong is not None
-        assert (weak.sensor, weak.start, weak.sign) == (strong.sensor, strong.start, strong.sign)
+        assert (weak.sensor, weak.sign, weak.donor) == (strong.sensor, strong.sign, strong.donor)
+        if kind == "lag":  # begins when there is something to show, so a longer one a little later
+            assert 0 <= strong.start - weak.start <= high - low
+        else:
+            assert strong.start <= weak.start < weak.stop <= strong.stop
+            assert kind in ("stuck", "dropout") or strong.start == weak.start
+
+
+def test_trials_do_not_repeat_the_places_of_the_faults_that_were_trained_on() -> None:
+    many = machine(60)
+    settings = of("level-shift,noise-burst", share=0.6)
+    planting = plant(many, settings)
+    trained = {(row, fault.kind): fault for row, fault in zip(planting.rows, planting.faults, strict=True) if fault}
+    trials = plant_each(many, settings.cells[:1] + settings.cells[3:4], NORMAL, settings)
+    pairs = [
+        (trained[row, fault.kind], fault)
+        for row, fault in zip(trials.rows, trials.faults, strict=True)
+        if fault is not None and (row, fault.kind) in trained
+    ]
+    assert len(pairs) > 50
+    same = sum((one.sensor, one.start) == (other.sensor, other.start) for one, other in pairs)
+    assert same < len(pairs) / 10  # by chance one in 200
+    assert not {one.seed for one, _ in pairs} & {other.seed for _, other in pairs}
 
 
 def test_movement_is_borrowed_from_an_episode_of_the_same_group_only() -> None:

@@ -15,6 +15,7 @@ from dfstrans.injection.normal import NormalSensors
 
 Values = npt.NDArray[np.float32]
 ATTEMPTS = 30  # at a sensor and a moment in which the fault changes something
+TWINS, TRIALS = 0, 1  # streams of random numbers: what is tested must not repeat the places of what was learned
 
 
 class PlantedFault(NamedTuple):
@@ -103,32 +104,35 @@ def draw_fault(
     donors: Episodes,
     *,
     duration: float,
-    seed: int,
+    seed: tuple[int, int],
 ) -> PlantedFault | None:
     """A fault at a random sensor and moment of an episode, such that it changes something; None where none does.
 
-    `row` is the episode's among the `donors`, which are all that movement may be borrowed from.
+    `row` is the episode's among the `donors`, which are all that movement may be borrowed from; `seed` a seed and one
+    of the streams `TWINS` and `TRIALS`. All strengths of a kind meet at one place: in the same sensor, at the same
+    share of where they fit, so that a longer fault lies around a shorter one.
     """
-    rng = np.random.default_rng((seed, row, *kind.encode()))  # not of the strength: strengths meet at one place
+    rng = np.random.default_rng((*seed, row, *kind.encode()))  # not of the strength
     length, suited = values.shape[1], normal.suited(kind)
     n_points, earliest = points_of(kind, strength, length, duration), round(strength) if kind == "lag" else 0
     if len(suited) == 0 or earliest + n_points > length:
         return None
     others = _others(row, donors) if kind == "coupling-loss" else np.array([row])
     for attempt in range(ATTEMPTS):
-        start = int(rng.integers(earliest, length - n_points + 1))
+        of_sensors, of_places, of_signs, of_lenders = rng.random(4)  # as many numbers whatever the strength
+        start = earliest + int(of_places * (length - n_points - earliest + 1))
         lenders = others[donors.lengths[others] >= start + n_points]
         if len(lenders) == 0:
             continue
         fault = PlantedFault(
             kind=kind,
             strength=float(strength),
-            sensor=int(rng.choice(suited)),
+            sensor=int(suited[int(of_sensors * len(suited))]),
             start=start,
             stop=start + n_points,
-            sign=int(rng.choice([-1, 1])),
-            donor=int(rng.choice(lenders)),
-            seed=(seed, row, attempt),
+            sign=-1 if of_signs < 0.5 else 1,
+            donor=int(lenders[int(of_lenders * len(lenders))]),
+            seed=(*seed, row, attempt),
         )
         if differs(values, with_fault(values, fault, normal, donors)):
             return fault
@@ -166,7 +170,10 @@ def differs(before: Values, after: Values) -> bool:
 
 
 def _others(row: int, donors: Episodes) -> npt.NDArray[np.intp]:
-    """The other episodes; those of the same group where there are groups, so that no split by group is crossed."""
+    """The other episodes; those of the same group where there are groups.
+
+    A split by these groups is not crossed then. Any other split may be: a lender may be in another part.
+    """
     rows = np.arange(len(donors))
     same = rows != row
     if donors.groups is not None:

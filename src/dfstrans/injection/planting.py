@@ -10,7 +10,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError, spelled
-from dfstrans.injection.drawing import PlantedFault, Values, draw_fault, require_fits, with_fault
+from dfstrans.injection.drawing import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.normal import COUPLED, NormalSensors
 from dfstrans.injection.settings import Cell, InjectionSettings
@@ -138,7 +138,7 @@ def plant(
             f"only {len(requests)} episodes get a fault, fewer than the {len(cells)} kinds and strengths, so not every "
             "one of them is seen in training"
         )
-    drawn = _drawn(normal, sensors, requests, settings, advance)
+    drawn = _drawn(normal, sensors, requests, settings, TWINS, advance)
     if len(drawn) < len(requests):
         statements.append(
             f"{len(requests) - len(drawn)} of {len(requests)} faults are left out: they would have changed nothing "
@@ -173,9 +173,12 @@ def plant_each(
     settings: InjectionSettings,
     advance: Advance = lambda _: None,
 ) -> Planting:
-    """Plant every kind and strength into every one of the episodes, for a test; those that change nothing stay away."""
+    """Plant every kind and strength into every one of the episodes, for a test; those that change nothing stay away.
+
+    Where a fault is has nothing to do with where `plant` puts those of the same seed.
+    """
     requests = [(row, cell) for cell in cells for row in range(len(normal))]
-    drawn = _drawn(normal, sensors, requests, settings, advance)
+    drawn = _drawn(normal, sensors, requests, settings, TRIALS, advance)
     return Planting(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn))
 
 
@@ -184,15 +187,15 @@ def _drawn(
     sensors: NormalSensors,
     requests: Sequence[tuple[int, Cell]],
     settings: InjectionSettings,
+    stream: int,
     advance: Advance,
 ) -> list[tuple[int, PlantedFault]]:
     """A fault of the wanted kind and strength for each row in which one is possible."""
     found = []
     for row, (kind, strength) in requests:
         (episode,) = normal[row]
-        fault = draw_fault(
-            row, episode.values, kind, strength, sensors, normal, duration=settings.duration, seed=settings.seed
-        )
+        seed = (settings.seed, stream)
+        fault = draw_fault(row, episode.values, kind, strength, sensors, normal, duration=settings.duration, seed=seed)
         if fault is not None:
             found.append((row, fault))
         advance(1)

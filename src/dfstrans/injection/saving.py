@@ -15,7 +15,7 @@ from dfstrans.injection.planting import Planting
 from dfstrans.injection.settings import InjectionSettings
 
 MARK = "injection"  # in a recipe: who made it
-VERSION = 1  # of how faults are drawn: the same recipe gives the same set
+VERSION = 2  # of how faults are drawn: the same recipe gives the same set
 
 
 def save_planting(planting: Planting, path: Path, recipe: dict[str, Any]) -> Path:
