@@ -110,18 +110,31 @@ def test_detection_is_that_of_the_saved_model(study: tuple[Path, dict[str, Any]]
         assert cell["detected"] == int(called[np.array(rows)].sum())
 
 
+def never_train(*_: Any, **__: Any) -> None:
+    raise AssertionError("trained")
+
+
 def test_a_finished_run_is_not_trained_again(
     recordings: Path, study: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, found = study
-
-    def never(*_: Any, **__: Any) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("dfstrans.injection.study.train_model", never)
+    monkeypatch.setattr("dfstrans.injection.study.train_model", never_train)
     again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
     assert "is there already, with these very faults" in said
     assert json.loads(again) == found
+
+
+def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save_episodes(planted_episodes(130, 0, n_sensors=2, n_timepoints=48), tmp_path / "normal.h5")
+    chosen = [*SMALL[: SMALL.index("--batch-size")], *SMALL[SMALL.index("--batch-size") + 2 :], "--epochs", "1"]
+    command = ["inject", str(path), "--report", str(tmp_path / "r"), "--kinds", "spike", "--trials", "1", *chosen]
+    run(*command)
+    used = Diagnoser.load(tmp_path / "r" / "model").training_settings_.batch_size
+    assert used == 18  # a tenth of the training part, which a tenth of the whole set (26) is not
+    monkeypatch.setattr("dfstrans.injection.study.train_model", never_train)
+    run(*command, "--resume")
 
 
 def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

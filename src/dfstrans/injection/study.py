@@ -20,7 +20,7 @@ from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.injection.saving import MARK, VERSION, save_planting
 from dfstrans.injection.settings import InjectionSettings
-from dfstrans.pipeline import train_model
+from dfstrans.pipeline import part_of, train_model
 from dfstrans.training.evaluation import evaluate_probabilities
 
 MOST_NORMAL = 400  # training episodes that the floor learns what is normal from
@@ -92,11 +92,13 @@ def _trained(planted: Episodes, place: Path, resume: bool, progress: bool, train
     """The model of an earlier run where it is finished and the run is to be resumed; else a new one."""
     if resume and holds_model(place):
         found = Diagnoser.load(place)
-        asked = Diagnoser(**training)
-        same_settings = found.training_settings_ == asked.training_settings(len(planted))
-        same_network = found.network_settings_ == asked.network_settings(planted)
-        if same_settings and same_network and found.data_.source_fingerprint == planted.fingerprint():
-            return found
+        if found.data_.source_fingerprint == planted.fingerprint():
+            train = part_of(found, planted, "train")  # what is chosen from the data is chosen from this part of them
+            asked = Diagnoser(**training)
+            same_settings = found.training_settings_ == asked.training_settings(len(train))
+            same_network = found.network_settings_ == asked.network_settings(train)
+            if same_settings and same_network and found.data_.split == {"kind": "grouped", "seed": asked.seed}:
+                return found
     return train_model(planted, place, split="grouped", resume=resume, progress=progress, **training)
 
 
