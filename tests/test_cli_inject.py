@@ -62,6 +62,28 @@ def test_the_recordings_themselves_are_never_overwritten(recordings: Path, tmp_p
         run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *FEW, "--seed", seed)
 
 
+@pytest.mark.parametrize("name", ["planted.h5", "trials.h5"])
+def test_recordings_in_the_folder_of_the_report_are_never_overwritten(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(recordings.read_bytes())
+    monkeypatch.setattr("dfstrans.injection.study.train_model", never_train)
+    with pytest.raises(DfstransError, match="or another folder"):
+        run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
+    assert path.read_bytes() == recordings.read_bytes()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_planted_faults_that_are_planted_into_again_are_not_overwritten(recordings: Path, tmp_path: Path) -> None:
+    path = tmp_path / "planted.h5"
+    run("inject", str(recordings), "--out", str(path), *FEW)
+    before = path.read_bytes()
+    with pytest.raises(DfstransError, match="another place than that of the recordings"):
+        run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
+    assert path.read_bytes() == before
+
+
 def test_the_result_for_people_names_kinds_and_units(recordings: Path, tmp_path: Path) -> None:
     few = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=10,50"]
     printed, _ = run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *few)

@@ -90,7 +90,7 @@ def inject(
     from dfstrans.data import load_episodes
     from dfstrans.injection.planting import normal_episodes, plant
 
-    _check_places(out, report)
+    place = _checked_place(data, out, report)
     threshold = {} if "threshold_rule" in training else THRESHOLD
     settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
     check_settings(
@@ -111,8 +111,6 @@ def inject(
         planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
     for statement in planted.statements:
         remark(statement)
-    place = report / "planted.h5" if out is None and report is not None else out
-    assert place is not None  # one of the two is there
     result = _written(planted, place, chosen, resume)
     if report is None:
         print_result(result if as_json else _in_words(result), as_json)
@@ -128,9 +126,12 @@ def inject(
     print(f"report    {written}")
 
 
-def _check_places(out: Path | None, report: Path | None) -> None:
-    """Refuse before anything is read."""
-    if out is None and report is None:
+def _checked_place(data: Path, out: Path | None, report: Path | None) -> Path:
+    """Where the planted set goes; a place where something would be lost is refused before anything is read."""
+    from dfstrans.injection.saving import TRIALS_FILE, require_replaceable
+
+    place = report / "planted.h5" if out is None and report is not None else out
+    if place is None:
         raise DfstransError(
             "expected --out FILE.h5 for the episodes with faults, --report FOLDER for how well they are found, or "
             "both, got neither"
@@ -139,6 +140,12 @@ def _check_places(out: Path | None, report: Path | None) -> None:
         raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
     if report is not None and report.exists() and not report.is_dir():
         raise DfstransError(f"expected a folder for --report, got the file {report}; choose another place")
+    written = [place] if report is None else [place, report / TRIALS_FILE]
+    for path in written:
+        require_replaceable(path)
+        if path.resolve() == data.resolve():  # planted faults in their turn
+            raise DfstransError(f"expected another place than that of the recordings, got {path}; choose another one")
+    return place
 
 
 def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:

@@ -15,11 +15,22 @@ from dfstrans.injection.planting import Planting
 from dfstrans.injection.settings import InjectionSettings
 
 MARK = "injection"  # in a recipe: who made it
+TRIALS_FILE = "trials.h5"  # in the folder of a study
 VERSION = 2  # of how faults are drawn: the same recipe gives the same set
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse a place that holds anything but planted faults: above all the recordings themselves."""
+    if path.exists() and MARK not in (_recipe_at(path) or {}):
+        raise DfstransError(
+            f"expected a free place, or planted faults to replace, at {path}, got something else; choose another name, "
+            "or another folder"
+        )
 
 
 def save_planting(planting: Planting, path: Path, recipe: dict[str, Any]) -> Path:
     """Write the episodes, the recipe of the whole and that of each episode (`data.growing.read_recipes`)."""
+    require_replaceable(path)
     with written_atomically(path) as temporary:
         write_hdf5(planting.described(), temporary, planting.changed)
         with h5py.File(temporary, "a", libver="v110") as file:
@@ -36,13 +47,8 @@ def save_planted(planting: Planting, path: Path, settings: InjectionSettings, *,
         "by_group": planting.by_group,
         **settings.model_dump(mode="json", exclude={"trials"}),
     }
-    there = _recipe_at(path)
-    if keep and there == recipe:
+    if keep and _recipe_at(path) == recipe:
         return False
-    if path.exists() and (there is None or MARK not in there):  # above all not the recordings themselves
-        raise DfstransError(
-            f"expected a free place, or planted faults to replace, at {path}, got something else; choose another name"
-        )
     save_planting(planting, path, recipe)
     return True
 

@@ -18,7 +18,7 @@ from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
-from dfstrans.injection.saving import MARK, VERSION, save_planting
+from dfstrans.injection.saving import MARK, TRIALS_FILE, VERSION, require_replaceable, save_planting
 from dfstrans.injection.settings import InjectionSettings
 from dfstrans.pipeline import part_of, train_model
 from dfstrans.training.evaluation import evaluate_probabilities
@@ -54,6 +54,7 @@ def run_study(
     normal episodes of the test part are tried without a fault, and some with every kind and strength
     (`folder`/trials.h5). With `resume` an interrupted training goes on, and a finished one is not repeated.
     """
+    require_replaceable(folder / TRIALS_FILE)
     show = no_progress if progress is None else progress
     detector = _trained(planted, folder / "model", resume, progress is not None, training)
     seed = detector.training_settings_.seed
@@ -64,8 +65,8 @@ def run_study(
     tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]
     with show("planting trials", len(cells) * len(tried)) as advance:
         trials = plant_each(tried, cells, planting.normal, settings, advance)
-        save_planting(trials, folder / "trials.h5", {MARK: VERSION, "trials_of": planted.fingerprint()})
-    episodes = load_episodes(folder / "trials.h5")
+        save_planting(trials, folder / TRIALS_FILE, {MARK: VERSION, "trials_of": planted.fingerprint()})
+    episodes = load_episodes(folder / TRIALS_FILE)
     normal = detector.predict_proba(unseen)[:, 1]
     reference = train[train.require_labels() == 0][:MOST_NORMAL]
     cell_of = [(fault.kind, fault.strength) for fault in trials.faults if fault is not None]
