@@ -15,7 +15,7 @@ from rich.table import Table
 from dfstrans import __version__, cli_compare, cli_encoding, cli_inject, cli_reproduce, cli_simulate
 from dfstrans.baselines.registry import MODELS
 from dfstrans.cli_options import options_from
-from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
+from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark, warn_of_overlap
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError, settings_as_options, spelled
@@ -148,12 +148,7 @@ def train(
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
     replaces = holds_model(out)
-    if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
-        warnings.warn(
-            "episodes that overlap stand on both sides of a random split, so the test figures flatter; "
-            "use --split grouped, or a stride as long as the episodes",
-            stacklevel=2,
-        )
+    warn_of_overlap(split, read)
     try:
         detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
@@ -399,10 +394,7 @@ def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str,
     """The arguments of a kind of detector, from a preset and the options that were given, checked."""
     if model == DFSTRANS:
         settings = {**PRESETS[preset], **given}
-        check_settings(
-            {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
-            {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
-        )
+        check_settings(settings)
         return settings
     known = MODELS[model]().get_params()
     foreign = [spelled(name) for name in given if name not in known]

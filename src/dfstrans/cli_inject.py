@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dfstrans.cli_options import options_from
-from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
+from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark, warn_of_overlap
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError
@@ -93,17 +92,9 @@ def inject(
     place = _checked_place(data, out, report)
     threshold = {} if "threshold_rule" in training else THRESHOLD
     settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
-    check_settings(
-        {name: value for name, value in settings.items() if name in NetworkSettings.model_fields},
-        {name: value for name, value in settings.items() if name in TrainingSettings.model_fields},
-    )
+    check_settings(settings)
     chosen = InjectionSettings.of(kinds, strength or (), **injection, seed=settings.get("seed", 0))
-    if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
-        warnings.warn(
-            "episodes that overlap stand on both sides of a random split, so the figures flatter; use --split grouped, "
-            "or a stride as long as the episodes",
-            stacklevel=2,
-        )
+    warn_of_overlap(split, read)
     normal, said = normal_episodes(load_episodes(data, **read))
     for statement in said:
         remark(statement)

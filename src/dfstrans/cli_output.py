@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -20,6 +21,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 def remark(message: str) -> None:
     """Say something that is not a result."""
     print(message, file=sys.stderr)
+
+
+def warn_of_overlap(split: str, read: dict[str, Any]) -> None:
+    """Say that figures flatter where windows that overlap are split at random."""
+    if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
+        warnings.warn(
+            "episodes that overlap stand on both sides of a random split, so the test figures flatter; "
+            "use --split grouped, or a stride as long as the episodes",
+            stacklevel=3,
+        )
 
 
 def print_json(content: Any) -> None:

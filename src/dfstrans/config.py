@@ -201,12 +201,13 @@ def default_batch_size(n_episodes: int) -> int:
     return min(max(n_episodes // 10, 16), 64)
 
 
-def check_settings(network: dict[str, Any], training: dict[str, Any]) -> None:
-    """Refuse settings that no recordings could make right; what is None is chosen from the recordings later."""
-    TrainingSettings(**{name: value for name, value in training.items() if value is not None})
-    any_length = max(network.get("heads", 1), 1) << 20  # a width that the heads divide
-    given = {name: value for name, value in network.items() if value is not None}
-    NetworkSettings(**{"n_sensors": 1, "segment_length": any_length, **given})
+def check_settings(settings: dict[str, Any]) -> None:
+    """Refuse settings of network and training that no recordings could make right; None is chosen from them later."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    TrainingSettings(**{name: value for name, value in given.items() if name in TrainingSettings.model_fields})
+    any_length = max(given.get("heads", 1), 1) << 20  # a width that the heads divide
+    network = {name: value for name, value in given.items() if name in NetworkSettings.model_fields}
+    NetworkSettings(**{"n_sensors": 1, "segment_length": any_length, **network})
 
 
 def _readable(kind: type[BaseModel], error: ValidationError) -> str:
