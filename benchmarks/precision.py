@@ -19,6 +19,8 @@ from benchmarks.rounding import rounded_products
 from benchmarks.timing import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.data.splits import folds
+from dfstrans.errors import DfstransError
+from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
 from dfstrans.training.fit import bf16_is_fast
 
@@ -39,12 +41,13 @@ def main(arguments: list[str] | None = None) -> None:
         parts = [episodes[some] for some in rows]
         for precision in PRECISIONS:
             path = options.results / f"split_{number}_{precision}.json"
+            asked = {"split": number, "data": options.data.name, "precision": precision, **reading, **settings}
             if not path.exists():
                 progress(f"split {number}, {precision}")
-                found = {"split": number, "data": options.data.name, **reading, **train(parts, precision, settings)}
+                found = {**asked, **train(parts, precision, settings), **circumstances()}
                 with written_atomically(path) as temporary:
                     temporary.write_text(json.dumps(found, indent=2) + "\n")
-            cells.append(json.loads(path.read_text()))
+            cells.append(_matching(path, asked))
     print(json.dumps(cells, indent=2) if options.json else table(cells))
 
 
@@ -55,7 +58,15 @@ def train(parts: list[Episodes], precision: Literal["32", "bf16"], settings: dic
         detector = Diagnoser(**settings, precision="32" if emulated else precision)
         detector.fit(parts[0], validation=parts[1])
     found = detector.evaluate(parts[2]).to_dict()
-    return {"precision": precision, "emulated": emulated, **settings, **{name: found[name] for name in FIGURES}}
+    return {"emulated": emulated, **{name: found[name] for name in FIGURES}}
+
+
+def _matching(path: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file, when it is about what is asked for."""
+    found: dict[str, Any] = json.loads(path.read_text())
+    if {name: found.get(name) for name in asked} != asked or ("epochs" in found) != ("epochs" in asked):
+        raise DfstransError(f"expected {path} to be of {asked}, got one of something else; choose another folder")
+    return found
 
 
 def table(cells: list[dict[str, Any]]) -> str:

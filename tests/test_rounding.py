@@ -17,6 +17,7 @@ from benchmarks.rounding import rounded, rounded_products
 from dfstrans import save_episodes
 from dfstrans.config import NetworkSettings
 from dfstrans.data.planted import planted_episodes
+from dfstrans.errors import DfstransError
 from dfstrans.model.network import DFSTrans
 
 LABELS = torch.tensor([0.0, 1, 0, 1])
@@ -65,3 +66,5 @@ def test_both_precisions_are_trained_on_the_same_splits_once(
     precision.main(command[:-1])
     assert "(2 splits)" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in written} == written
+    with pytest.raises(DfstransError, match="choose another folder"):
+        precision.main([*command[:4], "2", *command[5:]])
