@@ -9,7 +9,7 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
-from lightning.pytorch.callbacks import Callback, EarlyStopping
+from lightning.pytorch.callbacks import Callback
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -20,20 +20,25 @@ LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
 
 
 class BestWeights(Callback):  # type: ignore[misc]
-    """Keeps the weights of the epoch with the highest monitored figure, also across a resumed run."""
+    """Keeps the weights of the last epoch that is as good as any before it, also across a resumed run.
 
-    def __init__(self, monitor: str) -> None:
+    As good is, of a share found among `n_tested` anomalies, what is at most its standard error below the best: a lead of
+    less than that is luck. With 0 of them the best epoch itself is kept.
+    """
+
+    def __init__(self, monitor: str, n_tested: int) -> None:
         self.monitor = monitor
+        self.n_tested = n_tested
         self.best = -math.inf
         self.epoch = -1
         self.weights: dict[str, torch.Tensor] = {}
 
     def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Take a copy when this epoch is better than all before it."""
+        """Take a copy when no epoch before this one is better."""
         value = float(trainer.callback_metrics[self.monitor])
-        if not value > self.best:
+        if not (value > self.best or (self.n_tested and value >= self.best - standard_error(self.best, self.n_tested))):
             return
-        self.best, self.epoch = value, trainer.current_epoch
+        self.best, self.epoch = max(value, self.best), trainer.current_epoch
         self.weights = {name: tensor.detach().clone() for name, tensor in module.averaged.state_dict().items()}
 
     def state_dict(self) -> dict[str, Any]:
@@ -45,12 +50,21 @@ class BestWeights(Callback):  # type: ignore[misc]
         self.best, self.epoch, self.weights = state_dict["best"], state_dict["epoch"], state_dict["weights"]
 
 
-class Patience(EarlyStopping):  # type: ignore[misc]
-    """Early stopping that also stops a run that was resumed after it had already run out of patience."""
+class Patience(Callback):  # type: ignore[misc]
+    """Stops when no epoch was worth keeping for long, or when the figures are no numbers any more."""
 
-    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop at once when the checkpoint was the last one."""
-        if self.wait_count >= self.patience:
+    def __init__(self, best: BestWeights, patience: int) -> None:
+        self.best = best
+        self.patience = patience
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Count the epochs since the one that is kept."""
+        diverged = not math.isfinite(float(trainer.callback_metrics[self.best.monitor]))
+        trainer.should_stop |= diverged or trainer.current_epoch - self.best.epoch >= self.patience
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Stop a resumed run at once when the checkpoint was its last one."""
+        if self.best.weights and trainer.current_epoch - 1 - self.best.epoch >= self.patience:
             trainer.should_stop = True
 
 
@@ -145,3 +159,13 @@ class TrainingProgress(Callback):  # type: ignore[misc]
     def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
         """Take the bar down."""
         self.progress.stop()
+
+
+def standard_error(share: float, n: int) -> float:
+    """Of a share that was found among n.
+
+    >>> standard_error(0.8, 16)
+    0.1
+    """
+    inside = min(max(share, 0.0), 1.0)
+    return math.sqrt(inside * (1 - inside) / n)

@@ -19,8 +19,6 @@ from dfstrans.training.augmentation import augment
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
 
-EPOCHS_JUDGED = 5  # together: of few validation anomalies, one epoch's PR-AUC may be luck
-
 
 class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     """Binary cross-entropy on logits, with what keeps a small data set from being learned by heart."""
@@ -43,7 +41,6 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.whole_part = whole_part  # all that is trained on, in order and as it is
         self.register_buffer("missing_value", torch.as_tensor(missing_value), persistent=False)
         self.validation_outputs: list[tuple[Tensor, Tensor]] = []
-        self.recent_scores: list[float] = []
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """The loss of one augmented batch.
@@ -97,17 +94,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.log("validation_f1", best_f1(truth, scores)[0])
         self.log("validation_pr_auc", pr_auc)
         # what an epoch is judged by: PR-AUC, and among equals the loss; the loss alone where one class is missing
-        score = (pr_auc if 0 < truth.sum() < len(truth) else 0.0) - 1e-3 * float(loss)
-        self.recent_scores = [*self.recent_scores, score][-EPOCHS_JUDGED:]
-        self.log("validation_score", float(np.mean(self.recent_scores)))
-
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """A resumed run judges its epochs as an uninterrupted one."""
-        checkpoint["recent_scores"] = self.recent_scores
-
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """The inverse of `on_save_checkpoint`."""
-        self.recent_scores = checkpoint.get("recent_scores", [])  # none in one of an earlier version
+        self.log("validation_score", (pr_auc if 0 < truth.sum() < len(truth) else 0.0) - 1e-3 * loss)
 
     def configure_optimizers(self) -> dict[str, Any]:
         """AdamW, decay on matrices only, with a schedule that needs no tuning."""
