@@ -22,8 +22,8 @@ LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
 class BestWeights(Callback):  # type: ignore[misc]
     """Keeps the weights of the last epoch that is as good as any before it, also across a resumed run.
 
-    As good is, of a share found among `n_tested` anomalies, what is at most its standard error below the best: a lead of
-    less than that is luck. With 0 of them the best epoch itself is kept.
+    As good is, of a share found among `n_tested` anomalies, what is at most its standard error below the best: a lead
+    of less than that is luck. With 0 of them the best epoch itself is kept.
     """
 
     def __init__(self, monitor: str, n_tested: int) -> None:
