@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -131,3 +132,19 @@ def test_a_model_from_before_says_what_it_lacks() -> None:
     detector.reference_ = None
     with pytest.raises(DfstransError, match="train it again"):
         detector.diagnose(tiny_episodes())
+
+
+def test_a_sensor_without_readings_is_named_in_the_summary(detector: Diagnoser, planted: Episodes) -> None:
+    values = np.array(planted.values[:1])
+    values[0, 2] = np.nan
+    (one,) = detector.diagnose(values)
+    assert one.without_readings == [planted.sensors[2]]
+    assert f"No readings of {planted.sensors[2]}." in one.summary()
+
+
+def test_what_is_usual_does_not_stand_out(detector: Diagnoser, planted: Episodes) -> None:
+    (one,) = detector.diagnose(planted[:1])
+    quiet = dataclasses.replace(one, deviation=np.full_like(one.deviation, 1.2))
+    assert "nothing stands out" in quiet.summary()
+    loud = dataclasses.replace(one, deviation=np.full_like(one.deviation, 4.0))
+    assert "least like normal: sensor" in loud.summary()

@@ -6,6 +6,7 @@ import torch
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.planted import planted_episodes
+from dfstrans.diagnosis import diagnose, verdict
 from dfstrans.diagnosis.occlusion import occlusion
 from dfstrans.diagnosis.verdict import judge, weigh
 from dfstrans.model.network import DFSTrans
@@ -72,9 +73,8 @@ def test_attention_learned_from_shuffled_labels_is_not_convincing(planted: Episo
 def test_without_support_the_ranking_is_made_by_occlusion(
     detector: Diagnoser, planted: Episodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dfstrans.diagnosis import verdict
-
     monkeypatch.setattr(verdict, "MATERIAL", np.inf)
+    monkeypatch.setattr(diagnose, "LEAST_LOSS", 0.0)
     anomalous = planted[planted.require_labels() == 1]
     one = next(d for d in detector.diagnose(anomalous, trust=True) if d.is_anomaly)
     assert one.trust is not None
@@ -83,6 +83,12 @@ def test_without_support_the_ranking_is_made_by_occlusion(
     assert one.to_dict()["ranked_by"] == "occlusion"
     assert one.top_sensor == one.sensors[int(one.occlusion.max(axis=0).argmax())]
     assert "made normal" in one.summary()
+    assert "least like normal" not in one.summary()
+    assert "furthest from normal: " in one.summary()
+    monkeypatch.setattr(diagnose, "LEAST_LOSS", one.occlusion.max() + 1)
+    (same,) = detector.diagnose(anomalous[anomalous.ids == one.episode_id], trust=True)
+    assert same.occlusion is None  # what no cell matters to cannot be ranked by it
+    assert same.to_dict()["ranked_by"] != "occlusion"
 
 
 def test_occlusion_is_the_fall_of_the_logit_with_one_cell_made_normal(detector: Diagnoser, planted: Episodes) -> None:

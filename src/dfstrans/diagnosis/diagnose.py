@@ -16,6 +16,8 @@ from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.verdict import judge
 from dfstrans.inputs import check_scored
 
+LEAST_LOSS = 0.1  # of a logit: some 2 % of probability
+
 
 def diagnose(
     detector: Detector,
@@ -60,6 +62,8 @@ def diagnose(
 def _with_trust(diagnosis: Diagnosis, detector: Detector, episode: Episodes, reference: NormalReference) -> Diagnosis:
     verdict = judge(detector, episode, diagnosis.is_anomaly)
     fallback = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
+    if fallback is not None and fallback.max() < LEAST_LOSS:
+        fallback = None  # no single cell matters to the decision: a ranking by that would be noise
     return replace(diagnosis, trust=verdict, occlusion=fallback)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 SCHEMA_VERSION = 1
 MOST_PAIRS = 20  # whose change is told
+STANDS_OUT = 1.5  # times the usual distance from normal; 1 is usual
 CLEARLY = 2.0  # deviations of a level from which on it is called higher or lower
 
 
@@ -114,6 +115,23 @@ class Diagnosis:
         return self.resembles[0].kind if self.resembles else None
 
     @property
+    def leading_words(self) -> str:
+        """What the first sensor and moment of the ranking are."""
+        if self.occlusion is not None:
+            return "the decision rests most on"
+        return "least like normal:" if self.stands_out else "nothing stands out, and least usual is"
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether the sensors are ranked by a distance from normal that is more than usual."""
+        return self.occlusion is None and bool(self.sensor_deviation.max() >= STANDS_OUT)
+
+    @property
+    def without_readings(self) -> list[str]:
+        """Sensors that are missing from beginning to end."""
+        return [one.sensor for one in self.health if one.symptom == "missing" and one.share == 1]
+
+    @property
     def instrument_suspected(self) -> bool:
         """Whether the first sensor of the ranking is itself unhealthy."""
         return any(finding.sensor == self.top_sensor for finding in self.health)
@@ -172,14 +190,20 @@ class Diagnosis:
                 f"; resembles {kind} ({n} of {of} nearest known cases)" for kind, n, of in self.resembles[:1]
             )
         sensor, moment = self.top_sensors(1)[0], self.top_segments(1)[0]
-        text += (
-            f"; least like normal: sensor {sensor.sensor} ({sensor.deviation:.1f} times the usual distance, "
-            f"{sensor.direction}) and the time from {moment.start:g} to {moment.end:g}."
-        )
+        text += f"; {self.leading_words} sensor {sensor.sensor} "
+        if self.occlusion is None:
+            text += f"({sensor.deviation:.1f} times the usual distance, {sensor.direction}) "
+        text += f"and the time from {moment.start:g} to {moment.end:g}."
         if self.is_anomaly and self.trust is not None:
             text += f" Attention is {self.trust.support}: {self.trust.reason}."
         if self.occlusion is not None:
-            text += " Therefore ranked by what the logit loses when one sensor at one moment is made normal."
+            furthest = int(self.sensor_deviation.argmax())
+            text += (
+                " Therefore ranked by what the logit loses when one sensor at one moment is made normal; furthest from "
+                f"normal: {self.sensors[furthest]} ({self.sensor_deviation[furthest]:.1f} times the usual distance)."
+            )
+        if self.without_readings:
+            text += f" No readings of {', '.join(self.without_readings)}."
         if self.instrument_suspected:
             symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
             text += f" Instrument fault suspected: {self.top_sensor} is {symptoms}."
