@@ -36,7 +36,7 @@ shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), 
 shaping_tuned = options_from(
     NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
 )
-training = options_from(TrainingSettings, into="training", panel="Training")
+training = options_from(TrainingSettings, into="training", panel="Training", defaults=PRESETS["tuned"])
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_json, remark
-from dfstrans.config import TrainingSettings
+from dfstrans.config import PRESETS, TrainingSettings
 from dfstrans.data.readers.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -31,7 +31,12 @@ Finished = Annotated[bool, typer.Option("--finished", help="Only show what is fi
 
 
 @options_from(ReadOptions, into="read", panel="Reading the recordings")
-@options_from(TrainingSettings, into="training", panel="Settings of every model that has them")
+@options_from(
+    TrainingSettings,
+    into="training",
+    panel="Settings of every model that has them; the defaults are those of dfstrans",
+    defaults=PRESETS["tuned"],
+)
 def compare(
     data: Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.", show_default=False)],

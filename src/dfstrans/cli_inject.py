@@ -37,10 +37,9 @@ PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles th
 
 reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
-shaping = options_from(
-    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults={**PRESETS["tuned"], **PLAIN}
-)
-training = options_from(TrainingSettings, into="training", panel="Training", defaults={**THRESHOLD, **PLAIN})
+DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
+shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=DEFAULTS)
+training = options_from(TrainingSettings, into="training", panel="Training", defaults=DEFAULTS)
 
 
 @reading
