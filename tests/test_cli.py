@@ -246,6 +246,7 @@ def test_diagnose_writes_figures_for_print(
     assert {path.suffix for path in folder.iterdir()} == {".pdf", ".svg"}
 
 
+@pytest.mark.filterwarnings("always:these are the episodes")
 def test_evaluate_compares_diagnoses_with_known_causes(capsys: Any, monkeypatch: Any, tmp_path: Path) -> None:
     save_episodes(planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96), tmp_path / "p.h5")
     slim = ["--segment-length", 16, "--filters", 4, "--heads", 2, "--feedforward", 16, "--batch-size", 8]
@@ -259,8 +260,11 @@ def test_evaluate_compares_diagnoses_with_known_causes(capsys: Any, monkeypatch:
     shown = found["rankings"]["shown"]["sensors"]["all"]["ac@1"]
     assert shown["low"] <= shown["value"] <= shown["high"]
     assert shown["chance"] == pytest.approx(0.25)
-    code, out, _ = run(capsys, monkeypatch, *command)
+    monkeypatch.setattr("dfstrans.cli_output.QUIET_SECONDS", 0.0)
+    code, out, err = run(capsys, monkeypatch, *command, "--part", "all")
     assert code == 0
+    assert "diagnosing: 100 % (24 of 24)" in err
+    assert err.count("these are the episodes the model was trained from") == 1
     assert "auroc" in out
     assert "comprehensiveness" in out
     monkeypatch.setitem(sys.modules, "captum.attr", None)

@@ -8,7 +8,7 @@ import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
 from dfstrans.data.planted import planted_episodes
-from dfstrans.pipeline import evaluate_model, out_of_range, partial_folder, predict_table, train_model
+from dfstrans.pipeline import out_of_range, part_of, partial_folder, predict_table, train_model
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
@@ -30,20 +30,20 @@ def test_training_saves_a_model_with_test_figures_and_removes_its_checkpoint(mod
 
 def test_the_test_part_can_be_evaluated_again(model: Path) -> None:
     detector = Diagnoser.load(model)
-    assert evaluate_model(detector, EPISODES, "test").to_dict() == detector.metrics_["test"]
-    assert evaluate_model(detector, EPISODES, "validation").to_dict() == detector.metrics_["validation"]
+    assert detector.evaluate(part_of(detector, EPISODES, "test")).to_dict() == detector.metrics_["test"]
+    assert detector.evaluate(part_of(detector, EPISODES, "validation")).to_dict() == detector.metrics_["validation"]
 
 
 def test_evaluating_the_training_episodes_warns(model: Path) -> None:
     with pytest.warns(UserWarning, match=r"part='all' includes.*figures flatter; use part='test' .the parts are train"):
-        evaluate_model(Diagnoser.load(model), EPISODES)
+        part_of(Diagnoser.load(model), EPISODES, "all")
 
 
 def test_a_part_of_other_episodes_is_refused(model: Path) -> None:
     other = tiny_episodes(seed=9)
     with pytest.raises(DfstransError, match=r"expected the very episodes.* for part='test', got others.*part='all'"):
-        evaluate_model(Diagnoser.load(model), other, "test")
-    assert evaluate_model(Diagnoser.load(model), other).episodes == len(other)
+        part_of(Diagnoser.load(model), other, "test")
+    assert part_of(Diagnoser.load(model), other, "all") is other
 
 
 def test_predictions_have_a_row_per_episode(model: Path) -> None:

@@ -190,12 +190,16 @@ def evaluate(
     """Compare a model's decisions with the labels of recordings, and its diagnoses with known causes."""
     from dfstrans.baselines import load_detector
     from dfstrans.data import load_episodes
-    from dfstrans.pipeline import evaluate_diagnoses, evaluate_model
+    from dfstrans.pipeline import PARTS, evaluate_diagnoses, part_of
 
     detector, episodes = load_detector(model), load_episodes(data, **read)
-    figures = evaluate_model(detector, episodes, part).to_dict()
+    tested = part_of(detector, episodes, part)
+    figures = detector.evaluate(tested).to_dict()
     outside = _outside(detector, episodes)
-    found = evaluate_diagnoses(detector, episodes, part) if diagnosis else None
+    found = None
+    if diagnosis:
+        train = part_of(detector, episodes, "train") if part in PARTS else None
+        found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
         print_json({"part": part, **figures, "out_of_range": outside, **({"diagnosis": found} if found else {})})
         return

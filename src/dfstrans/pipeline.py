@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +19,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
 from dfstrans.data.splits import SplitKind
 from dfstrans.diagnoser import Diagnoser
+from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.nearest import NormalRecordings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.estimator import EpisodeClassifier
@@ -27,11 +28,11 @@ from dfstrans.files import written_atomically
 from dfstrans.inputs import match_sensors, require_both_classes
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.views import Recording
-from dfstrans.training.evaluation import Evaluation
 from dfstrans.training.log import TENSORBOARD
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
+Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 def train_model(
@@ -107,16 +108,20 @@ def partial_folder(out: Path) -> Path:
     return place.with_name(place.name + ".partial")
 
 
-def evaluate_model(detector: EpisodeClassifier, episodes: Episodes, part: Part = "all") -> Evaluation:
-    """Evaluate on all episodes, or on one part of the set that the model was trained from, cut as it was then."""
-    return detector.evaluate(part_of(detector, episodes, part))
+def no_progress(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    """Says nothing."""
+    return nullcontext(lambda _: None)
 
 
-def evaluate_diagnoses(detector: EpisodeClassifier, episodes: Episodes, part: Part = "all") -> dict[str, Any]:
+def evaluate_diagnoses(
+    detector: EpisodeClassifier,
+    tested: Episodes,
+    train: Episodes | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
     """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
 
-    The z-score floor is learned from the normal episodes of the training part where `part` is another one, else from
-    those at hand.
+    The z-score floor is learned from the normal episodes of `train` where these are given, else from those at hand.
     """
     from dfstrans.diagnosis.assessment import assess
 
@@ -125,12 +130,18 @@ def evaluate_diagnoses(detector: EpisodeClassifier, episodes: Episodes, part: Pa
             f"expected a model of the kind {DFSTRANS!r} for diagnoses, got {detector.estimator_name!r}, which tells "
             f"that an episode is anomalous but not why; evaluate it without {spelled('diagnosis')}"
         )
-    tested = detector.check_input(part_of(detector, episodes, part))
-    reference = detector.check_input(part_of(detector, episodes, "train")) if part in PARTS else tested
+    tested = detector.check_input(tested)
+    reference = tested if train is None else detector.check_input(train)
     normal = reference[reference.require_labels() == 0]
     anomalous = tested[tested.require_labels() == 1]
-    diagnoses = detector.diagnose(anomalous, trust=True)
-    return assess(detector, detector.require_reference(), diagnoses, anomalous, normal)
+
+    def diagnoses() -> Iterator[Diagnosis]:
+        with progress("diagnosing", len(anomalous)) as advance:
+            for diagnosis in detector.diagnose(anomalous, trust=True):
+                advance(1)
+                yield diagnosis
+
+    return assess(detector, detector.require_reference(), diagnoses(), anomalous, normal)
 
 
 def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:
@@ -143,7 +154,7 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
                 f"these are the episodes the model was trained from, and {spelled('part', 'all')} includes those "
                 f"it was trained on, so the figures flatter; use {spelled('part', 'test')} (the parts are "
                 f"{', '.join(PARTS)} and all)",
-                stacklevel=3,
+                stacklevel=2,
             )
         return episodes
     if not same_set or record.split is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.injection.saving import MARK, TRIALS_FILE, VERSION, require_replaceable, save_planting
 from dfstrans.injection.settings import InjectionSettings
-from dfstrans.pipeline import part_of, train_model
+from dfstrans.pipeline import Progress, no_progress, part_of, train_model
 from dfstrans.training.evaluation import evaluate_probabilities
 
 MOST_NORMAL = 400  # training episodes that the floor learns what is normal from
@@ -29,13 +28,6 @@ METRICS = {  # name in the results → level and name in the assessment
     "sensor_ac_at_3": ("sensors", "ac@3"),
     "segment_hit": ("segments", "rc_top_1"),
 }
-
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-
-
-def no_progress(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Says nothing."""
-    return nullcontext(lambda _: None)
 
 
 def run_study(
