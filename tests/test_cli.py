@@ -192,6 +192,29 @@ def test_predict_needs_no_labels(capsys: Any, monkeypatch: Any, model: Path, tab
     assert len(out.splitlines()) == 37
 
 
+def test_predict_and_diagnose_do_without_labels_that_they_cannot_read(
+    capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path
+) -> None:
+    words = pd.read_csv(table).replace({"label": {0: "fine", 1: "broken"}})
+    words.to_csv(tmp_path / "words.csv", index=False)
+    _, expected, _ = run(capsys, monkeypatch, "predict", model, table)
+    code, out, err = run(capsys, monkeypatch, "predict", model, tmp_path / "words.csv")
+    assert code == 0, err
+    assert out == expected
+    assert "read without their labels: expected labels 0 (normal) or 1 (anomalous)" in err
+    assert "--anomalous-value" in err
+    one = ("--episode", "run_0003", "--no-trust", "--html", tmp_path / "one.html")
+    code, out, err = run(
+        capsys, monkeypatch, "diagnose", model, tmp_path / "words.csv", *one, "--label-column", "label"
+    )
+    assert code == 0, err
+    assert out.startswith("run_0003: ")
+    assert "read without their labels" in err
+    code, _, err = run(capsys, monkeypatch, "evaluate", model, tmp_path / "words.csv")
+    assert code == 2
+    assert "say which value means anomalous" in err
+
+
 def test_diagnose_tells_what_is_unlike_normal(
     capsys: Any, monkeypatch: Any, model: Path, table: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ import sys
 import traceback
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -19,6 +19,9 @@ from dfstrans.cli_output import AsJson, print_json, print_result, progress, rema
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError, settings_as_options, spelled
+
+if TYPE_CHECKING:
+    from dfstrans.data import Episodes
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 data_app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
@@ -219,11 +222,10 @@ def predict(
 ) -> None:
     """Give the anomaly probability of each episode, and the decision."""
     from dfstrans.baselines import load_detector
-    from dfstrans.data import load_episodes
     from dfstrans.files import written_atomically
     from dfstrans.pipeline import predict_table
 
-    detector, episodes = load_detector(model), load_episodes(data, **read)
+    detector, episodes = load_detector(model), _with_or_without_labels(data, read)
     table = predict_table(detector, episodes)
     outside = _outside(detector, episodes)
     if out is not None:
@@ -264,11 +266,10 @@ def diagnose(
 
     Without --episode: of every episode that is called anomalous.
     """
-    from dfstrans.data import load_episodes
     from dfstrans.diagnoser import Diagnoser
     from dfstrans.pipeline import diagnose_table, select_ids
 
-    detector, beside = Diagnoser.load(model), load_episodes(data, **read)
+    detector, beside = Diagnoser.load(model), _with_or_without_labels(data, read)
     episodes = select_ids(beside, episode) if episode else beside
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
@@ -408,6 +409,20 @@ def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str,
             f"expected options that {model} has, got {', '.join(foreign)}; drop them, or use --model {DFSTRANS}"
         )
     return given
+
+
+def _with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
+    """The recordings for a command that can do without labels: those that cannot be read are left out, aloud."""
+    from dfstrans.data import load_episodes
+    from dfstrans.data.readers.convert import UnreadableLabelsError
+
+    try:
+        return load_episodes(data, **read)
+    except UnreadableLabelsError as error:
+        if error.column is None:
+            raise
+        remark(f"the recordings are read without their labels: {error}")
+        return load_episodes(data, **{**read, "drop_sensors": [*read.get("drop_sensors", ()), error.column]})
 
 
 def _outside(detector: Any, episodes: Any) -> dict[str, float]:

@@ -21,6 +21,14 @@ _WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 
 
+class UnreadableLabelsError(DfstransError):
+    """Labels of which nobody said what they mean; `column` is that of the recordings which can be left out."""
+
+    def __init__(self, message: str, column: str | None = None) -> None:
+        super().__init__(message)
+        self.column = column
+
+
 def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
     """A column of numbers, NaN where a cell is missing."""
     kind = column.type
@@ -116,7 +124,7 @@ def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArra
 
 
 def labels_and_words(
-    column: Any, anomalous_value: str | None, source: Path
+    column: Any, anomalous_value: str | None, source: Path, name: str | None = None
 ) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
     """A part of a column of labels, as `labels` gives them, and the words that stood for them."""
     coded = coded_texts(column)
@@ -126,9 +134,10 @@ def labels_and_words(
         codes = {word: _as_label(word) for word in known}
         strange = [word for word, code in codes.items() if code is None]
         if strange:
-            raise DfstransError(
+            raise UnreadableLabelsError(
                 f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {shortlist(strange)}; say which value "
-                f"means anomalous ({spelled('anomalous_value', ...)})"
+                f"means anomalous ({spelled('anomalous_value', ...)})",
+                name,
             )
     else:
         codes = {word: int(_same(word, anomalous_value)) for word in known}

@@ -104,7 +104,7 @@ def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) ->
     found, words = (
         (None, ())
         if roles.label is None
-        else labels_and_words(columns[roles.label], options.anomalous_value, table.path)
+        else labels_and_words(columns[roles.label], options.anomalous_value, table.path, roles.label)
     )
     return Rows(
         sensors=sensors,
