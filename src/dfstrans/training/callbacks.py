@@ -164,7 +164,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
 def standard_error(share: float, n: int) -> float:
     """Of a share that was found among n.
 
-    >>> standard_error(0.8, 16)
+    >>> standard_error(0.5, 25)
     0.1
     """
     inside = min(max(share, 0.0), 1.0)
