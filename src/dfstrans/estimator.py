@@ -6,6 +6,7 @@ same for all: what is set aside, calibration, the threshold, figures, what a sav
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -50,7 +51,7 @@ class Learned(NamedTuple):
     log: LogRows = []  # noqa: RUF012 never changed
 
 
-class EpisodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out."""
 
     estimator_name: ClassVar[str]  # in model.json and in `dfstrans.baselines.MODELS`
@@ -70,21 +71,21 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def check_lengths(self, episodes: Episodes, network: Any) -> None:
         """Refuse episodes that are too short or too long for these settings."""
 
+    @abstractmethod
     def _learn(self, lesson: Lesson) -> Learned:
         """Learn, and keep what was learned only at the end: an earlier fit outlives one that fails."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         """The logit of each episode, NaN where a value is beyond all measure: (n_episodes,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _weights(self) -> Weights:
         """All the numbers that were learned."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _restore(self, weights: Weights) -> None:
         """The inverse of `_weights`, with `network_settings_` and `scaler_` set."""
-        raise NotImplementedError
 
     @property
     def n_parameters_(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,9 +29,9 @@ class NetworkClassifier(EpisodeClassifier):
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
 
     @staticmethod
+    @abstractmethod
     def build(network: Any, scaler: SensorScaler) -> DetectorNetwork:
         """The network of these settings, with weights that torch's random generator gives."""
-        raise NotImplementedError
 
     def training_settings(self, n_episodes: int) -> TrainingSettings:
         """The estimator's arguments that tell how to train on so many episodes, checked."""
