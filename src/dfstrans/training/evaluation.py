@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import average_precision_score, precision_recall_curve, roc_auc_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 Labels = npt.NDArray[np.int8]
 Scores = npt.NDArray[np.float64]
@@ -79,12 +79,13 @@ def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
     """
     if not labels.any():
         return 0.0, float(scores.max())
-    precision, recall, thresholds = precision_recall_curve(labels, scores)
-    with np.errstate(invalid="ignore"):
-        f1 = np.nan_to_num(2 * precision * recall / (precision + recall))[:-1]
+    ascending = np.argsort(scores)
+    values, found = scores[ascending], labels[ascending].cumsum(dtype=np.int64)
+    called = np.arange(len(values), 0, -1)
+    f1 = 2 * (found[-1] - found + labels[ascending]) / (called + found[-1])  # when called from each value on
+    f1[1:][values[1:] == values[:-1]] = 0.0  # equals are called together
     best = int(f1.argmax())
-    below = scores[scores < thresholds[best]]
-    middle = thresholds[best]
-    if len(below):  # above the next lower score even where no number lies between the two
-        middle = max((thresholds[best] + below.max()) / 2, np.nextafter(below.max(), np.inf))
+    middle = values[best]
+    if best:  # above the next lower score even where no number lies between the two
+        middle = max((values[best] + values[best - 1]) / 2, np.nextafter(values[best - 1], np.inf))
     return float(f1[best]), float(middle)
