@@ -12,6 +12,7 @@ from dfstrans.errors import DfstransError, spelled
 
 Encoding = Literal["faithful", "vanilla", "none"]
 Embedding = Literal["cnn", "linear", "tanh"]
+Norm = Literal["batch", "renorm"]
 Precision = Literal["auto", "32", "bf16"]
 Schedule = Literal["one-cycle", "constant"]
 Imbalance = Literal["weighted", "none"]
@@ -65,6 +66,10 @@ class NetworkSettings(Settings):
     dropout: float = Field(
         default=0.3, ge=0, lt=1, description="Dropout rate."
     )  # tab:trans_hyp: 0.1; see docs/training.md
+    norm: Norm = Field(
+        default="batch",
+        description="What convolutions are normalised by in training: the batch, or what prediction will use (renorm).",
+    )
     encoding: Encoding = Field(default="faithful", description="Positional encoding.")
     embedding: Embedding = Field(default="cnn", description="How a segment becomes a vector.")
 
@@ -170,6 +175,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "heads": 8,
         "feedforward": 128,
         "head_width": 128,
+        "norm": "renorm",
         "batch_size": None,
         "mixup": 0.3,
     },
@@ -180,6 +186,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "feedforward": 2048,
         "head_width": 512,
         "dropout": 0.1,
+        "norm": "batch",
         "batch_size": 16,
         "epochs": 200,
         "patience": 40,

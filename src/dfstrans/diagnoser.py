@@ -15,6 +15,7 @@ from dfstrans.config import (
     Encoding,
     Imbalance,
     NetworkSettings,
+    Norm,
     Precision,
     Schedule,
     Settings,
@@ -64,6 +65,7 @@ class Diagnoser(NetworkClassifier):
         head_width: int = 128,
         layers: int = 1,
         dropout: float = 0.3,
+        norm: Norm = "renorm",
         encoding: Encoding = "faithful",
         embedding: Embedding = "cnn",
         epochs: int = 40,
@@ -94,6 +96,7 @@ class Diagnoser(NetworkClassifier):
         self.head_width = head_width
         self.layers = layers
         self.dropout = dropout
+        self.norm = norm
         self.encoding = encoding
         self.embedding = embedding
         self.epochs = epochs

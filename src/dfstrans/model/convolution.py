@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from torch.amp import custom_bwd, custom_fwd
 from torch.nn import functional
 
-VALUES_AT_ONCE = 1 << 20  # of a part's convolution output: 4 MB
+from dfstrans.model.cache import cache_sized_parts
+from dfstrans.model.norm import ChannelNorm
+
 CHANNEL_MULTIPLE = 8  # the convolution library is fast for such numbers of channels per sensor, and slow between them
 
 
-def normalise_convolve_pool(x: Tensor, norm: nn.BatchNorm1d | None, convolution: nn.Conv1d) -> Tensor:
+def normalise_convolve_pool(x: Tensor, norm: ChannelNorm | None, convolution: nn.Conv1d) -> Tensor:
     """ReLU(max-pool(convolution(norm(x)))); the first block has no norm before it.
 
     Shape:
@@ -30,35 +32,7 @@ def normalise_convolve_pool(x: Tensor, norm: nn.BatchNorm1d | None, convolution:
     keep = torch.is_grad_enabled()  # inside of the function it is always off
     if norm is None:
         return _Block.apply(x, weight, bias, n_sensors, None, None, None, None, False, keep)  # type: ignore[no-any-return, no-untyped-call]
-    mean, scale = _statistics(x.detach(), norm)
-    return _Block.apply(x, weight, bias, n_sensors, norm.weight, norm.bias, mean, scale, norm.training, keep)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def _statistics(x: Tensor, norm: nn.BatchNorm1d) -> tuple[Tensor, Tensor]:
-    """Mean and 1/deviation of each channel: of this batch in training, which also moves the running ones."""
-    assert norm.running_mean is not None  # always kept: an episode's score must not depend on its batch
-    assert norm.running_var is not None
-    assert norm.num_batches_tracked is not None
-    assert norm.momentum is not None
-    if not norm.training:
-        return norm.running_mean.clone(), (norm.running_var + norm.eps).rsqrt()
-    count = x.numel() // x.shape[1]
-    mean, variance = _moments(x.to(norm.running_mean.dtype), count)
-    if count < 2:
-        raise ValueError("expected more than one value per channel to normalise in training")
-    norm.num_batches_tracked.add_(1)
-    norm.running_mean.lerp_(mean, norm.momentum)
-    norm.running_var.lerp_(variance * (count / (count - 1)), norm.momentum)
-    return mean, (variance + norm.eps).rsqrt()
-
-
-def _moments(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel's `count` values in two sweeps; `torch.var_mean` takes five times as long."""
-    mean = x.sum(dim=-1).sum(dim=0) / count
-    squares = torch.zeros_like(mean)
-    for rows in _parts(*x.shape):
-        squares += (x[rows] - mean[:, None]).square_().sum(dim=-1).sum(dim=0)
-    return mean, squares / count
+    return _Block.apply(x, weight, bias, n_sensors, *norm.normalisation(x), norm.training, keep)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Block(torch.autograd.Function):
@@ -82,7 +56,7 @@ class _Block(torch.autograd.Function):
         pooled = x.new_empty(n, n_sensors, weight.shape[0] // n_sensors, p // 2)
         route = torch.empty_like(pooled, dtype=torch.uint8) if keep else None
         convolution = _Convolution.prepare(weight, n_sensors)
-        for rows in _parts(n, weight.shape[0], p):
+        for rows in cache_sized_parts(n, weight.shape[0], p):
             convolved = convolution.forward(_normalise(x[rows], gamma, beta, mean, scale), bias)
             first, second = convolution.pairs(convolved)
             torch.maximum(first, second, out=pooled[rows]).relu_()
@@ -102,7 +76,7 @@ class _Block(torch.autograd.Function):
         grad_weight = torch.zeros_like(convolution.weight)
         grad_bias = x.new_zeros(weight.shape[0])
         grad_x = torch.empty_like(x) if ctx.needs_input_grad[0] or gamma is not None else None
-        for rows in _parts(x.shape[0], weight.shape[0], x.shape[-1]):
+        for rows in cache_sized_parts(x.shape[0], weight.shape[0], x.shape[-1]):
             grad_convolved = convolution.empty_output(x[rows], grad_x is not None)
             for number, of_pair in enumerate(convolution.pairs(grad_convolved), start=1):
                 torch.mul(grad[rows], route[rows] == number, out=of_pair)
@@ -202,12 +176,6 @@ class _Convolution(NamedTuple):
         return rearrange(windows, "n s (q two) k -> s k (two n q)", two=2)
 
 
-def _parts(n_segments: int, n_channels: int, n_points: int) -> list[slice]:
-    """Ranges of segments that fit into the cache together."""
-    size = max(1, VALUES_AT_ONCE // (n_channels * n_points))
-    return [slice(start, start + size) for start in range(0, n_segments, size)]
-
-
 def _normalise(
     x: Tensor, gamma: Tensor | None, beta: Tensor | None, mean: Tensor | None, scale: Tensor | None
 ) -> Tensor:
@@ -223,7 +191,7 @@ def _normalise_backward(
 ) -> tuple[Tensor, Tensor]:
     """Turn the gradient of the norm's output into that of its input, in place; also the gradients of γ and β."""
     grad_beta, grad_product = torch.zeros_like(mean), torch.zeros_like(mean)
-    for rows in _parts(*x.shape):
+    for rows in cache_sized_parts(*x.shape):
         grad_beta += grad[rows].sum(dim=-1).sum(dim=0)
         grad_product += (grad[rows] * x[rows]).sum(dim=-1).sum(dim=0)
     grad_gamma = (grad_product - mean * grad_beta) * scale
@@ -234,7 +202,7 @@ def _normalise_backward(
     count = x.numel() // x.shape[1]  # mean and deviation depend on the input, too
     slope = -factor * scale * grad_gamma / count
     offset = -factor * grad_beta / count - slope * mean
-    for rows in _parts(*x.shape):
+    for rows in cache_sized_parts(*x.shape):
         through_statistics = torch.addcmul(offset[:, None], x[rows], slope[:, None])
         grad[rows] = through_statistics.addcmul_(grad[rows], factor[:, None])
     return grad_gamma, grad_beta

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from dfstrans.config import NetworkSettings
 from dfstrans.model.convolution import normalise_convolve_pool
+from dfstrans.model.norm import ChannelNorm
 
 
 class Heads(Protocol):
@@ -42,7 +43,7 @@ class SensorCNN(nn.Module):
         (segment, sensor, point) → (segment, sensor, d_model)
     """
 
-    def __init__(self, settings: Heads) -> None:
+    def __init__(self, settings: Heads, *, renormalise: bool = False) -> None:
         super().__init__()
         self.n_sensors = settings.n_sensors
         width = settings.n_sensors * settings.filters
@@ -56,7 +57,7 @@ class SensorCNN(nn.Module):
             )
             for block in range(settings.blocks)
         )
-        self.norms = nn.ModuleList(nn.BatchNorm1d(width) for _ in range(settings.blocks))
+        self.norms = nn.ModuleList(ChannelNorm(width, renormalise=renormalise) for _ in range(settings.blocks))
 
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor."""
@@ -90,4 +91,6 @@ class SegmentProjection(nn.Module):
 
 def build_embedding(settings: NetworkSettings) -> nn.Module:
     """The embedding that the settings name."""
-    return SensorCNN(settings) if settings.embedding == "cnn" else SegmentProjection(settings)
+    if settings.embedding == "cnn":
+        return SensorCNN(settings, renormalise=settings.norm == "renorm")
+    return SegmentProjection(settings)
