@@ -46,15 +46,8 @@ def test_options_named_in_documents_exist(document: Path) -> None:
 
     settings = (NetworkSettings, TrainingSettings, ReadOptions, SimulationSettings, InjectionSettings)
     known = {"--" + name.replace("_", "-") for each in settings for name in each.model_fields}
-    for source in (
-        "cli.py",
-        "cli_compare.py",
-        "cli_encoding.py",
-        "cli_inject.py",
-        "cli_reproduce.py",
-        "cli_simulate.py",
-    ):
-        text = (ROOT / "src" / "dfstrans" / source).read_text()
+    for source in (ROOT / "src" / "dfstrans").glob("cli*.py"):
+        text = source.read_text()
         known |= set(re.findall(r'"(--[a-z-]+)"', text))
         known |= {"--" + name for name in re.findall(r"^    ([a-z]+): Annotated", text, flags=re.MULTILINE)}
     known |= {"--sensors", "--segments", "--split", "--part", "--help", "--seed", "--constraint", "--no-deps"}

@@ -14,7 +14,7 @@ import pytest
 from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, onnx_export, save_episodes
 from dfstrans.onnx_export import export_onnx, largest_differences
 from dfstrans.runtime import OnnxDetector
-from tests.test_cli import run
+from tests.cli.command_line import run
 from tests.tiny import TINY, tiny_episodes
 
 FIRST_RELEASE = Path(__file__).parent / "models" / "first_release"
@@ -87,11 +87,9 @@ def test_every_kind_of_network_exports(changes: dict[str, Any], tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("graph_at_hand")
-def test_the_command_writes_beside_the_model_and_tells_the_difference(
-    model: Path, tmp_path: Path, capsys: Any, monkeypatch: Any
-) -> None:
+def test_the_command_writes_beside_the_model_and_tells_the_difference(model: Path, tmp_path: Path) -> None:
     recordings = save_episodes(tiny_episodes(seed=5), tmp_path / "recordings.npz")
-    code, out, _ = run(capsys, monkeypatch, "export", model, "--format", "onnx", "--data", recordings, "--json")
+    code, out, _ = run("export", model, "--format", "onnx", "--data", recordings, "--json")
     content = json.loads(out)
     assert code == 0
     assert Path(content["written"]) == tmp_path / "model.onnx"
@@ -180,10 +178,8 @@ def test_recordings_that_cannot_be_compared_on_are_refused(
         ([], "Missing option '--format'"),
     ],
 )
-def test_the_command_refuses_what_it_cannot_do(
-    model: Path, arguments: list[str], message: str, capsys: Any, monkeypatch: Any
-) -> None:
-    code, _, error = run(capsys, monkeypatch, "export", model, *arguments)
+def test_the_command_refuses_what_it_cannot_do(model: Path, arguments: list[str], message: str) -> None:
+    code, _, error = run("export", model, *arguments)
     assert code == 2
     assert message in " ".join(error.replace("│", " ").split())
 

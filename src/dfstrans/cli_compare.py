@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dfstrans.cli_options import options_from
+from dfstrans.cli_options import Data, options_from, reading
 from dfstrans.cli_output import AsJson, print_json, remark
 from dfstrans.config import PRESETS, TrainingSettings
-from dfstrans.data.readers.options import ReadOptions
 
 if TYPE_CHECKING:
     from dfstrans.experiments.comparison import ComparisonResult
@@ -30,7 +29,7 @@ Threads = Annotated[
 Finished = Annotated[bool, typer.Option("--finished", help="Only show what is finished; compute nothing.")]
 
 
-@options_from(ReadOptions, into="read", panel="Reading the recordings")
+@reading
 @options_from(
     TrainingSettings,
     into="training",
@@ -38,7 +37,7 @@ Finished = Annotated[bool, typer.Option("--finished", help="Only show what is fi
     defaults=PRESETS["tuned"],
 )
 def compare(
-    data: Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)],
+    data: Data,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.", show_default=False)],
     read: dict[str, Any],
     training: dict[str, Any],

@@ -10,10 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dfstrans.cli_options import options_from
+from dfstrans.cli_options import options_from, reading
 from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark, warn_of_overlap
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
-from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.settings import InjectionSettings, example
@@ -35,7 +34,6 @@ PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles th
     "dropout": 0.1,
 }
 
-reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
 DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
 shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=DEFAULTS)

@@ -1,15 +1,21 @@
-"""Command-line options made from settings, so that each is defined, explained and checked in one place."""
+"""Arguments that commands share, and options made from settings: each is defined, explained and checked once."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
+
+from dfstrans.data.readers.options import ReadOptions
+
+Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_default=False)]
 
 
 def options_from(
@@ -74,3 +80,6 @@ def _whole_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"expected a whole number, got {text!r}") from None
+
+
+reading = options_from(ReadOptions, into="read", panel="Reading the recordings")

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 QUIET_SECONDS = 2.0  # in which progress is not worth a line
 
@@ -45,6 +46,20 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
     else:
         for name, value in content.items():
             print(f"{name:<10}{value}")
+
+
+def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
+    """One column per part, one row per figure."""
+    from dfstrans.model_card import FIGURES
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("")
+    for part in metrics:
+        table.add_column(part, justify="right")
+    for key, name in FIGURES.items():
+        cells = [figures.get(key) for figures in metrics.values()]
+        table.add_row(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells))
+    Console(width=100).print(table)
 
 
 @contextmanager

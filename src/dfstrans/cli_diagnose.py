@@ -1,0 +1,80 @@
+"""`dfstrans diagnose`: which sensors, at which moments, are unlike normal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dfstrans.cli_options import Data, Model, reading
+from dfstrans.cli_output import AsJson, print_json, progress, remark
+from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
+from dfstrans.errors import DfstransError
+
+EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
+
+
+@reading
+def diagnose(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    episode: Annotated[
+        list[str] | None, typer.Option("--episode", help="Only this one, by its id. May be repeated.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust/--no-trust", help="Judge the attention of each anomalous episode; takes longer.")
+    ] = True,
+    all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page (FILE.html, for one --episode), or a folder with a page each."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Write the figures for print into a folder, as PDF and SVG.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which sensors, at which moments, are unlike normal, and how they hang together.
+
+    Without --episode: of every episode that is called anomalous.
+    """
+    from dfstrans.diagnoser import Diagnoser
+    from dfstrans.pipeline import diagnose_table, select_ids
+
+    detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
+    episodes = select_ids(beside, episode) if episode else beside
+    if html is not None and html.suffix == ".html" and len(episodes) > 1:
+        raise DfstransError(
+            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "
+            "name for a page each"
+        )
+    with progress("diagnosing", len(episodes)) as advance:
+        keep_normal = all_episodes or bool(episode)
+        found = diagnose_table(
+            detector,
+            episodes,
+            out,
+            pages=html,
+            figures=figures,
+            beside=beside,
+            keep_normal=keep_normal,
+            trust=trust,
+            advance=advance,
+        )
+    warn_out_of_range(detector, episodes)
+    if out is not None:
+        remark(f"diagnoses of {len(found)} episodes written to {out}")
+    if html is not None:
+        remark(f"pages written: {html if html.suffix == '.html' else html / 'index.html'}")
+    if figures is not None:
+        remark(f"figures written: {figures}")
+    if as_json:
+        print_json(found)
+        return
+    for content in sorted(found, key=lambda content: -content["severity"]):
+        print(content["summary"])
+    if not found:
+        print(f"none of {len(episodes)} episodes is called anomalous; --all shows them nevertheless")

@@ -1,0 +1,65 @@
+"""`dfstrans evaluate`: a model's decisions beside the labels, its diagnoses beside known causes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dfstrans.cli_options import Data, Model, reading
+from dfstrans.cli_output import AsJson, print_figures, print_json, progress
+from dfstrans.cli_recordings import warn_out_of_range
+
+EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
+
+
+@reading
+def evaluate(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    part: Annotated[
+        Literal["all", "train", "validation", "test"],
+        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+    ] = "all",
+    diagnosis: Annotated[
+        bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a model's decisions with the labels of recordings, and its diagnoses with known causes."""
+    from dfstrans.baselines import load_detector
+    from dfstrans.data import load_episodes
+    from dfstrans.pipeline import PARTS, evaluate_diagnoses, part_of
+
+    detector, episodes = load_detector(model), load_episodes(data, **read)
+    tested = part_of(detector, episodes, part)
+    figures = detector.evaluate(tested).to_dict()
+    outside = warn_out_of_range(detector, episodes)
+    found = None
+    if diagnosis:
+        train = part_of(detector, episodes, "train") if part in PARTS else None
+        found = evaluate_diagnoses(detector, tested, train, progress)
+    if as_json:
+        print_json({"part": part, **figures, "out_of_range": outside, **({"diagnosis": found} if found else {})})
+        return
+    print_figures({part: figures})
+    if found is not None:
+        _print_assessment(found)
+
+
+def _print_assessment(found: dict[str, Any]) -> None:
+    """How good the rankings of detected anomalies are, beside chance, and whether the decision follows it."""
+    from dfstrans.diagnosis.assessment import headline
+
+    print(f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {found['support']}")
+    rows = headline(found)
+    print(f"{'level':<10}{'metric':<15}{'kind':<16}" + "".join(f"{name:>11}" for name in rows[0][3]))
+    for level, metric, kind, values in rows:
+        shown = ("-" if value is None else f"{value:.2f}" for value in values.values())
+        print(f"{level:<10}{metric:<15}{kind:<16}" + "".join(f"{value:>11}" for value in shown))
+    for name, why in found["missing"].items():
+        print(f"without {name}: {why}")
+    print(f"\n{'does the decision follow what is shown?':<41}{'shown':>11}{'random':>11}")
+    for name, value in found["curves"]["figures"].items():
+        print(f"{name:<41}{value:>11.2f}{found['curves']['random_figures'][name]:>11.2f}")

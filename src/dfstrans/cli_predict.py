@@ -1,0 +1,41 @@
+"""`dfstrans predict`: the anomaly probability of each episode, and the decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dfstrans.cli_options import Data, Model, reading
+from dfstrans.cli_output import AsJson, print_json, remark
+from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
+
+EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
+
+
+@reading
+def predict(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV file instead of printing.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Give the anomaly probability of each episode, and the decision."""
+    from dfstrans.baselines import load_detector
+    from dfstrans.files import written_atomically
+    from dfstrans.pipeline import predict_table
+
+    detector, episodes = load_detector(model), with_or_without_labels(data, read)
+    table = predict_table(detector, episodes)
+    outside = warn_out_of_range(detector, episodes)
+    if out is not None:
+        with written_atomically(out) as temporary:
+            table.to_csv(temporary, index=False)
+        remark(f"predictions of {len(table)} episodes written to {out}")
+    if as_json:
+        rows = table.to_dict(orient="records")
+        print_json({"threshold": detector.threshold_.value, "out_of_range": outside, "predictions": rows})
+    elif out is None:
+        print(table.to_csv(index=False), end="")

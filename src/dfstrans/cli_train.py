@@ -1,0 +1,93 @@
+"""`dfstrans train`: from labelled recordings to a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dfstrans.baselines.registry import MODELS
+from dfstrans.cli_options import Data, options_from, reading
+from dfstrans.cli_output import AsJson, print_figures, print_json, remark, warn_of_overlap
+from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+from dfstrans.errors import DfstransError, spelled
+
+EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50"
+
+shaping = options_from(
+    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
+)
+training = options_from(TrainingSettings, into="training", panel="Training", defaults=PRESETS["tuned"])
+
+
+@reading
+@shaping
+@training
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the model to write.", show_default=False)],
+    read: dict[str, Any],
+    network: dict[str, Any],
+    training: dict[str, Any],
+    split: Annotated[
+        Literal["random", "grouped"], typer.Option(help="How the 70/15/15 parts are cut; grouped: no group in two.")
+    ] = "random",
+    preset: Annotated[
+        Preset,
+        typer.Option(help="What the other options start from: our settings, or the network and training of the paper."),
+    ] = "tuned",
+    model: Annotated[
+        str, typer.Option("--model", help=f"The kind of detector: {', '.join(MODELS)}; see docs/rivals.md.")
+    ] = DFSTRANS,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
+    from dfstrans.artifact import holds_model
+    from dfstrans.data import load_episodes
+    from dfstrans.pipeline import partial_folder, train_model
+
+    settings = _settings_of(model, preset, {**network, **training})
+    episodes = load_episodes(data, **read)
+    remark(repr(episodes))
+    replaces = holds_model(out)
+    warn_of_overlap(split, read)
+    try:
+        detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
+    except KeyboardInterrupt:
+        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume")
+        raise typer.Exit(1) from None
+    if replaces:
+        remark(f"the earlier model in {out} was replaced")
+    result = {
+        "model": str(out),
+        "parameters": detector.n_parameters_,
+        "best_epoch": detector.best_epoch_,
+        "epochs": len(detector.log_),
+        "threshold": detector.threshold_.model_dump(),
+        "calibration": detector.calibration_.model_dump(),
+        "metrics": detector.metrics_,
+    }
+    if as_json:
+        print_json(result)
+        return
+    print_figures(detector.metrics_)
+    print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
+    print(f"model     {out}")
+
+
+def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a kind of detector, from a preset and the options that were given, checked."""
+    if model == DFSTRANS:
+        settings = {**PRESETS[preset], **given}
+        check_settings(settings)
+        return settings
+    known = MODELS[model]().get_params()
+    foreign = [spelled(name) for name in given if name not in known]
+    foreign += ["--preset"] if preset != "tuned" else []
+    if foreign:
+        raise DfstransError(
+            f"expected options that {model} has, got {', '.join(foreign)}; drop them, or use --model {DFSTRANS}"
+        )
+    return given

@@ -1,0 +1,41 @@
+"""The command as tests give it, and the settings of a network small enough to train in a second."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from dfstrans.cli import main
+
+SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
+SMALL += ["--segment-length", "16", "--precision", "32"]
+
+
+def run(*arguments: Any) -> tuple[int, str, str]:
+    """Run the command inside this process, which is faster: exit code, stdout, stderr."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        patch.object(sys, "argv", ["dfstrans", *map(str, arguments)]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as stopped,
+    ):
+        main()
+    code = stopped.value.code
+    return (code if isinstance(code, int) else 0), out.getvalue(), err.getvalue()
+
+
+def call(*arguments: Any) -> tuple[int, str, str]:
+    """Run the command as a user would, where a process of its own is the point."""
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dfstrans", *map(str, arguments)], capture_output=True, text=True, env=environment
+    )
+    return done.returncode, done.stdout, done.stderr

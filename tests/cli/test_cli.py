@@ -1,0 +1,76 @@
+"""The command line as a whole: exit codes, errors in one line, help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--segment-length", "100"],
+            "got 48 in episode 'run_0000'; train with a shorter --segment-length",
+        ),
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--dropout", "3"],
+            "expected --dropout to be a finite number of at least 0 and below 1, got 3.0; give such a value",
+        ),
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--threshold-rule", "fixed"],
+            "with --threshold-rule fixed, got none; give one, such as --threshold-value 0.5",
+        ),
+        (["train", "{table}", "--out", "{tmp}/m", "--id-column", "drive"], "correct --id-column"),
+        (["data", "check", "{table}", "--spacecraft", "SMAP"], "got also --spacecraft; leave them out"),
+        (["train", "{tmp}/nothing.csv", "--out", "{tmp}/m"], "nothing.csv"),
+        (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
+        (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "--group-column …), or use --split random"),
+        (["evaluate", "{tmp}", "{table}"], "expected a saved model"),
+        (
+            ["train", "{table}", "--out", "{tmp}/m", "--seed", "-1"],
+            "expected --seed to be a whole number of at least 0",
+        ),
+        (
+            ["summary", "--sensors", "4", "--segment-length", "16", "--segments", "-5"],
+            "--segments to be a whole number",
+        ),
+        (["summary", "--sensors", "0", "--segment-length", "16", "--segments", "5"], "--sensors to be a whole number"),
+        (["train", "{table}", "--out", "{tmp}"], "got other files"),
+        (["summary"], "expected a saved model's folder, or --sensors"),
+        (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "900"], "no longer faithful"),
+    ],
+)
+def test_bad_input_exits_with_2_and_one_clear_line(
+    table: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    (tmp_path / "precious").write_text("work")
+    filled = [argument.format(table=table, tmp=tmp_path) for argument in arguments]
+    code, out, err = run(*filled)
+    assert code == 2
+    assert out == ""
+    assert message in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_debug_shows_the_traceback_and_keeps_the_exit_code(tmp_path: Path) -> None:
+    code, _, err = run("summary", tmp_path, "--debug")
+    assert code == 2
+    assert "Traceback" in err
+    assert "expected a saved model" in err.splitlines()[-1]
+
+
+COMMANDS = ["data check", "data convert", "simulate elevator", "train", "evaluate", "predict", "diagnose", "export"]
+COMMANDS += ["summary", "demo", "compare", "inject", "encoding", "reproduce"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
+    code, out, _ = run(*command.split(), "--help")
+    assert code == 0
+    assert f"Example: dfstrans {command}" in out
+    assert "--json" in out

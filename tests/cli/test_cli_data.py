@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dfstrans import load_episodes
+from tests.cli.command_line import run
+
+
+@pytest.mark.parametrize(
+    ("part", "options", "episodes", "anomalous"),
+    [
+        ("telemanom", ["--spacecraft", "SMAP"], 848, 161),
+        ("telemanom", ["--spacecraft", "MSL"], 136, 40),
+        ("ServerMachineDataset", [], 949, 289),
+    ],
+)
+def test_data_check_counts_the_public_data(
+    public_data: Path, part: str, options: list[str], episodes: int, anomalous: int
+) -> None:
+    arguments = [public_data / part, "--length", 500, "--stride", 500, *options, "--json"]
+    code, out, _ = run("data", "check", *arguments)
+    assert code == 0
+    content = json.loads(out)
+    assert (content["episodes"], content["anomalous"]) == (episodes, anomalous)
+
+
+def test_data_check_tells_people_what_was_read(table: Path) -> None:
+    code, out, _ = run("data", "check", table)
+    assert code == 0
+    assert "Episodes: 36 (12 anomalous, 24 normal) × 3 sensors × 48 points" in out
+
+
+def test_data_check_exits_with_1_when_training_is_impossible(tmp_path: Path) -> None:
+    lines = ["episode_id,time,a,b,label", *(f"{e},{t},{t},,{e % 2}" for e in range(4) for t in range(9))]
+    (tmp_path / "empty_sensor.csv").write_text("\n".join(lines))
+    code, out, _ = run("data", "check", tmp_path / "empty_sensor.csv")
+    assert code == 1
+    assert "error: no value at all in b" in out
+
+
+def test_convert_keeps_everything(table: Path, tmp_path: Path) -> None:
+    code, out, _ = run("data", "convert", table, tmp_path / "recordings.h5", "--json")
+    assert code == 0
+    assert json.loads(out)["episodes"] == 36
+    assert load_episodes(tmp_path / "recordings.h5").fingerprint() == load_episodes(table).fingerprint()
+
+
+def test_recordings_without_labels_are_exempt_from_exit_code_1(table: Path, tmp_path: Path) -> None:
+    pd.read_csv(table).drop(columns="label").to_csv(tmp_path / "new.csv", index=False)
+    assert run("data", "check", tmp_path / "new.csv")[0] == 0
+    _, out, _ = run("data", "check", "--help")
+    assert "recordings without labels are exempt" in " ".join(out.split())

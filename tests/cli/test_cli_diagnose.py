@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from dfstrans.report.diagnosis_page import file_stem
+from tests.cli.command_line import run
+
+
+def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path: Path) -> None:
+    code, out, _ = run("diagnose", model, table, "--all", "--json", "--out", tmp_path / "d.csv")
+    found = json.loads(out)
+    assert code == 0
+    assert len(found) == 36
+    written = pd.read_csv(tmp_path / "d.csv")
+    assert written.episode_id.nunique() == 36
+    strangest = written[written.episode_id == found[0]["episode_id"]].sort_values("deviation").iloc[-1]
+    assert found[0]["interpretation"][0]["sensor"] == strangest.sensor
+    code, out, _ = run("diagnose", model, table, "--episode", "run_0003")
+    assert code == 0
+    assert out.startswith("run_0003: ")
+    code, _, err = run("diagnose", model, table, "--episode", "nobody")
+    assert code == 2
+    assert "got nobody" in err
+
+
+def test_diagnose_writes_pages(model: Path, table: Path, tmp_path: Path) -> None:
+    page = tmp_path / "one.html"
+    code, _, _ = run("diagnose", model, table, "--episode", "run_0003", "--html", page)
+    assert code == 0
+    text = page.read_text()
+    assert "run_0003" in text
+    assert not re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="https?:', text)
+    some = [argument for name in ("run_0001", "run_0002", "run_0003") for argument in ("--episode", name)]
+    code, _, _ = run("diagnose", model, table, *some, "--no-trust", "--html", tmp_path / "pages")
+    assert code == 0
+    names = {path.name for path in (tmp_path / "pages").iterdir()}
+    assert len(names) == 5  # with the index and plotly's code
+    assert all(name in names for name in re.findall(r'href="([^"]+)"', (tmp_path / "pages" / "index.html").read_text()))
+    code, _, err = run("diagnose", model, table, "--html", page)
+    assert code == 2
+    assert "one --episode" in err
+
+
+def test_diagnose_writes_figures_for_print(model: Path, table: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    folder = tmp_path / "figures"
+    surest = pd.read_csv(table).query("label == 1").episode_id.iloc[0]
+    command = ("diagnose", model, table, "--episode", surest, "--no-trust", "--figures", folder)
+    code, _, err = run(*command)
+    assert code == 0
+    assert str(folder) in err
+    kinds = {path.stem.removeprefix(file_stem(surest)) for path in folder.iterdir()}
+    of_each, of_all = {"_signals", "_cells", "_attention", "_moments"}, {"temporal_relevance", "attention_trust"}
+    assert of_each <= kinds
+    assert kinds - of_each - of_all == {"temporal_relevance_beside_normal"}
+    assert {path.suffix for path in folder.iterdir()} == {".pdf", ".svg"}

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from dfstrans import Diagnoser, save_episodes
+from dfstrans.data.planted import planted_episodes
+from tests.cli.command_line import run
+
+
+def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_path: Path) -> None:
+    code, out, _ = run("evaluate", model, table, "--part", "test", "--json")
+    assert code == 0
+    assert {k: v for k, v in json.loads(out).items() if k not in ("part", "out_of_range")} == Diagnoser.load(
+        model
+    ).metrics_["test"]
+    code, out, _ = run("predict", model, table)
+    assert code == 0
+    assert out.splitlines()[0] == "episode_id,probability,anomalous,logit"
+    assert len(out.splitlines()) == 37
+    code, out, err = run("predict", model, table, "--out", tmp_path / "p.csv", "--json")
+    assert code == 0
+    assert len(json.loads(out)["predictions"]) == 36 == len(pd.read_csv(tmp_path / "p.csv"))
+    assert "written to" in err
+
+
+@pytest.mark.filterwarnings("always:these are the episodes")
+def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_path: Path) -> None:
+    save_episodes(planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96), tmp_path / "p.h5")
+    slim = ["--segment-length", 16, "--filters", 4, "--heads", 2, "--feedforward", 16, "--batch-size", 8]
+    run("train", tmp_path / "p.h5", "--out", tmp_path / "m", "--epochs", 10, *slim)
+    command = ("evaluate", tmp_path / "m", tmp_path / "p.h5", "--part", "train", "--diagnosis")
+    code, out, err = run(*command, "--json")
+    assert code == 0, err
+    found = json.loads(out)["diagnosis"]
+    assert found["rankings"].keys() == {"shown", "relevance", "z-score", "gradients"}
+    assert found["curves"]["figures"].keys() == found["curves"]["random_figures"].keys()
+    shown = found["rankings"]["shown"]["sensors"]["all"]["ac@1"]
+    assert shown["low"] <= shown["value"] <= shown["high"]
+    assert shown["chance"] == pytest.approx(0.25)
+    monkeypatch.setattr("dfstrans.cli_output.QUIET_SECONDS", 0.0)
+    code, out, err = run(*command, "--part", "all")
+    assert code == 0
+    assert "diagnosing: 100 % (24 of 24)" in err
+    assert err.count("these are the episodes the model was trained from") == 1
+    assert "auroc" in out
+    assert "comprehensiveness" in out
+    monkeypatch.setitem(sys.modules, "captum.attr", None)
+    code, out, _ = run(*command)
+    assert code == 0
+    assert "without gradients" in out
+    assert "dfstrans[paper]" in out
+
+
+@pytest.mark.filterwarnings("always:these are the episodes")
+def test_evaluating_the_training_episodes_names_the_part_to_use(model: Path, table: Path) -> None:
+    code, _, err = run("evaluate", model, table)
+    assert code == 0
+    assert "--part all includes" in err
+    assert "use --part test (the parts are train, validation, test and all)" in err

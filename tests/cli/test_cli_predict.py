@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from tests.cli.command_line import run
+
+
+def test_predict_needs_no_labels(model: Path, table: Path, tmp_path: Path) -> None:
+    pd.read_csv(table).drop(columns="label").to_csv(tmp_path / "new.csv", index=False)
+    code, out, _ = run("predict", model, tmp_path / "new.csv")
+    assert code == 0
+    assert len(out.splitlines()) == 37
+
+
+def test_predict_and_diagnose_do_without_labels_that_they_cannot_read(model: Path, table: Path, tmp_path: Path) -> None:
+    words = pd.read_csv(table).replace({"label": {0: "fine", 1: "broken"}})
+    words.to_csv(tmp_path / "words.csv", index=False)
+    _, expected, _ = run("predict", model, table)
+    code, out, err = run("predict", model, tmp_path / "words.csv")
+    assert code == 0, err
+    assert out == expected
+    assert "read without their labels: expected labels 0 (normal) or 1 (anomalous)" in err
+    assert "--anomalous-value" in err
+    one = ("--episode", "run_0003", "--no-trust", "--html", tmp_path / "one.html")
+    code, out, err = run("diagnose", model, tmp_path / "words.csv", *one, "--label-column", "label")
+    assert code == 0, err
+    assert out.startswith("run_0003: ")
+    assert "read without their labels" in err
+    code, _, err = run("evaluate", model, tmp_path / "words.csv")
+    assert code == 2
+    assert "say which value means anomalous" in err
