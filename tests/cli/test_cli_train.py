@@ -4,18 +4,18 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dfstrans import load_episodes, save_episodes
-from tests.cli.command_line import SMALL, call, run
+from dfstrans.training.fit import AtomicCheckpoints
+from tests.cli.command_line import SMALL, run
 
 
 def test_training_twice_gives_identical_weights_and_json(table: Path, tmp_path: Path, model: Path) -> None:
-    code, out, err = call("train", table, "--out", tmp_path / "again", *SMALL, "--epochs", "2", "--json")
+    code, out, err = run("train", table, "--out", tmp_path / "again", *SMALL, "--epochs", "2", "--json")
     assert code == 0
     assert "epoch 2/2" in err
     assert set(json.loads(out)["metrics"]) == {"validation", "test"}
@@ -23,46 +23,60 @@ def test_training_twice_gives_identical_weights_and_json(table: Path, tmp_path: 
     assert weights[0] == weights[1]
 
 
-def test_a_killed_run_resumes_to_identical_weights(table: Path, tmp_path: Path) -> None:
-    arguments = [table, *SMALL, "--seed", "1", "--epochs", "30", "--patience", "30"]
-    assert run("train", *arguments, "--out", tmp_path / "whole")[0] == 0
-    command = [sys.executable, "-m", "dfstrans", "train", *map(str, arguments), "--out", str(tmp_path / "killed")]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+# A process that is killed as soon as it has written its second checkpoint.
+KILLED = """
+import os, signal
+from dfstrans.cli import main
+from dfstrans.training.fit import AtomicCheckpoints
+
+save, saved = AtomicCheckpoints.save_checkpoint, []
+
+def save_and_die(self, *arguments, **options):
+    save(self, *arguments, **options)
+    saved.append(1)
+    if len(saved) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+AtomicCheckpoints.save_checkpoint = save_and_die
+main()
+"""
+
+
+def test_a_killed_run_resumes_to_the_weights_of_another_process(table: Path, tmp_path: Path) -> None:
+    arguments = ["train", table, *SMALL, "--seed", "1", "--epochs", "5", "--patience", "5", "--out"]
+    assert run(*arguments, tmp_path / "whole")[0] == 0
+    killed = tmp_path / "killed"
+    done = subprocess.run([sys.executable, "-c", KILLED, *map(str, arguments), str(killed)], capture_output=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     checkpoint = tmp_path / "killed.partial" / "last.ckpt"
-    while not checkpoint.exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
     assert checkpoint.exists()
-    assert not (tmp_path / "killed").exists()
-    code, _, err = run("train", *arguments, "--out", tmp_path / "killed", "--resume")
+    assert not killed.exists()
+    code, _, err = run(*arguments, killed, "--resume")
     assert code == 0
-    assert "epoch 1/30" not in err
-    weights = [(tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert "epoch 2/5" not in err
+    assert "epoch 3/5" in err
+    weights = [(folder / "weights.safetensors").read_bytes() for folder in (tmp_path / "whole", killed)]
     assert weights[0] == weights[1]
     assert not checkpoint.parent.exists()
 
 
-def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "dfstrans", "train", str(table), "--out", str(tmp_path / "m"), *SMALL]
-    command += ["--epochs", "2000", "--patience", "2000"]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-    )
-    while not (tmp_path / "m.partial" / "last.ckpt").exists() and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save = AtomicCheckpoints.save_checkpoint
+
+    def save_and_interrupt(*arguments: Any, **options: Any) -> None:
+        save(*arguments, **options)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(AtomicCheckpoints, "save_checkpoint", save_and_interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of pytest ignore it
     try:
-        _, err = process.communicate(timeout=60)
+        code, _, err = run("train", table, "--out", tmp_path / "m", *SMALL, "--epochs", "20")
     finally:
-        process.kill()
-    assert process.returncode == 1
-    assert "go on with --resume" in err
+        signal.signal(signal.SIGINT, before)
+    assert code == 1
+    assert f"the finished epochs are kept in {tmp_path / 'm.partial'}: go on with --resume" in err
     assert "Traceback" not in err
+    assert (tmp_path / "m.partial" / "last.ckpt").exists()
 
 
 @pytest.mark.parametrize(
