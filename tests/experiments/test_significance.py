@@ -38,7 +38,13 @@ def test_the_correction_never_makes_a_difference_surer(pairs: list[tuple[float, 
 
 def test_there_is_no_p_value_where_nothing_tells_chance() -> None:
     assert corrected_t_test([0.9], [0.5], 0.2).p is None
-    assert corrected_t_test([0.9, 0.9], [0.5, 0.5], 0.2).p is None
+    assert corrected_t_test([0.9, 0.9, 0.9], [0.5, 0.5, 0.5], 0.2).p is None
+
+
+def test_two_splits_are_too_few_for_an_interval_and_a_p_value() -> None:
+    few = corrected_t_test([0.9, 0.8], [0.5, 0.6], 0.2)
+    assert (few.splits, few.low, few.high, few.p) == (2, None, None, None)
+    assert few.difference == pytest.approx(0.3)
 
 
 def test_holms_correction_is_that_of_a_hand_calculation() -> None:

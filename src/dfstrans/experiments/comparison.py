@@ -10,7 +10,7 @@ import numpy as np
 
 from dfstrans.experiments.cells import Cell
 from dfstrans.experiments.protocols import PROTOCOLS
-from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
+from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
 
 TESTED = {"f1": "F1", "pr_auc": "PR-AUC"}  # what models are tested by, at the threshold chosen on validation
@@ -102,7 +102,7 @@ class ComparisonResult:
             spreads = self.spreads(model)
             shown = [mean_and_std(spreads.get(name), digits) for name, (_, digits) in COLUMNS.items()]
             rows.append((model, f"{len(self.of(model))} of {self.folds}", *shown))
-        notes = () if not self.cells else (f"{self.cells[0].protocol.name}: {self._meaning}.",)
+        notes = () if not self.cells else (f"Protocol {self.cells[0].protocol.name}: {self._meaning}.",)
         return ResultTable(
             self.title, ("model", "splits", *(title for title, _ in COLUMNS.values())), tuple(rows), notes
         )
@@ -112,7 +112,8 @@ class ComparisonResult:
         rows = []
         for figure, title in TESTED.items():
             for rival, test in self.tests(figure).items():
-                interval = "–" if test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
+                untold = "too few splits" if test.splits < FEWEST_SPLITS else "–"
+                interval = untold if test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
                 shown = ("–" if p is None else f"{p:.3f}" for p in (test.p, test.p_adjusted))
                 rows.append((title, rival, str(test.splits), f"{test.difference:+.3f}", interval, *shown))
         columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")

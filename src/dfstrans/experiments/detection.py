@@ -62,7 +62,7 @@ def detection_table(target: str, protocol: ProtocolName, results: dict[str, Comp
             rows.append(tuple(row))
     quick = any(cell.protocol.at_most is not None for result in results.values() for cell in result.cells)
     title = f"{target}, protocol {protocol}"
-    notes = [f"{protocol}: {PROTOCOLS[protocol].meaning}.", PRINTED]
+    notes = [f"Protocol {protocol}: {PROTOCOLS[protocol].meaning}.", PRINTED]
     if "elevator" in results:
         notes.append(ELEVATOR)
     return ResultTable(f"QUICK LOOK, NO RESULT: {title}" if quick else title, COLUMNS, tuple(rows), tuple(notes))

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.stats import t as student
 
 LEVEL = 0.95  # of the interval
+FEWEST_SPLITS = 3  # with two, a single difference would have to tell what chance does
 
 
 class PairedTest(NamedTuple):
@@ -37,12 +38,12 @@ class PairedTest(NamedTuple):
 def corrected_t_test(first: Sequence[float], second: Sequence[float], test_to_train: float) -> PairedTest:
     """Compare the figures of two models on the same splits.
 
-    `test_to_train` is how many test episodes there are for each one of training. With one split, or with the same
-    difference on every split, there is nothing to tell chance by.
+    `test_to_train` is how many test episodes there are for each one of training. With fewer than three splits, or with
+    the same difference on every split, there is nothing to tell chance by.
     """
     differences = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     k, mean = len(differences), float(differences.mean())
-    variance = float(differences.var(ddof=1)) if k > 1 else 0.0
+    variance = float(differences.var(ddof=1)) if k >= FEWEST_SPLITS else 0.0
     if variance < 1e-18:
         return PairedTest(k, mean, None, None, None)
     error = math.sqrt((1 / k + test_to_train) * variance)

@@ -21,7 +21,8 @@ def write_print_comparison(folder: Path, result: ComparisonResult) -> list[Path]
 
 def print_comparison(result: ComparisonResult) -> Figure:
     """Each split as a point, with the mean and standard deviation of each model."""
-    figure = new_figure(0.8 + 0.28 * len(result.models))
+    figure = new_figure(0.9 + 0.28 * len(result.models))
+    figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.04)
     panels = figure.subplots(1, len(PANELS), sharey=True, squeeze=False)[0]
     for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
         for row, model in enumerate(result.models):
@@ -30,5 +31,6 @@ def print_comparison(result: ComparisonResult) -> Figure:
                 axes.plot(spread.values, [row] * len(spread.values), "o", color=NORMAL, alpha=0.55, markersize=5)
                 axes.errorbar(spread.mean, row, xerr=spread.std or 0.0, fmt="|", color=ANOMALOUS, capsize=3)
         axes.set(title=title, yticks=range(len(result.models)), yticklabels=result.models)
+        axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(result.models) - 0.5, -0.5)
     return figure
