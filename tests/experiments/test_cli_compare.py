@@ -10,17 +10,18 @@ import sys
 import time
 from pathlib import Path
 
-DFSTRANS = [sys.executable, "-m", "dfstrans"]
+from tests.cli.command_line import run
 
 
 def compare(recordings: Path, out: Path, models: str, *options: str) -> list[str]:
-    return [*DFSTRANS, "compare", str(recordings), "--out", str(out), "--models", models, *options]
+    return ["compare", str(recordings), "--out", str(out), "--models", models, *options]
 
 
 def test_a_model_and_two_rivals_are_compared(recordings: Path, tmp_path: Path) -> None:
     command = compare(recordings, tmp_path, "dfstrans,boosting,mh1dcnn-lstm", "--epochs", "2", "--folds", "2", "--json")
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    result = json.loads(done.stdout)
+    code, out, err = run(*command)
+    assert code == 0, err
+    result = json.loads(out)
     assert result["protocol"]["name"] == "no-overlap"
     assert set(result["models"]) == {"dfstrans", "boosting", "mh1dcnn-lstm"}
     for model in result["models"].values():
@@ -31,44 +32,48 @@ def test_a_model_and_two_rivals_are_compared(recordings: Path, tmp_path: Path) -
     assert result["models"]["dfstrans"]["seconds_per_epoch"]["mean"] > 0
     assert set(result["tests"]["f1"]) == {"boosting", "mh1dcnn-lstm"}
     assert result["failed"] == {}
-    assert "6 of 6 cells: mh1dcnn-lstm, split 1" in done.stderr
+    assert "6 of 6 cells: mh1dcnn-lstm, split 1" in err
     page = (tmp_path / "comparison.html").read_text()
-    assert "protocol no-overlap" in page
+    assert "Protocol no-overlap: no point is in two episodes" in page
     assert "Plotly.newPlot" in page  # the figure is drawn by the page itself
     assert "| dfstrans | 2 of 2 |" in (tmp_path / "comparison.md").read_text()
-    shown = subprocess.run([*command[:-1], "--finished"], capture_output=True, text=True, check=True)
-    assert "dfstrans against each rival" in shown.stdout
+    _, out, _ = run(*command[:-1], "--finished")
+    assert "dfstrans against each rival" in out
 
 
 def test_a_killed_run_goes_on_and_computes_no_cell_twice(recordings: Path, tmp_path: Path) -> None:
     command = compare(recordings, tmp_path, "boosting,mh1dcnn-lstm", "--epochs", "2", "--folds", "2")
     first = tmp_path / "boosting" / "fold_0.json"
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE) as run:
+    with subprocess.Popen([sys.executable, "-m", "dfstrans", *command], stderr=subprocess.PIPE) as process:
         deadline = time.monotonic() + 120
-        while not first.exists() and run.poll() is None and time.monotonic() < deadline:
+        while not first.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        os.kill(run.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL)
     before = {path: path.read_bytes() for path in tmp_path.rglob("fold_*.json") if path.is_file()}
     assert 1 <= len(before) < 4
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert f"{len(before)} of 4 cells are there already" in done.stderr
+    code, _, err = run(*command)
+    assert code == 0, err
+    assert f"{len(before)} of 4 cells are there already" in err
     after = {path: path.read_bytes() for path in tmp_path.rglob("fold_*.json") if path.is_file()}
     assert len(after) == 4
     assert {path: after[path] for path in before} == before
-    assert done.stderr.count("cells: ") == 4 - len(before)
+    assert err.count("cells: ") == 4 - len(before)
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_two_jobs_share_the_cells(recordings: Path, tmp_path: Path) -> None:
-    command = compare(recordings, tmp_path, "boosting", "--folds", "3", "--jobs", "2")
-    done = subprocess.run(command, capture_output=True)
-    assert done.returncode == 0, done.stderr
-    assert len(list((tmp_path / "boosting").glob("fold_*.json"))) == 3
-    assert done.stderr.count(b"cells: boosting") == 3
+def test_two_jobs_share_the_cells_and_try_each_once(recordings: Path, tmp_path: Path) -> None:
+    diverging = ("--learning-rate", "1e30", "--gradient-clip", "1e30", "--schedule", "constant", "--epochs", "2")
+    command = compare(recordings, tmp_path, "boosting,mh1dcnn-lstm", "--folds", "2", "--jobs", "2", *diverging)
+    code, _, err = run(*command)
+    assert code == 1, err
+    assert len(list((tmp_path / "boosting").glob("fold_*.json"))) == 2
+    assert err.count("cells: boosting") == 2
+    for fold in range(2):
+        assert err.count(f"mh1dcnn-lstm, split {fold} failed: ") == 1
+        assert err.count(f"not computed: mh1dcnn-lstm, split {fold}: ") == 1
 
 
 def test_bad_names_give_code_2_and_the_remedy(recordings: Path, tmp_path: Path) -> None:
-    command = compare(recordings, tmp_path, "dfstrans,boostin")
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "did you mean boosting?" in done.stderr
+    code, _, err = run(*compare(recordings, tmp_path, "dfstrans,boostin"))
+    assert code == 2
+    assert "did you mean boosting?" in err

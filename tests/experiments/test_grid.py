@@ -161,6 +161,23 @@ def test_a_cell_that_cannot_be_computed_does_not_keep_the_others_back(
     assert [cell.fold for cell in grid.finished()] == [1]
 
 
+def test_a_cell_that_failed_is_not_tried_again_by_the_other_processes_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, given_up = [], [0, 0, 0]
+
+    def fail(self: Grid, key: CellKey, partial: Path) -> Cell:
+        tried.append(key.fold)
+        given_up[1] = 1  # meanwhile, in another process
+        raise DfstransError("training diverged")
+
+    monkeypatch.setattr(Grid, "compute", fail)
+    first, second = (Grid(comparison(tmp_path, folds=3), EPISODES) for _ in range(2))
+    assert first.work(given_up=given_up).keys() == {"boosting, split 0", "boosting, split 2"}
+    assert second.work(given_up=given_up) == {}
+    assert tried == [0, 2]
+
+
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
@@ -257,6 +274,7 @@ def test_models_are_tested_on_the_splits_that_both_have(results: Path) -> None:
     assert test.splits == 1
     assert test.difference == pytest.approx(float(cells[1].test["f1"] or 0) - 0.25)
     assert json.dumps(result.to_dict(), allow_nan=False)
+    assert result.test_table().rows[0][4:] == ("too few splits", "–", "–")
 
 
 # ---- what is refused before hours are spent -----------------------------------------------------------------------

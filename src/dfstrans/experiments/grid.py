@@ -9,7 +9,7 @@ import json
 import shlex
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,27 +113,35 @@ class Grid:
             if (path := self.path(key)).exists()
         ]
 
-    def work(self, tell: Callable[[Cell | DfstransError, CellKey], None] = lambda *_: None) -> dict[str, str]:
+    def work(
+        self,
+        tell: Callable[[Cell | DfstransError, CellKey], None] = lambda *_: None,
+        given_up: MutableSequence[int] | None = None,
+    ) -> dict[str, str]:
         """Compute every cell that nobody has computed or is computing; then wait for those that others compute.
 
-        `tell` hears of each cell that was computed here. Gives what went wrong, by cell; the others are computed
-        nevertheless.
+        `tell` hears of each cell that was computed here. Gives what went wrong here, by cell; the others are computed
+        nevertheless. `given_up` has a 1 for each of `keys` that went wrong: processes of one run share it, so that
+        none tries again what another has tried.
         """
         failed: dict[str, str] = {}
+        given_up = [0] * len(self.keys) if given_up is None else given_up
         for path in map(self.path, self.keys):
             if path.exists() and partial_folder(path).exists():  # left by a process that was killed between the two
                 with claimed(path):
                     pass
-        while waiting := [key for key in self.keys if key.label not in failed and not self.path(key).exists()]:
+        while waiting := [n for n, key in enumerate(self.keys) if not given_up[n] and not self.path(key).exists()]:
             busy = True
-            for key in waiting:
+            for n in waiting:
+                key = self.keys[n]
                 with claimed(self.path(key)) as partial:
-                    if partial is None or self.path(key).exists():
+                    if partial is None or given_up[n] or self.path(key).exists():
                         continue
                     busy = False
                     try:
                         cell = self.compute(key, partial)
                     except DfstransError as error:
+                        given_up[n] = 1  # before the claim ends
                         failed[key.label] = str(error)
                         tell(error, key)
                     else:

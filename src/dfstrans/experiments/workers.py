@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager
 from queue import Empty
 from typing import Any
@@ -29,7 +29,9 @@ def run(grid: Grid, tell: Tell, jobs: int = 1, threads: int | None = None) -> di
             return grid.work(tell)
     spawning = multiprocessing.get_context("spawn")
     told: Any = spawning.Queue()
-    workers = [spawning.Process(target=_work, args=(grid.comparison, each, told), daemon=True) for _ in range(jobs)]
+    given_up = spawning.Array("b", len(grid.keys), lock=False)
+    arguments = (grid.comparison, each, told, given_up)
+    workers = [spawning.Process(target=_work, args=arguments, daemon=True) for _ in range(jobs)]
     for worker in workers:
         worker.start()
     failed: dict[str, str] = {}
@@ -77,7 +79,7 @@ def limited(threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _work(comparison: Comparison, threads: int, told: Any) -> None:
+def _work(comparison: Comparison, threads: int, told: Any, given_up: MutableSequence[int]) -> None:
     """What a process of its own does; it ends when the one that started it has."""
     parent = multiprocessing.parent_process()
 
@@ -88,7 +90,7 @@ def _work(comparison: Comparison, threads: int, told: Any) -> None:
 
     try:
         with settings_as_options(), limited(threads):
-            Grid(comparison).work(tell)
+            Grid(comparison).work(tell, given_up)
         told.put((None, None))
     except BaseException as error:
         told.put((error, None))
