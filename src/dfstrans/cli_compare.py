@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from dfstrans.cli_options import Data, options_from, reading
-from dfstrans.cli_output import AsJson, print_json, remark
+from dfstrans.cli_output import AsJson, print_columns, print_json, remark
 from dfstrans.config import PRESETS, TrainingSettings
 
 if TYPE_CHECKING:
@@ -125,15 +123,9 @@ def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
 
 
 def print_table(table: ResultTable) -> None:
-    """Print a table, its title and its notes to stdout, however wide it is."""
-    shown = Table(box=None, pad_edge=False)
-    for number, column in enumerate(table.columns):
-        shown.add_column(column, justify="right" if number and column != "note" else "left", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*row)
-    console = Console(width=200, highlight=False)
+    """Print a table, its title and its notes to stdout."""
     print(table.title)
-    console.print(shown)
+    print_columns(table.columns, table.rows, words=(table.columns[0], "note"))
     for note in table.notes:
         print(note)
     print()

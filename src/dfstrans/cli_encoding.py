@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from dfstrans.cli_output import AsJson, print_json, remark
+from dfstrans.cli_output import AsJson, print_columns, print_json, remark
 
 if TYPE_CHECKING:
     from dfstrans.fourier.study import EncodingStudy
@@ -77,11 +75,9 @@ def _print_study(study: EncodingStudy) -> None:
             f"  {name:<10}height {worst.height:.3f} of 1, {worst.kept:.1%} of the squared length in place, "
             f"above a tenth of the peak at {worst.reach}, error {worst.error:.1g}"
         )
-    table = Table(box=None, pad_edge=False)
-    for title in ("encoding", "positions", "width", "verdict", "condition", "rank", "directions", "nearest / farthest"):
-        table.add_column(title, justify="left" if title in ("encoding", "verdict") else "right")
-    for name, check in study.checks.items():
-        table.add_row(
+    titles = ("encoding", "positions", "width", "verdict", "condition", "rank", "directions", "nearest / farthest")
+    rows = [
+        (
             name,
             str(check.n_positions),
             str(check.d_model),
@@ -91,6 +87,8 @@ def _print_study(study: EncodingStudy) -> None:
             f"{check.directions:.1f}",
             f"{check.smallest_distance:.3g} / {check.largest_distance:.3g}",
         )
-    Console(width=110).print(table)
+        for name, check in study.checks.items()
+    ]
+    print_columns(titles, rows, words=("encoding", "verdict"))
     for name, check in study.checks.items():
         print(f"{name}: {check.explanation}")

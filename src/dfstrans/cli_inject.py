@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from dfstrans.cli_options import options_from, reading
-from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark, warn_of_overlap
+from dfstrans.cli_output import AsJson, print_columns, print_json, print_result, progress, remark, warn_of_overlap
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
@@ -203,16 +201,14 @@ def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
 
 def print_study(study: StudyResult) -> None:
     """A row for each kind and strength, what chance gives in brackets."""
-    table = Table(box=None, pad_edge=False)
     columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
-    for number, title in enumerate(columns):
-        table.add_column(title, justify="left" if number < 2 else "right", no_wrap=True)
+    rows = []
     for cell in study.cells:
         figures = (cell.recall, cell.roc_auc, cell.pr_auc)
         metrics = (_shown(cell, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
         strength = KINDS[cell.kind].shown(cell.strength)
-        table.add_row(cell.kind, strength, str(cell.episodes), *map(_number, figures), *metrics)
-    Console(width=120).print(table)
+        rows.append((cell.kind, strength, str(cell.episodes), *map(_number, figures), *metrics))
+    print_columns(columns, rows, words=("fault", "strength"))
     print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
     print(
         f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "

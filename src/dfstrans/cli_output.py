@@ -6,7 +6,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -48,18 +48,23 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
             print(f"{name:<10}{value}")
 
 
+def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: Container[str]) -> None:
+    """Print rows under their titles, however wide they are: columns of `words` to the left, of numbers to the right."""
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="left" if title in words else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=200, highlight=False).print(table)
+
+
 def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
     """One column per part, one row per figure."""
     from dfstrans.model_card import FIGURES
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("")
-    for part in metrics:
-        table.add_column(part, justify="right")
-    for key, name in FIGURES.items():
-        cells = [figures.get(key) for figures in metrics.values()]
-        table.add_row(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells))
-    Console(width=100).print(table)
+    found = {name: [figures.get(key) for figures in metrics.values()] for key, name in FIGURES.items()}
+    rows = [(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells)) for name, cells in found.items()]
+    print_columns(("", *metrics), rows, words=("",))
 
 
 @contextmanager
