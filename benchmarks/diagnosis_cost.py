@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from benchmarks.latency import random_detector
+from benchmarks.options import add_threads, new_parser, parsed
 from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans import Diagnoser, Episodes
@@ -78,15 +79,11 @@ def _table(result: dict[str, Any]) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.diagnosis_cost", description=__doc__)
+    parser = new_parser("diagnosis_cost", __doc__)
+    add_threads(parser)
     parser.add_argument("--repeats", type=int, default=30, help="timed rounds (30)")
     parser.add_argument("--presets", nargs="+", choices=PRESETS, default=list(PRESETS), help="both")
-    parser.add_argument("--threads", type=int, default=1, help="with 1, processor time is measured; else the clock (1)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args(arguments)
-    if min(options.repeats, options.threads) < 1:
-        parser.error("expected at least 1 repeat and at least 1 thread")
-    return options
+    return parsed(parser, arguments, "repeats", "threads")
 
 
 if __name__ == "__main__":

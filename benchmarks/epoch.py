@@ -18,11 +18,11 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-import numpy as np
 import torch
 
+from benchmarks.options import add_shapes, new_parser, parsed
 from benchmarks.timing import progress
-from benchmarks.workload import SHAPES, Shape
+from benchmarks.workload import SHAPES, Shape, random_episodes
 from dfstrans import Diagnoser
 from dfstrans.data import Episodes, load_episodes, save_episodes
 from dfstrans.data.scaling import SensorScaler
@@ -44,10 +44,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(shape: Shape, n_episodes: int, n_epochs: int) -> dict[str, float]:
     """Median seconds of an epoch and of its steps, and the median share of an epoch that is not steps."""
-    size = (n_episodes * 85 // 70, shape.n_sensors, shape.n_segments * shape.segment_length)
-    values = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    made = random_episodes(shape, n_episodes * 85 // 70)
     with tempfile.TemporaryDirectory() as folder:
-        made = Episodes.from_arrays(values, np.arange(len(values)) % 2)
         stored = load_episodes(save_episodes(made, Path(folder) / "episodes.h5"))
         epochs = _epochs(shape, stored, n_episodes, n_epochs, Path(folder) / "run")
     return {
@@ -100,12 +98,11 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.epoch", description=__doc__)
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["elevator", "SMD"], metavar="NAME", help="two")
+    parser = new_parser("epoch", __doc__)
+    add_shapes(parser, "elevator", "SMD")
     parser.add_argument("--episodes", type=int, default=280, help="training episodes of an epoch (280)")
     parser.add_argument("--epochs", type=int, default=5, help="timed epochs (5)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    return parser.parse_args(arguments)
+    return parsed(parser, arguments, "episodes", "epochs")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.options import add_shapes, add_threads, new_parser, parsed
 from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans.artifact import DataRecord
@@ -98,15 +99,11 @@ def _table(result: dict[str, Any]) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__)
+    parser = new_parser("latency", __doc__)
+    add_shapes(parser)
+    add_threads(parser)
     parser.add_argument("--repeats", type=int, default=30, help="timed rounds per shape (30)")
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), metavar="NAME", help="all four")
-    parser.add_argument("--threads", type=int, default=1, help="with 1, processor time is measured; else the clock (1)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args(arguments)
-    if min(options.repeats, options.threads) < 1:
-        parser.error("expected at least 1 repeat and at least 1 thread")
-    return options
+    return parsed(parser, arguments, "repeats", "threads")
 
 
 if __name__ == "__main__":

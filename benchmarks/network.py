@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from benchmarks.matrix_rate import measure_matrix_rates
+from benchmarks.options import add_shapes, add_threads, new_parser, parsed
 from benchmarks.timing import progress
 from benchmarks.turns import LONG, Measured, measure_in_turns
 from benchmarks.workload import BATCHES, MODELS, SHAPES, case, chosen_precision, count_flops, models_for
@@ -89,16 +90,12 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__)
+    parser = new_parser("network", __doc__)
+    add_shapes(parser)
+    add_threads(parser)
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds (3)")
     parser.add_argument("--long", type=float, default=LONG, help=f"seconds from which one call is enough ({LONG:g})")
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), metavar="NAME", help="all four")
-    parser.add_argument("--threads", type=int, default=1, help="with 1, processor time is measured; else the clock (1)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args(arguments)
-    if min(options.rounds, options.threads) < 1:
-        parser.error("expected at least 1 round and at least 1 thread")
-    return options
+    return parsed(parser, arguments, "rounds", "threads")
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
+from benchmarks.options import add_shapes, new_parser, parsed
 from benchmarks.timing import progress, take_turns
-from benchmarks.workload import SHAPES, Shape, training_loss
+from benchmarks.workload import SHAPES, Shape, random_episodes, training_loss
 from dfstrans import Diagnoser
 from dfstrans.data import Episodes, load_episodes, save_episodes
 from dfstrans.data.scaling import SensorScaler
@@ -39,9 +39,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(shape: Shape, n_episodes: int, rounds: int) -> dict[str, float]:
     """Seconds of an epoch and of reading, scaling and cutting alone; the first epoch of each does not count."""
-    size = (n_episodes, shape.n_sensors, shape.n_segments * shape.segment_length)
-    values = np.random.default_rng(0).normal(size=size).astype(np.float32)
-    episodes = Episodes.from_arrays(values, np.arange(n_episodes) % 2)
+    episodes = random_episodes(shape, n_episodes)
     with tempfile.TemporaryDirectory() as folder:
         stored = load_episodes(save_episodes(episodes, Path(folder) / "episodes.h5"))
         assert stored.is_stored
@@ -88,12 +86,11 @@ def _table(rows: list[dict[str, Any]]) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.streaming", description=__doc__)
-    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["elevator", "SMD"], metavar="NAME", help="two")
+    parser = new_parser("streaming", __doc__)
+    add_shapes(parser, "elevator", "SMD")
     parser.add_argument("--episodes", type=int, default=64, help="episodes of an epoch (64)")
     parser.add_argument("--rounds", type=int, default=3, help="timed rounds (3)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    return parser.parse_args(arguments)
+    return parsed(parser, arguments, "episodes", "rounds")
 
 
 if __name__ == "__main__":

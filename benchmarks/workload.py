@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -13,6 +14,7 @@ from torch.nn import functional
 from benchmarks.reference import LoopNetwork
 from benchmarks.turns import Case
 from dfstrans.config import NetworkSettings
+from dfstrans.data import Episodes
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.training.fit import bf16_is_fast
@@ -45,6 +47,13 @@ SHAPES = {
     "MSL": Shape(55, 10, 50),
     "SMAP": Shape(25, 10, 50),
 }
+
+
+def random_episodes(shape: Shape, n_episodes: int) -> Episodes:
+    """Episodes of noise, every other one anomalous."""
+    size = (n_episodes, shape.n_sensors, shape.n_segments * shape.segment_length)
+    values = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    return Episodes.from_arrays(values, np.arange(n_episodes) % 2)
 
 
 def models_for(batch: int) -> list[str]:
