@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,6 +18,17 @@ from tests.tiny import TINY, tiny_episodes
 
 torch.set_num_threads(1)  # several workers with several threads each would wait for one another
 os.environ["OMP_NUM_THREADS"] = "1"  # the same for programs that tests start
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Neighbouring tests stay with one worker while it has any, so that what a file or folder shares is made once."""
+    if config.getoption("dist") != "load":  # asked for
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
 
 _UNPACK = Path(__file__).resolve().parents[2] / "shared" / "data" / "unpack"
 
