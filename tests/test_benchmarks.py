@@ -126,6 +126,12 @@ def test_an_epoch_is_its_steps_and_the_rest() -> None:
     assert found["rest_share"] == pytest.approx(1 - found["steps"] / found["epoch"])
 
 
+def test_less_than_one_round_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        epoch.main(["--epochs", "0"])
+    assert "expected --epochs to be at least 1, got 0; correct it" in capsys.readouterr().err
+
+
 def test_a_model_is_good_when_it_is_near_its_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, figures in (("slow", (0.2, 0.3, 0.8)), ("quick", (0.795, 0.8, 0.1))):
         (tmp_path / name).mkdir()

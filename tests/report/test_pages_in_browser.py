@@ -13,6 +13,7 @@ from tests.browser import Opened, browser
 from tests.report.drawn import made_diagnosis
 
 PHONE, DESKTOP = 390, 1280
+SEGMENT_LENGTH = {PHONE: 25, DESKTOP: 100}  # with 20 sensors and 80 segments; the second is an elevator's journey
 
 
 @pytest.fixture(scope="module")
@@ -21,10 +22,15 @@ def chromium() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture(scope="module", params=[PHONE, DESKTOP], ids=["phone", "desktop"])
+def width(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page as large as an elevator journey's."""
-    diagnosis, recording = made_diagnosis(n_sensors=20, n_segments=80, segment_length=100, strange=(34, 1))
+def page_file(width: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    length = SEGMENT_LENGTH[width]
+    diagnosis, recording = made_diagnosis(n_sensors=20, n_segments=80, segment_length=length, strange=(34, 1))
     return write_diagnosis(tmp_path_factory.mktemp("page") / "run.html", diagnosis, recording)
 
 
@@ -38,9 +44,9 @@ def too_wide(found: Opened) -> int:
     return int(found.page.evaluate("document.documentElement.scrollWidth - innerWidth"))
 
 
-@pytest.fixture(scope="module", params=[PHONE, DESKTOP], ids=["phone", "desktop"])
-def shown(chromium: Any, page_file: Path, request: pytest.FixtureRequest) -> Opened:
-    found = opened(chromium, page_file, request.param)
+@pytest.fixture(scope="module")
+def shown(chromium: Any, page_file: Path, width: int) -> Opened:
+    found = opened(chromium, page_file, width)
     found.wait_until_drawn()
     return found
 
@@ -61,15 +67,16 @@ def test_a_page_does_not_scroll_sideways(shown: Opened) -> None:
     assert too_wide(shown) <= 0
 
 
-def test_figures_over_time_zoom_together(shown: Opened) -> None:
+def test_figures_over_time_zoom_together(shown: Opened, width: int) -> None:
+    end = 80 * SEGMENT_LENGTH[width] // 2  # a point every 0.5
     shown.page.click(".moments button >> nth=0")
     ranges = "[...document.querySelectorAll('.over-time .plot')].map(plot => plot.layout.xaxis.range.map(Number))"
-    shown.page.wait_for_function(f"({ranges}).every(range => range[1] - range[0] < 1000)")
+    shown.page.wait_for_function(f"({ranges}).every(range => range[1] - range[0] < {end} / 4)")
     seen = shown.page.evaluate(ranges)
     assert len(seen) == 3
     assert seen[0] == seen[1] == seen[2]
     shown.page.click("text=whole recording")
-    shown.page.wait_for_function(f"({ranges}).every(range => range[1] === 4000)")
+    shown.page.wait_for_function(f"({ranges}).every(range => range[1] === {end})")
 
 
 def test_an_index_is_ranked_leads_to_its_pages_and_can_be_searched(chromium: Any, tmp_path: Path) -> None:
