@@ -40,7 +40,11 @@ def compare(
     read: dict[str, Any],
     training: dict[str, Any],
     models: Annotated[
-        str, typer.Option("--models", help="Names with commas between; each is tested against the first.")
+        str,
+        typer.Option(
+            "--models",
+            help="Names with commas between, also with settings (dfstrans+mixup=0); each is tested against the first.",
+        ),
     ] = "dfstrans,boosting",
     folds: Annotated[int, typer.Option("--folds", min=1, help="Different 70/15/15 splits.")] = 5,
     split: Annotated[

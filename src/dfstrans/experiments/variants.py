@@ -1,4 +1,4 @@
-"""What can be compared: every kind of detector, and DFStrans with one thing changed."""
+"""What can be compared: every kind of detector, DFStrans with one thing changed, and any of them with any setting."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from dfstrans.baselines.registry import MODELS
 from dfstrans.config import PRESETS
 from dfstrans.errors import DfstransError, spelled
-from dfstrans.experiments.names import check_names
+from dfstrans.experiments.names import check_names, did_you_mean
 
 if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes
@@ -22,6 +24,7 @@ class Variant(NamedTuple):
     kind: str
     settings: dict[str, Any] = {}  # noqa: RUF012 never changed
     needs: str | None = None  # a package that not everybody has
+    named: dict[str, Any] = {}  # noqa: RUF012 settings that the name itself tells, which no other way of setting changes
 
 
 VARIANTS: dict[str, Variant] = {
@@ -29,19 +32,56 @@ VARIANTS: dict[str, Variant] = {
     "minirocket": Variant("minirocket", needs="aeon"),
     "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # as the paper has it for the elevator
     "dfstrans-paper": Variant("dfstrans", PRESETS["paper"]),
+    "dfstrans-paper-size": Variant(
+        "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
+    ),  # the paper's network, trained as the tuned one
     "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
     "dfstrans-linear": Variant("dfstrans", {"embedding": "linear"}),
     "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh"}),
 }
-"""What a name of `--models` stands for; `dfstrans` is the preset `tuned`."""
+"""What a name of `--models` stands for; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
+CHANGE = "+"  # between a name and what is changed
+
+
+def variant(name: str) -> Variant:
+    """What a name stands for: one of `VARIANTS`, with settings of its own if any follow.
+
+    >>> variant("dfstrans+mixup=0+schedule=constant").named
+    {'mixup': 0.0, 'schedule': 'constant'}
+    """
+    base, *changes = name.split(CHANGE)
+    check_names("models", [base], VARIANTS)
+    return VARIANTS[base]._replace(named=dict(_change(name, VARIANTS[base].kind, text) for text in changes))
+
+
+def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
+    """A setting and its value, from text such as mixup=0."""
+    setting, equals, value = text.partition("=")
+    detector = MODELS[kind]
+    fields = {**detector.network_kind.model_fields, **detector.training_kind.model_fields}
+    known = [one for one in detector().get_params(deep=False) if one in fields]
+    if not equals or setting not in known:
+        raise DfstransError(
+            f"expected a setting of {kind} and its value after {CHANGE}, that is one of {', '.join(known)}, got "
+            f"{text!r} in {name!r}; {did_you_mean(setting, known)} (for example {kind}{CHANGE}seed=1)"
+        )
+    try:
+        return setting, TypeAdapter(fields[setting].annotation).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise DfstransError(
+            f"expected a value that {setting} can take, got {value!r} in {name!r}; correct it ({problem})"
+        ) from None
 
 
 def check_models(names: Sequence[str]) -> tuple[str, ...]:
     """The names, when there is such a model each, once, and all that it needs is installed."""
-    check_names("models", names, VARIANTS)
+    bases = [name.split(CHANGE)[0] for name in names]
+    check_names("models", list(dict.fromkeys(bases)), VARIANTS)
+    check_names("models", names, names)
     for name in names:
-        package = VARIANTS[name].needs
+        package = variant(name).needs
         if package is not None and find_spec(package) is None:
             raise DfstransError(
                 f"expected the package {package} for {name}, got none; install it with the extra rivals, "
@@ -51,11 +91,14 @@ def check_models(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """All arguments of the detector that a name stands for, with those of the overrides that it has."""
-    variant = VARIANTS[name]
-    detector = MODELS[variant.kind](**variant.settings)
+    """All arguments of the detector that a name stands for, with those of the overrides that it has.
+
+    What follows the name (`dfstrans+mixup=0`) is true of it whatever the overrides say.
+    """
+    chosen = variant(name)
+    detector = MODELS[chosen.kind](**chosen.settings)
     known = detector.get_params(deep=False)
-    return {**known, **{setting: value for setting, value in overrides.items() if setting in known}}
+    return {**known, **{setting: value for setting, value in overrides.items() if setting in known}, **chosen.named}
 
 
 def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
@@ -72,4 +115,4 @@ def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> Ep
     """An unfitted detector that can take all these episodes, whichever of them it is trained on."""
     from dfstrans.pipeline import suited
 
-    return suited(MODELS[VARIANTS[name].kind](**settings_of_model(name, overrides)), episodes)
+    return suited(MODELS[variant(name).kind](**settings_of_model(name, overrides)), episodes)

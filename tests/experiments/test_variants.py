@@ -1,0 +1,37 @@
+"""Models by name, with settings in the name."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfstrans.errors import DfstransError
+from dfstrans.experiments.variants import check_models, settings_of_model, variant
+
+
+def test_a_change_in_the_name_has_the_type_of_the_setting_and_outlives_overrides() -> None:
+    name = "dfstrans+mixup=0+filters=6+schedule=constant"
+    assert variant(name).named == {"mixup": 0.0, "filters": 6, "schedule": "constant"}
+    settings = settings_of_model(name, {"mixup": 0.9, "epochs": 3})
+    assert (settings["mixup"], settings["epochs"]) == (0.0, 3)
+    assert settings_of_model("boosting+trees=7", {})["trees"] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dfstrans+mixu=0", r"expected a setting of dfstrans.*got 'mixu=0'.*did you mean mixup\?"),
+        ("dfstrans+mixup", r"and its value after \+.*got 'mixup'"),
+        ("dfstrans+mixup=much", r"a value that mixup can take, got 'much'"),
+        ("boosting+mixup=0", r"expected a setting of boosting.*trees"),
+        ("dfstran+mixup=0", r"got dfstran; did you mean dfstrans\?"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_with_the_remedy(name: str, message: str) -> None:
+    with pytest.raises(DfstransError, match=message):
+        check_models(["dfstrans", name])
+
+
+def test_the_same_model_twice_is_refused_but_two_changes_of_it_are_not() -> None:
+    assert check_models(["dfstrans", "dfstrans+mixup=0"])
+    with pytest.raises(DfstransError, match="once"):
+        check_models(["dfstrans+mixup=0", "dfstrans+mixup=0"])
