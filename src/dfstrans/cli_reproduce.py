@@ -31,7 +31,16 @@ def reproduce(
         typer.Option(
             "--data",
             help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: the "
-            "variable DFSTRANS_DATA).",
+            "variable DFSTRANS_DATA). With --model: the recordings to diagnose.",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            "--model",
+            help="Of figures of diagnoses: a trained model, instead of one trained on the simulated elevator and kept "
+            "in OUT.",
             show_default=False,
         ),
     ] = None,
@@ -52,6 +61,9 @@ def reproduce(
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Of splits and weights (default 0).", show_default=False)
     ] = None,
+    seeds: Annotated[
+        int, typer.Option("--seeds", min=1, help="Of the ablation: this many, each with splits and weights of its own.")
+    ] = 1,
     preset: Annotated[Preset, typer.Option("--preset", help="Of the simulated elevator.")] = "small",
     quick: Annotated[
         bool, typer.Option("--quick", help="One split, one epoch, few episodes: to see that it runs.")
@@ -69,12 +81,12 @@ def reproduce(
     Tables of detection are made from cells as those of `dfstrans compare`, in OUT/<data>_<protocol>; those that are
     there are not computed again. The exit code is 1 when a cell could not be computed.
     """
-    from dfstrans.experiments.targets import TARGETS, check_target
+    from dfstrans.experiments.targets import TARGETS, figure_or_table
 
     if target is None:
         _list_targets(as_json)
         return
-    check_target(target)
+    target = figure_or_table(target)
     chosen = _chosen(data_sets, protocol, models)
     from dfstrans.reproduction import Request
     from dfstrans.reproduction import reproduce as run
@@ -91,11 +103,17 @@ def reproduce(
         quick=quick,
         finished=finished,
         counts_only=counts_only,
+        seeds=seeds,
+        model=model,
         **chosen,
     )
     if quick:
         remark(LOUD)
-    outcome = run(request, lambda comparison: _compute(comparison, preset, jobs, threads))
+    outcome = run(
+        request,
+        lambda comparison: _compute(comparison, preset, jobs, threads),
+        lambda place, of: _simulate(place, of, jobs),
+    )
     keep = out is not None or (TARGETS[target].takes != "seconds" and not counts_only)
     _show(target, (place / "quick" if quick else place) if keep else None, outcome, quick, as_json)
     for label, message in outcome.failed.items():
@@ -122,15 +140,20 @@ def _chosen(data_sets: str | None, protocol: str | None, models: str | None) -> 
 
 
 def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | None) -> dict[str, str]:
-    from dfstrans.elevator.settings import SimulationSettings
-    from dfstrans.experiments.datasets import simulate_elevator
     from dfstrans.experiments.grid import Grid
 
     if comparison.data.name == f"elevator_{preset}.h5":
-        with progress("simulating", SimulationSettings.of(preset, {}).n_journeys) as advance:
-            simulate_elevator(comparison.data, preset, advance, jobs)
+        _simulate(comparison.data, preset, jobs)
     remark(f"{comparison.out.name}: {', '.join(comparison.models)}")
     return run_with_progress(Grid(comparison), jobs, threads)
+
+
+def _simulate(place: Path, preset: Preset, jobs: int) -> None:
+    from dfstrans.elevator.settings import SimulationSettings
+    from dfstrans.experiments.datasets import simulate_elevator
+
+    with progress("simulating", SimulationSettings.of(preset, {}).n_journeys) as advance:
+        simulate_elevator(place, preset, advance, jobs)
 
 
 def _show(target: str, folder: Path | None, outcome: Outcome, quick: bool, as_json: bool) -> None:
@@ -161,10 +184,19 @@ def _show(target: str, folder: Path | None, outcome: Outcome, quick: bool, as_js
 
 
 def _list_targets(as_json: bool) -> None:
-    from dfstrans.experiments.targets import TARGETS
+    from dfstrans.experiments.targets import NO_RESULT, PANELS, TARGETS
 
     if as_json:
-        print_json({name: target._asdict() for name, target in TARGETS.items()})
+        print_json(
+            {
+                "targets": {
+                    name: {**target._asdict(), "panels": PANELS.get(name, ())} for name, target in TARGETS.items()
+                },
+                "without_result": NO_RESULT,
+            }
+        )
         return
     for name, target in TARGETS.items():
         print(f"{name:<31}{target.what} ({target.takes})")
+    for name, why in NO_RESULT.items():
+        print(f"{name:<31}{why}")

@@ -19,7 +19,7 @@ from dfstrans.experiments.datasets import data_folder, place_of, results_folder
 from dfstrans.experiments.detection import DETECTION, detection_table, finished_cells
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.printed import ENCODINGS, RESULTS, printed_for
-from dfstrans.experiments.targets import TARGETS
+from dfstrans.experiments.targets import DIAGNOSES, NO_RESULT, PANELS, TARGETS, figure_or_table
 from dfstrans.experiments.variants import VARIANTS
 from dfstrans.reproduction import Request, reproduce
 
@@ -63,7 +63,7 @@ def test_the_command_prints_the_counts_as_json_and_writes_nothing(tmp_path: Path
 
 def test_without_a_label_the_targets_are_listed() -> None:
     done = subprocess.run([*DFSTRANS, "reproduce"], capture_output=True, text=True, check=True)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == list(TARGETS)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [*TARGETS, *NO_RESULT]
 
 
 def test_an_unknown_label_gets_the_known_ones_and_a_guess(tmp_path: Path) -> None:
@@ -72,16 +72,49 @@ def test_an_unknown_label_gets_the_known_ones_and_a_guess(tmp_path: Path) -> Non
 
 
 def test_counts_only_is_for_tables_of_counts(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match="table of parameters for --counts-only, got fig:pe_comparisons"):
+    with pytest.raises(DfstransError, match="table of parameters for counts_only=True, got fig:pe_comparisons"):
         reproduce(Request("fig:pe_comparisons", tmp_path, counts_only=True), nothing)
 
 
-@pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("fig:")])
-def test_a_figure_is_written_for_print(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("fig:") and name not in DIAGNOSES])
+def test_a_figure_is_written_for_print_with_how_it_was_made_beside_it(target: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     outcome = reproduce(Request(target, tmp_path), nothing)
-    assert {path.suffix for path in outcome.written} == {".pdf", ".svg", ".png"}
+    name = target.replace(":", "_")
+    assert [path.name for path in outcome.written] == [f"{name}.{suffix}" for suffix in ("pdf", "svg", "png", "json")]
     assert all(path.stat().st_size > 1000 for path in outcome.written)
+    record = json.loads(outcome.written[-1].read_text())
+    assert record["command"] == f"dfstrans reproduce {target} --out RESULTS"
+    assert {"seed", "commit", "versions"} <= set(record)
+
+
+PAPER = """
+    fig:st_transformer fig:notation fig:st_att fig:frequencyRatio fig:reconstruction_comparison tab:elevator
+    tab:qresults tab:qresults_pe fig:PAJ38 fig:GSRPAJ38 fig:lsa_t34 fig:lsa_t58 fig:lsa_t75 fig:lsa fig:mix1 fig:mix2
+    fig:mix3 fig:mix4 fig:mix5 fig:mix fig:paj_ax_local fig:paj_ay_local fig:paj_id_local fig:lta fig:PAJ_AT fig:FJ_AT
+    fig:at_scores fig:elevator fig:1d_multihead tab:mh1dcnn tab:linear_comp fig:vanilla_pe fig:dft_pe fig:pe_comparisons
+    tab:trans_hyp tab:hyp_benchmark tab:timeparams tab:n_params_s fig:n_param_s
+"""
+
+
+def test_every_label_of_the_paper_has_a_target_or_is_said_to_show_no_result() -> None:
+    panels = {part for parts in PANELS.values() for part in parts}
+    assert {*TARGETS, *panels, *NO_RESULT} - {"ablation"} == set(PAPER.split())
+    assert figure_or_table("fig:lsa_t58") == "fig:lsa"
+
+
+def test_a_drawing_is_no_unknown_label(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="got fig:notation, which is a drawing of the notation, nothing to compute"):
+        reproduce(Request("fig:notation", tmp_path), nothing)
+
+
+def test_what_a_target_does_not_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match="expected seeds with ablation only, got it with tab:qresults"):
+        reproduce(Request("tab:qresults", tmp_path, seeds=2), nothing)
+    with pytest.raises(
+        DfstransError, match=r"expected model with figures of diagnoses \(fig:lsa.*got it with ablation"
+    ):
+        reproduce(Request("ablation", tmp_path, model=tmp_path), nothing)
 
 
 def test_every_model_of_every_table_is_known() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfstrans.experiments.cells import Cell
 from dfstrans.experiments.protocols import PROTOCOLS
-from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest, adjusted, corrected_t_test
+from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
 
 TESTED = {"f1": "F1", "pr_auc": "PR-AUC"}  # what models are tested by, at the threshold chosen on validation
@@ -51,17 +51,26 @@ def figures_of(cell: Cell) -> dict[str, float | None]:
     }
 
 
+def _split_of(cell: Cell) -> tuple[int, int]:
+    """What a split is known by: another seed cuts other ones."""
+    return cell.protocol.seed, cell.fold
+
+
+def _value(cell: Cell, figure: str) -> float:
+    return float(cell.test[figure] or 0.0)
+
+
 @dataclass(frozen=True)
 class ComparisonResult:
     """Models beside each other on the same splits; `cells` of one data set and protocol."""
 
     models: tuple[str, ...]
     cells: tuple[Cell, ...]
-    folds: int  # that were asked for
+    folds: int  # that were asked for, of all seeds
 
     def of(self, model: str) -> list[Cell]:
-        """The cells of a model, by split."""
-        return sorted((cell for cell in self.cells if cell.model == model), key=lambda cell: cell.fold)
+        """The cells of a model, by seed and split."""
+        return sorted((cell for cell in self.cells if cell.model == model), key=_split_of)
 
     def spreads(self, model: str) -> dict[str, Spread | None]:
         """Every figure of a model over its splits."""
@@ -71,14 +80,22 @@ class ComparisonResult:
     def tests(self, figure: str) -> dict[str, PairedTest]:
         """The first model against each of the others, on the splits that both have finished."""
         found = {}
-        first = {cell.fold: cell for cell in self.of(self.models[0])}
         for rival in self.models[1:]:
-            pairs = [(first[cell.fold], cell) for cell in self.of(rival) if cell.fold in first]
+            pairs = self._pairs(rival)
             if pairs:
                 ratio = np.mean([cell.test["episodes"] / cell.training.train_episodes for cell, _ in pairs])  # type: ignore[operator]
-                columns = [[float(cell.test[figure] or 0.0) for cell in column] for column in zip(*pairs, strict=True)]
+                columns = [[_value(cell, figure) for cell in column] for column in zip(*pairs, strict=True)]
                 found[rival] = corrected_t_test(columns[0], columns[1], float(ratio))
         return dict(zip(found, adjusted(list(found.values())), strict=True))
+
+    def gains(self, figure: str, rival: str) -> list[float]:
+        """What the first model has more than another, split by split."""
+        return [_value(first, figure) - _value(other, figure) for first, other in self._pairs(rival)]
+
+    def _pairs(self, rival: str) -> list[tuple[Cell, Cell]]:
+        """The cells of the first model and of another, on the splits that both have finished."""
+        first = {_split_of(cell): cell for cell in self.of(self.models[0])}
+        return [(first[_split_of(cell)], cell) for cell in self.of(rival) if _split_of(cell) in first]
 
     @property
     def title(self) -> str:
@@ -91,7 +108,7 @@ class ComparisonResult:
         quick = "" if cell.protocol.at_most is None else f"QUICK LOOK at {cell.data.episodes} episodes, NO RESULT: "
         return (
             f"{quick}{cell.data.title}{cutting}, {cell.data.episodes} episodes of {cell.data.sensors} sensors, "
-            f"{cell.data.anomalous} anomalous; protocol {cell.protocol.name}, seed {cell.protocol.seed}, "
+            f"{cell.data.anomalous} anomalous; protocol {cell.protocol.name}, seed {self._seeds}, "
             f"test parts of {self.folds} 70/15/15 splits"
         )
 
@@ -112,10 +129,8 @@ class ComparisonResult:
         rows = []
         for figure, title in TESTED.items():
             for rival, test in self.tests(figure).items():
-                untold = "too few splits" if test.splits < FEWEST_SPLITS else "–"
-                interval = untold if test.low is None else f"{test.low:+.3f} to {test.high:+.3f}"
                 shown = ("–" if p is None else f"{p:.3f}" for p in (test.p, test.p_adjusted))
-                rows.append((title, rival, str(test.splits), f"{test.difference:+.3f}", interval, *shown))
+                rows.append((title, rival, str(test.splits), f"{test.difference:+.3f}", test.interval, *shown))
         columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
         of = f", {self.cells[0].data.title}, protocol {self.cells[0].protocol.name}" if self.cells else ""
         return ResultTable(f"{self.models[0]} against each rival{of}", columns, tuple(rows), (WEAKNESS,))
@@ -141,6 +156,10 @@ class ComparisonResult:
                 **{figure: {rival: test._asdict() for rival, test in self.tests(figure).items()} for figure in TESTED},
             },
         }
+
+    @property
+    def _seeds(self) -> str:
+        return ", ".join(map(str, sorted({cell.protocol.seed for cell in self.cells})))
 
     @property
     def _meaning(self) -> str:

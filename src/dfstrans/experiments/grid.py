@@ -82,7 +82,8 @@ class Grid:
     def __init__(self, comparison: Comparison, episodes: Episodes | None = None) -> None:
         self.comparison = comparison
         self.commit = commit()  # of the code that was loaded; a later one may be there when a cell is done
-        self.episodes = _some(load(comparison) if episodes is None else episodes, comparison)
+        all_of_them = load(comparison) if episodes is None else episodes
+        self.episodes = some_of(all_of_them, comparison.at_most, comparison.seed)
         self.splits = splits_of(self.episodes, comparison.split, comparison.folds, comparison.seed)
         for model in comparison.models:  # refuses what it cannot take, before hours are spent
             detector_for(model, comparison.overrides, self.episodes).training_settings(len(self.episodes))
@@ -205,15 +206,15 @@ def load(comparison: Comparison) -> Episodes:
     return load_episodes(comparison.data, **comparison.read)
 
 
-def _some(episodes: Episodes, comparison: Comparison) -> Episodes:
+def some_of(episodes: Episodes, at_most: int | None, seed: int) -> Episodes:
     """All episodes, or as many as are wanted, with the classes as even as they come."""
-    if comparison.at_most is None or len(episodes) <= comparison.at_most:
+    if at_most is None or len(episodes) <= at_most:
         return episodes
-    rng, labels = np.random.default_rng(comparison.seed), episodes.require_labels()
-    half = comparison.at_most // 2
+    rng, labels = np.random.default_rng(seed), episodes.require_labels()
+    half = at_most // 2
     anomalous, normal = (rng.permutation(np.flatnonzero(labels == label)) for label in (1, 0))
-    n_anomalous = max(min(len(anomalous), half), comparison.at_most - len(normal))
-    return episodes[np.sort(np.concatenate([anomalous[:n_anomalous], normal[: comparison.at_most - n_anomalous]]))]
+    n_anomalous = max(min(len(anomalous), half), at_most - len(normal))
+    return episodes[np.sort(np.concatenate([anomalous[:n_anomalous], normal[: at_most - n_anomalous]]))]
 
 
 def _figures(detector: EpisodeClassifier, part: Episodes) -> tuple[Figures, Figures]:

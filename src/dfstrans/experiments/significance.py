@@ -34,6 +34,13 @@ class PairedTest(NamedTuple):
     p: float | None
     p_adjusted: float | None = None  # for the number of rivals, by Holm
 
+    @property
+    def interval(self) -> str:
+        """As it is printed."""
+        if self.low is not None:
+            return f"{self.low:+.3f} to {self.high:+.3f}"
+        return "too few splits" if self.splits < FEWEST_SPLITS else "–"
+
 
 def corrected_t_test(first: Sequence[float], second: Sequence[float], test_to_train: float) -> PairedTest:
     """Compare the figures of two models on the same splits.

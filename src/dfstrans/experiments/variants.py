@@ -67,7 +67,8 @@ def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
             f"{text!r} in {name!r}; {did_you_mean(setting, known)} (for example {kind}{CHANGE}seed=1)"
         )
     try:
-        return setting, TypeAdapter(fields[setting].annotation).validate_python(value)
+        kind_of_value: Any = fields[setting].annotation
+        return setting, TypeAdapter(kind_of_value).validate_python(value)
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
         raise DfstransError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from dfstrans.report.views import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GREEN, GREY, TRUTH = "#66a182", "#8b98a5", "#edae49"
+GREY, TRUTH = "#8b98a5", "#edae49"
 USUAL = "#d9e8e0"
 
 
@@ -113,9 +114,9 @@ def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
     for axes, course in zip(panels, courses, strict=True):
         axes.plot(course.line.time, course.line.values, color=GREY, linewidth=0.7)
         other = axes.twinx()
-        other.plot(course.centre, course.relevance, color=_colour(course), linewidth=1.3)
+        other.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.3)
         other.set_ylim(bottom=0)
-        other.tick_params(colors=_colour(course))
+        other.tick_params(colors=course_colour(course))
         other.set_ylabel("$a^{(s)}$")
         axes.set_title(course.episode_id)
         axes.margins(x=0)
@@ -132,7 +133,7 @@ def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str
     for course in courses:
         label = None if course.is_anomaly in named else "anomalous" if course.is_anomaly else "not anomalous"
         named.add(course.is_anomaly)
-        axes.plot(course.centre, course.relevance, color=_colour(course), linewidth=1.2, label=label)
+        axes.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.2, label=label)
     axes.set(xlabel="time", ylabel=f"temporal relevance of {title}")
     axes.margins(x=0)
     axes.legend()
@@ -142,26 +143,30 @@ def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str
 def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> Figure:
     """AT_k by k with its random and bottom controls, a panel per kind of fault [fig:at_scores].
 
-    Red lines are medians and green ones means, as in the paper.
+    Lines are medians and diamonds means; the paper has them red and green, which not everybody can tell apart.
     """
-    figure = new_figure(2.7)
+    figure = new_figure(2.9)
     panels = figure.subplots(1, len(boxes), sharey=True, squeeze=False)[0]
     looks = {"top": ANOMALOUS, "random": GREY, "bottom": NORMAL}
-    for axes, (kind, by_weights) in zip(panels, boxes.items(), strict=True):
+    for letter, axes, (kind, by_weights) in zip(ascii_lowercase, panels, boxes.items(), strict=False):
         for place, (which, values) in enumerate(by_weights.items()):
             positions = np.arange(len(percentages)) + 0.27 * (place - 1)
             axes.boxplot(
-                values, positions=positions, widths=0.22, showmeans=True, meanline=True, patch_artist=True,
-                manage_ticks=False, boxprops={"facecolor": looks[which], "alpha": 0.35, "linewidth": 0.6},
-                medianprops={"color": "#c1121f"}, meanprops={"color": "#2a9d3a", "linestyle": "-"},
+                values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
+                boxprops={"facecolor": looks[which], "alpha": 0.55, "linewidth": 0.6},
+                medianprops={"color": INK, "linewidth": 1.4},
+                meanprops={"marker": "D", "markersize": 2.2, "markeredgewidth": 0.6, "markerfacecolor": "white",
+                           "markeredgecolor": INK},
                 flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
             )  # fmt: skip
-            axes.bar(0, 0, color=looks[which], alpha=0.35, label=which)
+            axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)
+        axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
-        axes.set(title=f"{kind or 'anomalous'} ({n} episode{'' if n == 1 else 's'})", xlabel="weights set to zero, %")
+        title = f"({letter}) {kind or 'anomalous'}\n{n} episode{'' if n == 1 else 's'}"
+        axes.set(title=title, xlabel="weights set to zero, %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
     panels[0].set_ylabel("fall of the logit")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper right", ncols=3, fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
@@ -185,5 +190,6 @@ def _matrix_over_bars(
         below.set_xticks(range(len(names)), names, rotation=90, **small)
 
 
-def _colour(course: RelevanceCourse) -> str:
-    return ANOMALOUS if course.is_anomaly else GREEN
+def course_colour(course: RelevanceCourse) -> str:
+    """Red, or blue, which also those tell apart who do not see red and green as two colours."""
+    return ANOMALOUS if course.is_anomaly else NORMAL

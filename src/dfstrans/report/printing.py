@@ -53,6 +53,11 @@ def new_figure(height: float) -> Figure:
     return figure
 
 
+def mark_as_no_result(figure: Figure) -> None:
+    """Say on a figure that it is only a quick look."""
+    figure.suptitle("QUICK LOOK, NO RESULT", color="#b00020", fontweight="bold", fontsize=9)
+
+
 def matplotlib() -> Any:
     """The package, or an error that tells how to get it."""
     try:

@@ -1,0 +1,75 @@
+"""The paper's tables of detection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dfstrans.elevator.settings import Preset
+from dfstrans.errors import DfstransError
+from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.experiments.datasets import data_folder, place_of, results_folder
+from dfstrans.experiments.detection import DETECTION, detection_table, finished_cells
+from dfstrans.experiments.grid import Comparison
+from dfstrans.experiments.protocols import PROTOCOLS, ProtocolName
+from dfstrans.experiments.tables import ResultTable
+from dfstrans.experiments.variants import settings_of_model
+from dfstrans.reproduction.request import QUICK, Compute, Outcome, Request
+
+
+def detection(request: Request, compute: Compute) -> Outcome:
+    """A table for each protocol, with what the paper prints beside it, and the tests."""
+    table = DETECTION[request.target]
+    chosen = [name for name in request.data_sets or table.data_sets if name in table.data_sets]
+    if not chosen:
+        raise DfstransError(
+            f"expected data sets that {request.target} has ({', '.join(table.data_sets)}), got "
+            f"{', '.join(request.data_sets or ())}; name some of them"
+        )
+    protocols = request.protocols or (("paper-like",) if request.quick else tuple(PROTOCOLS))
+    models = request.models or table.models
+    tables: list[ResultTable] = []
+    content: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    for protocol in protocols:
+        results = {}
+        for name in chosen:
+            suited = tuple(for_data(model, name, request.preset) for model in models)
+            folder = results_folder(request.out, name, protocol, request.preset)
+            if not request.finished:
+                failed |= compute(comparison_for(request, name, protocol, suited, folder))
+            results[name] = ComparisonResult(suited, tuple(finished_cells(folder, suited)), request.folds)
+        tables.append(detection_table(request.target, protocol, results))
+        tables += [result.test_table() for result in results.values() if result.cells and len(result.models) > 1]
+        content[protocol] = {name: result.to_dict() for name, result in results.items()}
+    return Outcome(tables, {"protocols": content}, [], failed)
+
+
+def comparison_for(
+    request: Request,
+    name: str,
+    protocol: ProtocolName,
+    models: tuple[str, ...],
+    folder: Path,
+    epochs: int | None = None,
+) -> Comparison:
+    """The cells that a table needs; `epochs` where the models have any and nothing else was asked for."""
+    epochs = QUICK["epochs"] if request.quick else epochs
+    learn_in_epochs = any("epochs" in settings_of_model(model, {}) for model in models)
+    short = {"epochs": epochs} if epochs is not None and learn_in_epochs else {}
+    place = place_of(name, protocol, data_folder(request.data), request.preset)
+    return Comparison(
+        place.path,
+        folder,
+        models,
+        request.folds,
+        PROTOCOLS[protocol].split,
+        place.read,
+        {**short, **request.overrides},
+        QUICK["at_most"] if request.quick else None,
+    )
+
+
+def for_data(model: str, data: str, preset: Preset) -> str:
+    """The variant that the paper has for journeys at full rate."""
+    return "inceptiontime-long" if (model, data, preset) == ("inceptiontime", "elevator", "paper") else model

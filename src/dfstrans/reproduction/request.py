@@ -1,0 +1,53 @@
+"""What of the paper is to be reproduced, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dfstrans.elevator.settings import Preset
+from dfstrans.experiments.grid import Comparison
+from dfstrans.experiments.protocols import ProtocolName
+from dfstrans.experiments.tables import ResultTable
+
+QUICK = {"folds": 1, "epochs": 1, "at_most": 60}
+NO_RESULT = "QUICK LOOK, NO RESULT: "
+
+Compute = Callable[[Comparison], dict[str, str]]  # what went wrong, by cell
+Simulate = Callable[[Path, Preset], None]  # journeys at a place, unless they are there
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to reproduce, and how much of it; what is None is what the target has."""
+
+    target: str
+    out: Path
+    data: Path | None = None
+    data_sets: tuple[str, ...] | None = None
+    protocols: tuple[ProtocolName, ...] | None = None
+    models: tuple[str, ...] | None = None
+    folds: int = 5
+    overrides: dict[str, Any] = field(default_factory=dict)
+    preset: Preset = "small"  # of the simulated elevator
+    quick: bool = False
+    finished: bool = False  # only show what is there
+    counts_only: bool = False
+    seeds: int = 1  # of the ablation
+    model: Path | None = None  # whose diagnoses are drawn, of the recordings at `data`
+
+    @property
+    def seed(self) -> int:
+        """Of splits and weights."""
+        return int(self.overrides.get("seed", 0))
+
+
+class Outcome(NamedTuple):
+    """What came of it."""
+
+    tables: list[ResultTable] = []  # noqa: RUF012 never changed
+    content: dict[str, Any] = {}  # noqa: RUF012 what the tables say, for programs
+    written: list[Path] = []  # noqa: RUF012
+    failed: dict[str, str] = {}  # noqa: RUF012

@@ -1,0 +1,97 @@
+"""Whose diagnoses the figures show: a model that is given, or one trained on the simulated elevator and kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.diagnoser import Diagnoser
+from dfstrans.errors import DfstransError, spelled
+from dfstrans.experiments.datasets import data_folder, place_of
+from dfstrans.experiments.grid import some_of
+from dfstrans.pipeline import part_of, partial_folder, train_model
+from dfstrans.reproduction.request import QUICK, Request, Simulate
+
+
+class Subject(NamedTuple):
+    """A model, and recordings to show it with; `part` tells which of its set these are."""
+
+    detector: Diagnoser
+    episodes: Episodes
+    part: str
+    name: str  # of the model
+
+
+def subject_of(request: Request, simulate: Simulate) -> Subject:
+    """The model and the recordings of a request."""
+    if request.model is not None:
+        if request.data is None:
+            raise DfstransError(
+                f"expected the recordings to diagnose with {spelled('model')}, got none; name a file of them with "
+                f"{spelled('data', ...)}"
+            )
+        if "epochs" in request.overrides or "seed" in request.overrides:
+            raise DfstransError(
+                f"expected neither {spelled('epochs')} nor {spelled('seed')} with {spelled('model')}, which is trained "
+                "already, got one of them; leave it out"
+            )
+        return _shown(request, Diagnoser.load(request.model), load_episodes(request.data), request.model.name)
+    if request.data is not None and request.data.is_file():
+        raise DfstransError(
+            f"expected a folder for simulated journeys, got the file {request.data}; name the model that is to "
+            f"diagnose these recordings ({spelled('model', ...)}), or leave {spelled('data')} out"
+        )
+    place = place_of("elevator", "no-overlap", data_folder(request.data), request.preset).path
+    simulate(place, request.preset)
+    episodes = _some(request, load_episodes(place))
+    return _shown(request, trained(request, episodes), episodes, f"trained on {place.name}")
+
+
+def trained(request: Request, episodes: Episodes) -> Diagnoser:
+    """The model of an earlier run with the same settings, or a new one; an interrupted training goes on."""
+    from dfstrans.training.fit import checkpoint_is_whole
+
+    quick = {"epochs": QUICK["epochs"]} if request.quick else {}
+    settings = {"seed": 0, **quick, **request.overrides}
+    place = request.out / f"model_elevator_{request.preset}"
+    if (place / "model.json").exists():
+        detector = Diagnoser.load(place)
+        _check_kept(request, detector, Diagnoser(**settings), episodes)
+        return detector
+    resume = checkpoint_is_whole(partial_folder(place))
+    detector = train_model(episodes, place, resume=resume, progress=True, **settings)
+    assert isinstance(detector, Diagnoser)  # the default kind
+    return detector
+
+
+def _check_kept(request: Request, kept: Diagnoser, wanted: Diagnoser, episodes: Episodes) -> None:
+    """Refuse a kept model of other settings or recordings."""
+    found, asked = kept.get_params(deep=False), wanted.get_params(deep=False)
+    changed = [
+        f"{name}={found[name]!r} instead of {value!r}"
+        for name, value in asked.items()
+        if value is not None and found[name] != value
+    ]
+    if kept.data_.source_fingerprint != episodes.fingerprint():
+        changed.append("other recordings")
+    if changed:
+        raise DfstransError(
+            f"expected the model of this very request at {request.out}, got one with {', '.join(changed)}; choose "
+            f"another {spelled('out')}, or move that model (nothing was overwritten)"
+        )
+
+
+def _some(request: Request, episodes: Episodes) -> Episodes:
+    """All, or for a quick look a few."""
+    return some_of(episodes, QUICK["at_most"] if request.quick else None, request.seed)
+
+
+def _shown(request: Request, detector: Diagnoser, episodes: Episodes, name: str) -> Subject:
+    """What the model did not learn from, where that can be told; a quick look takes some of all."""
+    if request.quick:
+        return Subject(detector, _some(request, episodes), "some of all, also those of training", name)
+    if detector.data_.split is None or detector.data_.source_fingerprint != episodes.fingerprint():
+        return Subject(detector, episodes, "all, which are others than those of training", name)
+    held_out = [part_of(detector, episodes, part) for part in ("validation", "test")]
+    return Subject(detector, Episodes.concatenate(held_out), "validation and test", name)
