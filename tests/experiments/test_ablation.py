@@ -59,21 +59,21 @@ def with_f1(cell: Cell, f1: float, seed: int = 0) -> Cell:
 
 def test_what_a_change_brings_is_the_mean_difference_on_the_same_splits_of_all_seeds(cells: list[Cell]) -> None:
     whole, without = ([cell for cell in cells if cell.model == model] for model in MODELS)
-    figures = {0: (0.9, 0.8), 1: (0.7, 0.5)}  # by seed: of the whole, without
+    figures = {0: (0.9, 0.8), 1: (0.7, 0.5), 2: (0.6, 0.3)}  # by seed: of the whole, without
     made = [
         cell
         for seed, (high, low) in figures.items()
         for cell in (with_f1(whole[0], high, seed), with_f1(without[0], low, seed))
     ]
-    result = ComparisonResult(MODELS, tuple(made), 2)
+    result = ComparisonResult(MODELS, tuple(made), 3)
     first, second = ablation_table(result).rows
     columns = ablation_table(result).columns
     assert first[columns.index("F1 brings")] == ""
-    assert second[columns.index("splits")] == "2 of 2"
-    assert second[columns.index("F1 brings")] == "+0.150"  # ((0.9 − 0.8) + (0.7 − 0.5)) / 2
-    assert result.gains("f1", MODELS[1]) == pytest.approx([0.1, 0.2])
+    assert second[columns.index("splits")] == "3 of 3"
+    assert second[columns.index("F1 brings")] == "+0.200"  # the mean of 0.1, 0.2 and 0.3
+    assert result.gains("f1", MODELS[1]) == pytest.approx([0.1, 0.2, 0.3])
     assert " to " in second[columns.index("95 % interval")]
-    assert "seed 0, 1" in result.title
+    assert "seed 0, 1, 2" in result.title
 
 
 def test_the_whole_model_is_always_the_first() -> None:
