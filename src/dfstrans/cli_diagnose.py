@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dfstrans.cli_options import Data, Model, reading
-from dfstrans.cli_output import AsJson, print_json, progress, remark
+from dfstrans.cli_output import AsJson, print_json, progress, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
 from dfstrans.errors import DfstransError
 
@@ -45,6 +45,7 @@ def diagnose(
     from dfstrans.pipeline import diagnose_table, select_ids
 
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
+    warn_of_guessing(detector.standing)
     episodes = select_ids(beside, episode) if episode else beside
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(

@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dfstrans.standing import Standing
+
 QUIET_SECONDS = 2.0  # in which progress is not worth a line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -32,6 +34,12 @@ def warn_of_overlap(split: str, read: dict[str, Any]) -> None:
             "use --split grouped, or a stride as long as the episodes",
             stacklevel=3,
         )
+
+
+def warn_of_guessing(standing: Standing) -> None:
+    """Say that a detector is no better than guessing, or that nobody can tell."""
+    if not standing.better_than_guessing:
+        remark(f"warning: {standing.sentence}")
 
 
 def print_json(content: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dfstrans.cli_options import Data, Model, reading
-from dfstrans.cli_output import AsJson, print_json, remark
+from dfstrans.cli_output import AsJson, print_json, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
@@ -28,6 +28,7 @@ def predict(
     from dfstrans.pipeline import predict_table
 
     detector, episodes = load_detector(model), with_or_without_labels(data, read)
+    warn_of_guessing(detector.standing)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:

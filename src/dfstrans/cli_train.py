@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.baselines.registry import MODELS
 from dfstrans.cli_options import Data, options_from, reading
-from dfstrans.cli_output import AsJson, print_figures, print_json, remark, warn_of_overlap
+from dfstrans.cli_output import AsJson, print_figures, print_json, remark, warn_of_guessing, warn_of_overlap
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError, spelled
 
@@ -68,7 +68,9 @@ def train(
         "threshold": detector.threshold_.model_dump(),
         "calibration": detector.calibration_.model_dump(),
         "metrics": detector.metrics_,
+        "standing": detector.standing._asdict(),
     }
+    warn_of_guessing(detector.standing)
     if as_json:
         print_json(result)
         return

@@ -23,6 +23,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.inputs import as_episodes, as_in_training, check_scored, match_sensors, require_both_classes
+from dfstrans.standing import Standing, standing
 from dfstrans.training.evaluation import Evaluation, evaluate_probabilities
 from dfstrans.training.log import LogRows
 from dfstrans.training.threshold import calibrate, choose_threshold
@@ -193,6 +194,11 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
     def decision_threshold(self) -> float:
         """The probability from which on an episode is called anomalous."""
         return self.threshold_.value
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it told its own held-out episodes apart better than guessing would."""
+        return standing(self.metrics_)
 
     def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""

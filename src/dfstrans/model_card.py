@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dfstrans.standing import standing
+
 FIGURES = {
     "episodes": "episodes",
     "anomalous": "of them anomalous",
@@ -37,6 +39,8 @@ Sensors: {sensors}
 ## How good it was
 {_figures_table(record["metrics"])}
 
+{_standing(record["metrics"])}
+
 - Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
 - Probabilities: {record["calibration"]["note"]}
 - Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {record["training"]["seed"]}.
@@ -50,6 +54,13 @@ Sensors: {sensors}
 - A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
 - {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
 """
+
+
+def _standing(metrics: dict[str, dict[str, Any]]) -> str:
+    """Whether it is better than guessing; in bold where it is not."""
+    found = standing(metrics)
+    sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
+    return sentence if found.better_than_guessing else f"**{sentence}**"
 
 
 def _cut(network: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from dfstrans.data.segments import count_segments
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
+from dfstrans.standing import standing
 
 PARTS = {
     "embedding": ("embedding",),
@@ -54,6 +55,7 @@ def model_summary(folder: Path) -> dict[str, Any]:
         "threshold": record.threshold.model_dump(),
         "calibration": record.calibration.model_dump(),
         "metrics": record.metrics,
+        "standing": standing(record.metrics)._asdict(),
         "created": record.created,
         "versions": record.versions,
     }

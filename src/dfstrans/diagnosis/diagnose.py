@@ -52,6 +52,7 @@ def diagnose(
             pair_excess=reference.strangeness(scores, "spatial"),
             health=reference.health.examine(episode.values, detector.scaler_),
             resembles=resembles[row],
+            standing=detector.standing,
             usual_course=None if reference.course is None else reference.course.of(len(starts)),
         )
         if trust and diagnosis.is_anomaly:

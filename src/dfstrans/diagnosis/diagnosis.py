@@ -17,6 +17,7 @@ from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
     from dfstrans.diagnosis.verdict import Verdict
+    from dfstrans.standing import Standing
 
 Array = npt.NDArray[np.float64]
 SCHEMA_VERSION = 1
@@ -74,6 +75,7 @@ class Diagnosis:
     health: tuple[Finding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
     trust: Verdict | None = None  # None where it was not asked for
+    standing: Standing | None = None  # whether the detector itself is better than guessing; None where nobody asked
     occlusion: Array | None = None  # (segment, sensor): fall of the logit were it normal; see `ranking`
     usual_course: Array | None = (
         None  # (segment, sensor, 2): lowest and highest value of normal ones; see `NormalCourse`
@@ -108,6 +110,11 @@ class Diagnosis:
     def top_segment(self) -> int:
         """The first moment of the ranking, counted from 0."""
         return int(self.ranking.max(axis=1).argmax())
+
+    @property
+    def only_a_guess(self) -> bool:
+        """Whether the detector is known to be no better than guessing."""
+        return self.standing is not None and self.standing.better_than_guessing is False
 
     @property
     def likely_cause(self) -> str | None:
@@ -207,6 +214,8 @@ class Diagnosis:
         if self.instrument_suspected:
             symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
             text += f" Instrument fault suspected: {self.top_sensor} is {symptoms}."
+        if self.standing is not None and self.only_a_guess:
+            text += f" But {self.standing.sentence}."
         return text
 
     def to_frame(self) -> pd.DataFrame:
@@ -244,6 +253,7 @@ class Diagnosis:
             "health": [finding._asdict() for finding in self.health],
             "instrument_suspected": self.instrument_suspected,
             "trust": None if self.trust is None else self.trust.to_dict(),
+            "detector": None if self.standing is None else self.standing._asdict(),
             "ranked_by": "deviation" if self.occlusion is None else "occlusion",
             "summary": self.summary(),
         }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dfstrans.config import NetworkSettings
     from dfstrans.data.scaling import SensorScaler
     from dfstrans.model.network import DFSTrans, ForwardPass
+    from dfstrans.standing import Standing
 
 
 class Detector(Protocol):
@@ -34,6 +35,10 @@ class Detector(Protocol):
     @property
     def decision_threshold(self) -> float:
         """The probability from which on an episode is called anomalous."""
+
+    @property
+    def standing(self) -> Standing:
+        """Whether it is better than guessing."""
 
     def forward(self, X: Any) -> Iterator[ForwardPass]:  # noqa: N803
         """The network's output, batch by batch."""

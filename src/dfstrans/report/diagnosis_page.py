@@ -51,6 +51,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         path,
         "diagnosis.html",
         diagnosis=diagnosis,
+        standing=diagnosis.standing,
         sensors=diagnosis.top_sensors(5),
         moments=moments,
         zooms=shaded(diagnosis),
@@ -89,6 +90,7 @@ def index_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, An
     return {
         "diagnoses": sorted(found, key=lambda content: -content["severity"]),
         "anomalous": sum(content["is_anomaly"] for content in found),
+        "standing": next((content["detector"] for content in found if content["detector"]), None),
         "causes": any(content["resembles"] for content in found),
         "folder": folder,
         "page_name": page_name,

@@ -61,7 +61,8 @@ def write_report(
         figures={name: as_div(figure) for name, figure in figures.items()},
         details=details,
         agreement=agreement(test, diagnoses),
-        **index_content([diagnosis.to_dict() for diagnosis in diagnoses if diagnosis.is_anomaly], folder),
+        **index_content([diagnosis.to_dict() for diagnosis in diagnoses if diagnosis.is_anomaly], folder)
+        | {"standing": detector.standing},
     )
 
 
