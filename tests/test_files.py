@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dfstrans.errors import DfstransError
-from dfstrans.files import disk_errors_explained, written_atomically
+from dfstrans.files import disk_errors_explained, filled_at_once, written_atomically
 
 
 def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
@@ -126,3 +126,20 @@ def test_a_file_does_not_replace_a_folder(tmp_path: Path) -> None:
         temporary.write_text("table")
     assert (tmp_path / "results" / "precious").read_text() == "work"
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_folder_is_filled_at_the_end_and_keeps_what_it_had(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path / "figures"
+    if there:
+        folder.mkdir()
+        (folder / "mine.txt").write_text("mine")
+    with filled_at_once(folder) as temporary:
+        (temporary / "a.txt").write_text("a")
+        assert not (folder / "a.txt").exists()
+    assert {path.name for path in folder.iterdir()} == {"a.txt", *(["mine.txt"] if there else [])}
+    with pytest.raises(RuntimeError), filled_at_once(folder) as temporary:
+        (temporary / "b.txt").write_text("b")
+        raise RuntimeError
+    assert not (folder / "b.txt").exists()
+    assert list(tmp_path.iterdir()) == [folder]

@@ -43,10 +43,13 @@ def diagnose(
     """
     from dfstrans.diagnoser import Diagnoser
     from dfstrans.pipeline import diagnose_table, select_ids
+    from dfstrans.report.terminal import diagnoses_text
+    from dfstrans.scorable import scorable
 
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
     episodes = select_ids(beside, episode) if episode else beside
+    episodes = scorable(detector, episodes, remark, every=bool(episode))
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "
@@ -75,7 +78,7 @@ def diagnose(
     if as_json:
         print_json(found)
         return
-    for content in sorted(found, key=lambda content: -content["severity"]):
-        print(content["summary"])
     if not found:
         print(f"none of {len(episodes)} episodes is called anomalous; --all shows them nevertheless")
+        return
+    print(diagnoses_text(found))

@@ -26,9 +26,11 @@ def predict(
     from dfstrans.baselines import load_detector
     from dfstrans.files import written_atomically
     from dfstrans.pipeline import predict_table
+    from dfstrans.scorable import scorable
 
     detector, episodes = load_detector(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
+    episodes = scorable(detector, episodes, remark)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:

@@ -44,6 +44,27 @@ def written_atomically(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def filled_at_once(folder: Path) -> Iterator[Path]:
+    """Give a temporary folder to fill; its files come into `folder` when the block ends well, and not before.
+
+    What else is in `folder` stays. When the block fails, `folder` is as it was.
+    """
+    folder = Path(folder).absolute()
+    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        with disk_errors_explained(folder):
+            temporary.mkdir(parents=True)
+            yield temporary
+            if not folder.exists():
+                replace_file(temporary, folder)
+                return
+            for file in sorted(temporary.iterdir()):
+                replace_file(file, folder / file.name)
+    finally:
+        _remove(temporary)
+
+
+@contextmanager
 def disk_errors_explained(target: Path, kept: str = "nothing was left half-written") -> Iterator[None]:
     """Turn a disk or permission error into a `DfstransError` that says so, what to do, and what is kept."""
     try:

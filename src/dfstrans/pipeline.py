@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,20 +19,19 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
 from dfstrans.data.splits import SplitKind
 from dfstrans.diagnoser import Diagnoser
-from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.nearest import NormalRecordings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.estimator import EpisodeClassifier
 from dfstrans.figure_folder import FigureFolder
-from dfstrans.files import written_atomically
+from dfstrans.files import filled_at_once, written_atomically
 from dfstrans.inputs import match_sensors, require_both_classes
+from dfstrans.progress import Progress, no_progress, told
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.views import Recording
 from dfstrans.training.log import TENSORBOARD
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
-Progress = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
 
 
 def train_model(
@@ -108,11 +107,6 @@ def partial_folder(out: Path) -> Path:
     return place.with_name(place.name + ".partial")
 
 
-def no_progress(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-    """Says nothing."""
-    return nullcontext(lambda _: None)
-
-
 def evaluate_diagnoses(
     detector: EpisodeClassifier,
     tested: Episodes,
@@ -134,14 +128,8 @@ def evaluate_diagnoses(
     reference = tested if train is None else detector.check_input(train)
     normal = reference[reference.require_labels() == 0]
     anomalous = tested[tested.require_labels() == 1]
-
-    def diagnoses() -> Iterator[Diagnosis]:
-        with progress("diagnosing", len(anomalous)) as advance:
-            for diagnosis in detector.diagnose(anomalous, trust=True):
-                advance(1)
-                yield diagnosis
-
-    return assess(detector, detector.require_reference(), diagnoses(), anomalous, normal)
+    diagnoses = told(detector.diagnose(anomalous, trust=True), "diagnosing", len(anomalous), progress)
+    return assess(detector, detector.require_reference(), diagnoses, anomalous, normal, progress)
 
 
 def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:
@@ -214,9 +202,9 @@ def diagnose_table(
     found: list[dict[str, Any]] = []
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
     recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
-    prints = None if figures is None else FigureFolder(figures, detector)
-    place: AbstractContextManager[Path | None] = nullcontext() if out is None else written_atomically(out)
-    with place as temporary:
+    with ExitStack() as stack:
+        temporary = None if out is None else stack.enter_context(written_atomically(out))
+        prints = None if figures is None else FigureFolder(stack.enter_context(filled_at_once(figures)), detector)
         for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
             advance(1)
             if not (diagnosis.is_anomaly or keep_normal):
@@ -232,10 +220,10 @@ def diagnose_table(
             found.append(diagnosis.to_dict())
         if temporary is not None and not found:
             temporary.write_text("")
+        if prints is not None:
+            prints.add_comparisons(episodes)
     if pages is not None and script is not None:
         write_index(pages / "index.html", found)
-    if prints is not None:
-        prints.add_comparisons(episodes)
     return found
 
 
@@ -251,7 +239,7 @@ def recordings_of(
     def recording(row: int) -> Recording:
         (episode,) = detector.check_input(episodes[row])
         nearest = None if normal is None else normal.nearest(episode)
-        return Recording(episode, episodes.interval, detector.units_, nearest)
+        return Recording(episode, episodes.interval, detector.units_, nearest, episodes.time_unit)
 
     return recording
 

@@ -23,6 +23,10 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
     code, out, _ = run("diagnose", model, table, "--episode", "run_0003")
     assert code == 0
     assert out.startswith("run_0003: ")
+    code, out, _ = run("diagnose", model, table, "--all", "--no-trust")
+    assert code == 0
+    assert out.splitlines()[0].split() == ["episode", "probability", "verdict", "sensor", "when"]
+    assert out.splitlines()[-1] == "… 6 more, see --html or --json"
     code, _, err = run("diagnose", model, table, "--episode", "nobody")
     assert code == 2
     assert "got nobody" in err
@@ -59,3 +63,24 @@ def test_diagnose_writes_figures_for_print(model: Path, table: Path, tmp_path: P
     assert of_each <= kinds
     assert kinds - of_each - of_all == {"temporal_relevance_beside_normal"}
     assert {path.suffix for path in folder.iterdir()} == {".pdf", ".svg"}
+
+
+def test_episodes_that_are_too_short_or_empty_do_not_spoil_the_others(model: Path, table: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(table).drop(columns="label").query("episode_id in ['run_0001', 'run_0002', 'run_0003']")
+    short = rows.query("episode_id == 'run_0001' and time < 5").assign(episode_id="short")
+    empty = rows.query("episode_id == 'run_0001'").assign(episode_id="empty", a=None, b=None, c=None)
+    pd.concat([rows, short, empty]).to_csv(tmp_path / "some.csv", index=False)
+    code, out, err = run("predict", model, tmp_path / "some.csv", "--json")
+    assert code == 0
+    assert [row["episode_id"] for row in json.loads(out)["predictions"]] == ["run_0001", "run_0002", "run_0003"]
+    assert "left out 2 of 5 episodes: short, empty" in err
+    assert "expected episodes of at least 16 points" in err
+    assert "got none in episode 'empty'" in err
+    code, out, err = run("diagnose", model, tmp_path / "some.csv", "--all", "--no-trust")
+    assert code == 0
+    assert len(out.splitlines()) == 1 + 3
+    assert "left out 2 of 5 episodes: short, empty" in err
+    for name in ("short", "empty"):
+        code, _, err = run("diagnose", model, tmp_path / "some.csv", "--episode", name)
+        assert code == 2
+        assert repr(name) in err

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_pat
     code, out, err = run(*command, "--part", "all")
     assert code == 0
     assert "diagnosing: 100 % (24 of 24)" in err
+    assert re.search(r"integrated gradients: 100 % \((\d+) of \1\)", err)
+    assert re.search(r"deletion and insertion: 100 % \((\d+) of \1\)", err)
     assert err.count("these are the episodes the model was trained from") == 1
     assert "auroc" in out
     assert "comprehensiveness" in out

@@ -24,6 +24,7 @@ def small() -> Episodes:
         sensors=["a", "b"],
         units=["m", ""],
         interval=0.5,
+        time_unit="s",
         groups=["g", "g", "h"],
         faults=[[], [Fault(1, 3, ("b",), "wear")], []],
     )
@@ -40,7 +41,7 @@ def test_a_list_of_recordings_of_any_lengths_is_padded_with_nan() -> None:
 def test_repr_says_what_is_here() -> None:
     text = repr(small())
     assert text.splitlines()[0] == "Episodes: 3 (1 anomalous, 2 normal) × 2 sensors × 4 points"
-    for part in ("a [m], b", "interval  0.5", "groups    2", "faults    1 with known place", "in memory"):
+    for part in ("a [m], b", "interval  0.5 s", "groups    2", "faults    1 with known place", "in memory"):
         assert part in text
     assert "(unlabelled)" in repr(Episodes.from_arrays(VALUES))
 
@@ -77,7 +78,7 @@ def test_parts_put_together_are_the_whole_in_memory_and_in_files(tmp_path: Path)
         assert again.fingerprint() == whole.fingerprint()
         assert again.is_stored == source.is_stored
         assert again.faults == whole.faults
-        assert again.interval == 0.5
+        assert (again.interval, again.time_unit) == (0.5, "s")
     with pytest.raises(DfstransError, match="repeated ids: x, y, z"):
         Episodes.concatenate([whole, whole])
     with pytest.raises(DfstransError, match="at least one part"):

@@ -31,6 +31,7 @@ def contents(**changed: object) -> Contents:
         "units": ("mm", ""),
         "n_timepoints": POINTS,
         "interval": 0.5,
+        "time_unit": "s",
         "segment_length": 10,
         "phase_names": ("rest", "work"),
         "recipe": {"seed": 1, "range": (1, 2)},
@@ -66,7 +67,7 @@ def test_what_was_written_in_any_order_is_read_in_order(tmp_path: Path) -> None:
     assert read.labels.tolist() == [0, 0, 0, 0, 1]
     assert read.groups is not None
     assert read.groups.tolist() == ["m1", "m1", "m2", "m2", "m2"]
-    assert (read.units, read.interval) == (("mm", ""), 0.5)
+    assert (read.units, read.interval, read.time_unit) == (("mm", ""), 0.5, "s")
     assert read.faults == ((), (), (), (), (Fault(2, 5, ("a",), "bump", 0.5),))
     assert read.truth is not None
     assert read.truth.phases.tolist() == [[0, 1]] * N

@@ -281,6 +281,22 @@ def test_recordings_with_ids_are_cut_each_by_itself(tmp_path: Path) -> None:
     assert episodes.labels.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("header", "first", "second", "unit"),
+    [
+        ("time", "0", "5", ""),
+        ("time [ms]", "0", "5", "ms"),
+        ("time_s", "0", "5", "s"),
+        ("date", "2024-05-01T12:00:00", "2024-05-01T12:00:05", "s"),
+    ],
+)
+def test_the_unit_of_time_is_that_of_the_header_or_seconds_of_dates(
+    tmp_path: Path, header: str, first: str, second: str, unit: str
+) -> None:
+    episodes = from_text(tmp_path, f"id,{header},a\nx,{first},1\nx,{second},2\n")
+    assert (episodes.interval, episodes.time_unit) == (5.0, unit)
+
+
 def test_no_time_column_means_no_interval(tmp_path: Path) -> None:
     assert from_text(tmp_path, "id,a\nx,1\nx,2\n").interval is None
 

@@ -27,7 +27,7 @@ names = NAMES.filter(lambda name: bool(name) and name not in ("NA", "?", "-"))
 
 def assert_same_episodes(given: Episodes, expected: Episodes) -> None:
     """Raise unless everything within the lengths is the same, to the bit."""
-    for name in ("sensors", "units", "interval", "faults"):
+    for name in ("sensors", "units", "interval", "time_unit", "faults"):
         assert getattr(given, name) == getattr(expected, name), name
     for name in ("lengths", "ids", "labels", "groups"):
         here, there = getattr(given, name), getattr(expected, name)
@@ -62,6 +62,7 @@ def episode_sets(draw: st.DrawFn) -> Episodes:
         sensors=sensors,
         units=draw(st.lists(st.sampled_from(["", "m/s", "°C"]), min_size=n_sensors, max_size=n_sensors)),
         interval=draw(st.none() | st.floats(1e-6, 1e6)),
+        time_unit=draw(st.sampled_from(["", "s", "µs"])),
         groups=draw(st.none() | st.lists(TEXTS, min_size=n, max_size=n)),
         faults=draw(st.none() | st.lists(st.lists(fault, max_size=2), min_size=n, max_size=n)),
     )

@@ -50,6 +50,7 @@ def made_diagnosis(
         contribution=scores.contribution,
         level=scores.level,
         pair_excess=pair_excess,
+        time_unit="s",
         health=(Finding("S2", "stuck", 0.4, 0.01),),
         trust=Verdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),
         usual_course=np.stack([np.full((t, s), -2.0), np.full((t, s), 2.0)], axis=-1),
@@ -58,4 +59,4 @@ def made_diagnosis(
     fault = Fault(segment_length, 2 * segment_length, (sensors[0],), "bump")
     episode = Episode(name, values, 1, None, (fault,))
     nearest = Episode("normal_1", np.zeros_like(values), 0, None, ())
-    return diagnosis, Recording(episode, 0.5, ("m", *[""] * (s - 1)), nearest)
+    return diagnosis, Recording(episode, 0.5, ("m", *[""] * (s - 1)), nearest, "s")

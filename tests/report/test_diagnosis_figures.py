@@ -56,7 +56,10 @@ def test_the_bars_are_what_the_moments_are_ranked_by() -> None:
 def test_cells_and_lanes_show_every_sensor() -> None:
     diagnosis, recording = made_diagnosis()
     np.testing.assert_allclose(cells_figure(diagnosis, recording).data[0].customdata, diagnosis.deviation.T, rtol=1e-6)
-    assert [trace.name for trace in lanes_figure(diagnosis, recording).data] == list(diagnosis.sensors)
+    lanes = lanes_figure(diagnosis, recording)
+    assert [trace.name for trace in lanes.data] == list(diagnosis.sensors)
+    assert lanes.layout.yaxis.ticktext == (*diagnosis.sensors, "known truth")
+    assert lanes.layout.xaxis.title.text == "time in s"
 
 
 def test_below_an_attention_matrix_stand_its_column_sums() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_pages
+from dfstrans.data.episodes import Fault
+from dfstrans.report.diagnosis_page import known_truth, page_name, write_diagnosis, write_index, write_pages
 from tests.report.drawn import made_diagnosis
 
 MEGABYTE = 1e6
@@ -24,11 +25,11 @@ def test_a_page_tells_the_verdict_where_when_trust_and_health(tmp_path: Path) ->
     text = words(write_diagnosis(tmp_path / "run.html", *made_diagnosis()))
     assert "run &lt;1&gt; Anomalous: probability 90.0 %" in text
     assert "Look first at sensor S1" in text
-    assert "from 15 to 20" in text
+    assert "the time from 15 to 20 s" in text
     assert "Attention is supported" in text
     assert "S2 stuck 40 % 1 %" in text
-    assert "bump in S0 from 5 to 10" in text
-    assert "S0 S1 15 – 20 3.0" in text  # the pair that hangs together otherwise
+    assert "bump in S0, 5 – 10 s ." in text
+    assert "S0 S1 15 – 20 s 3.0" in text  # the pair that hangs together otherwise
     headings = ("Where?", "When?", "What differs from normal?", "How far to trust it?", "Sensor health", "How to read")
     assert [text.index(heading) for heading in headings] == sorted(text.index(heading) for heading in headings)
 
@@ -45,11 +46,37 @@ def test_a_page_says_when_the_instrument_is_suspected_and_what_the_ranking_is(tm
 
 def test_a_page_without_reference_trust_or_interval_says_less_but_stands(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(probability=0.1)
-    plain = replace(diagnosis, usual_course=None, trust=None, health=())
+    plain = replace(diagnosis, usual_course=None, trust=None, health=(), time_unit="points")
     text = words(write_diagnosis(tmp_path / "a.html", plain, replace(recording, nearest=None, interval=None)))
     assert "Not anomalous: probability 10.0 %" in text
     assert "where normal recordings run" not in text
-    assert "(in points)" in text
+    assert "from 15 to 20 points" in text
+    assert "time in points" in (tmp_path / "a.html").read_text()
+
+
+def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    deviation = np.ones((6, 4))
+    deviation[3, 1], deviation[4, 1], deviation[0, 2], deviation[2, 1], deviation[5, 0] = 40, 30, 20, 10, 5
+    text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation, health=()), recording))
+    where, when = text.split("When?")[0], text.split("When?")[1].split("The signals that matter")[0]
+    assert re.search(r"S1 \S[\w ]+ 15 – 20 s 40 .* S2 \S[\w ]+ 0 – 5 s 20 .* S0 \S[\w ]+ 25 – 30 s 5.0", where)
+    assert "10 – 30 s segments 2 – 5 40 S1, S0" in when
+    assert "0 – 5 s segment 0 20 S2" in when
+
+
+def test_the_known_truth_is_told_in_few_words(tmp_path: Path) -> None:
+    _, recording = made_diagnosis()
+    many = Fault(0, 60, tuple(f"sensor {i}" for i in range(9)), "rust")
+    everywhere = replace(recording, episode=recording.episode._replace(faults=(many,)))
+    assert known_truth(everywhere) == "rust in sensor 0, sensor 1, sensor 2 and 6 more, throughout"
+
+
+def test_the_index_has_no_column_that_is_empty(tmp_path: Path) -> None:
+    diagnosis, _ = made_diagnosis()
+    judged, not_judged = diagnosis.to_dict(), replace(diagnosis, trust=None).to_dict()
+    assert "attention" in words(write_index(tmp_path / "i.html", [judged, not_judged]))
+    assert "attention" not in words(write_index(tmp_path / "i.html", [not_judged]))
 
 
 def test_a_page_of_20_sensors_and_8000_points_stays_below_6_megabytes(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_moments_to_show_are_the_strangest_two_and_a_quiet_one_or_those_asked_fo
     chosen = list(chosen_moments(diagnosis))
     assert chosen[0] == 3
     assert chosen[-1] == diagnosis.deviation.max(axis=1).argmin()
-    assert chosen_moments(diagnosis, [5]) == {5: "segment 5: 25 – 30"}
+    assert chosen_moments(diagnosis, [5]) == {5: "segment 5: 25 – 30 s"}
     with pytest.raises(DfstransError, match="segments from 0 to 5, got 6"):
         chosen_moments(diagnosis, [6])
 

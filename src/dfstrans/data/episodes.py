@@ -64,6 +64,7 @@ class Episodes:
     groups: npt.NDArray[np.str_] | None = None
     faults: tuple[tuple[Fault, ...], ...] | None = None
     truth: Truth | None = None
+    time_unit: str = ""  # of the interval, such as s; empty where it is not known
 
     @classmethod
     def from_arrays(
@@ -79,6 +80,7 @@ class Episodes:
         groups: Sequence[str] | npt.NDArray[Any] | None = None,
         faults: Sequence[Sequence[Fault]] | None = None,
         truth: Truth | None = None,
+        time_unit: str = "",
     ) -> Self:
         """Check and gather what is known of some recordings.
 
@@ -136,6 +138,7 @@ class Episodes:
             groups=group_array,
             faults=fault_lists,
             truth=truth,
+            time_unit=time_unit,
         )
 
     # ---- what is here -------------------------------------------------------------------------------------------
@@ -197,7 +200,7 @@ class Episodes:
         named = [f"{s} [{u}]" if u else s for s, u in zip(self.sensors, self.units, strict=True)]
         lines.append("sensors   " + ", ".join(named[:6]) + (f", … {n_sensors - 6} more" if n_sensors > 6 else ""))
         if self.interval is not None:
-            lines.append(f"interval  {self.interval:g}")
+            lines.append(f"interval  {self.interval:g} {self.time_unit}".rstrip())
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
@@ -295,7 +298,7 @@ class Episodes:
             values: Values = StoredValues.join([part.values for part in parts])
         else:
             values = pad([episode for part in parts for episode in np.asarray(part.values)])[0]
-        intervals = {part.interval for part in parts}
+        intervals, time_units = {part.interval for part in parts}, {part.time_unit for part in parts}
         return cls.from_arrays(
             values,
             _join([part.labels for part in parts]),
@@ -311,6 +314,7 @@ class Episodes:
             truth=None
             if any(part.truth is None for part in parts)
             else Truth.concatenate([part.truth for part in parts if part.truth is not None]),
+            time_unit=time_units.pop() if len(time_units) == 1 else "",
         )
 
     # ---- identity and truth -------------------------------------------------------------------------------------

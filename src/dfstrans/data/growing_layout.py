@@ -30,6 +30,7 @@ class Contents:
     units: Sequence[str]
     n_timepoints: int
     interval: float
+    time_unit: str
     segment_length: int
     phase_names: Sequence[str]
     recipe: dict[str, Any]  # the settings that the content follows from
@@ -55,6 +56,7 @@ def lay_out(new: Path, contents: Contents) -> None:
     n_segments = -(-contents.n_timepoints // contents.segment_length)
     with h5py.File(new, "w", libver="v110", locking=False) as file:
         file.attrs.update({"format": FORMAT, "version": VERSION, "interval": contents.interval})
+        file.attrs["time_unit"] = contents.time_unit
         file.attrs["recipe"] = json.dumps(contents.recipe)
         file.attrs["sensors"], file.attrs["units"] = fixed_text(contents.sensors), fixed_text(contents.units)
         file["lengths"] = np.full(n, contents.n_timepoints, dtype=np.int64)

@@ -51,6 +51,7 @@ def planted_episodes(
         sensors=sensors,
         units=["mm/s"] * n_sensors,
         interval=0.01,
+        time_unit="s",
         faults=faults,
     )
 

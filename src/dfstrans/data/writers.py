@@ -80,6 +80,8 @@ def write_hdf5(episodes: Episodes, path: Path, change: Change | None = None) -> 
         file.attrs["units"] = fixed_text(episodes.units)
         if episodes.interval is not None:
             file.attrs["interval"] = episodes.interval
+        if episodes.time_unit:
+            file.attrs["time_unit"] = episodes.time_unit
         file.create_dataset("lengths", data=episodes.lengths)
         file.create_dataset("ids", data=fixed_text(episodes.ids.tolist()))
         if episodes.labels is not None:
@@ -126,6 +128,7 @@ def _write_npz(episodes: Episodes, path: Path) -> None:
         "units": np.array(episodes.units),
         "labels": episodes.labels,
         "interval": None if episodes.interval is None else np.array(episodes.interval),
+        "time_unit": np.array(episodes.time_unit) if episodes.time_unit else None,
         "groups": episodes.groups,
         "faults": None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults]),
         **({} if episodes.truth is None else truth_to_arrays(episodes.truth)),
@@ -148,6 +151,7 @@ def _write_parquet(episodes: Episodes, path: Path) -> None:
         "sensors": episodes.sensors,
         "units": episodes.units,
         "interval": episodes.interval,
+        "time_unit": episodes.time_unit,
         "faults": None
         if episodes.faults is None
         else {name: faults_to_json(found) for name, found in zip(episodes.ids.tolist(), episodes.faults, strict=True)},

@@ -12,6 +12,7 @@ from dfstrans.diagnosis.integrated_gradients import integrated_gradients, requir
 from dfstrans.diagnosis.metrics import KnownCause, Ranking, evaluate_rankings, known_causes
 from dfstrans.diagnosis.normal_cells import NormalCells
 from dfstrans.errors import DfstransError
+from dfstrans.progress import Progress, no_progress, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +31,7 @@ def assess(
     diagnoses: Iterable[Diagnosis],
     episodes: Episodes,
     normal: Episodes,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Metrics of four rankings of the detected episodes whose cause is known, by ranking, level, kind and metric.
 
@@ -61,11 +63,11 @@ def assess(
     else:
         rankings[GRADIENTS] = {
             name: Ranking.from_cells(np.abs(integrated_gradients(detector, detected[row], reference)))
-            for row, name in enumerate(found)
+            for row, name in told(enumerate(found), "integrated gradients", len(found), progress)
         }
     curves = [
         ranking_curves(detector, detected[row], one.ranking, reference, draws=DRAWS, seed=row)
-        for row, one in enumerate(found.values())
+        for row, one in told(enumerate(found.values()), "deletion and insertion", len(found), progress)
     ]
     return {
         "detected": len(found),

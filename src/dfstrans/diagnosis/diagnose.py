@@ -53,6 +53,7 @@ def diagnose(
             health=reference.health.examine(episode.values, detector.scaler_),
             resembles=resembles[row],
             standing=detector.standing,
+            time_unit=episodes.time_unit if episodes.interval else "points",
             usual_course=None if reference.course is None else reference.course.of(len(starts)),
         )
         if trust and diagnosis.is_anomaly:

@@ -74,6 +74,7 @@ class Diagnosis:
     pair_excess: Array  # (segment, looking, at): attention above its normal band, 1 is the edge
     health: tuple[Finding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
+    time_unit: str = ""  # of `segment_bounds`: "points" without an interval, empty where nobody knows
     trust: Verdict | None = None  # None where it was not asked for
     standing: Standing | None = None  # whether the detector itself is better than guessing; None where nobody asked
     occlusion: Array | None = None  # (segment, sensor): fall of the logit were it normal; see `ranking`
@@ -200,7 +201,7 @@ class Diagnosis:
         text += f"; {self.leading_words} sensor {sensor.sensor} "
         if self.occlusion is None:
             text += f"({sensor.deviation:.1f} times the usual distance, {sensor.direction}) "
-        text += f"and the time from {moment.start:g} to {moment.end:g}."
+        text += f"and the time from {in_time(moment.start, moment.end, self.time_unit, ' to ')}."
         if self.is_anomaly and self.trust is not None:
             text += f" Attention is {self.trust.support}: {self.trust.reason}."
         if self.occlusion is not None:
@@ -246,6 +247,7 @@ class Diagnosis:
             "severity": self.probability,
             "score": self.scores.logit,
             "threshold": self.threshold,
+            "time_unit": self.time_unit,
             "interpretation": [self._interpretation(sensor) for sensor in self.top_sensors(n)],
             "segments": [moment._asdict() for moment in self.top_segments(n)],
             "pairs": [pair._asdict() for pair in self.top_pairs(n)],
@@ -287,6 +289,15 @@ class Diagnosis:
         if not 0 <= segment < n:
             raise DfstransError(f"expected a segment from 0 to {n - 1}, got {segment}; correct it")
         return segment
+
+
+def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
+    """A stretch of time in words.
+
+    >>> in_time(9, 10.5, "s"), in_time(9, 10.5, "", " to ")
+    ('9 – 10.5 s', '9 to 10.5')
+    """
+    return f"{start:g}{between}{end:g} {unit}".rstrip()
 
 
 def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:

@@ -77,6 +77,7 @@ def simulate(
         sensors=contents.sensors,
         units=contents.units,
         interval=contents.interval,
+        time_unit=contents.time_unit,
         groups=contents.groups,
         faults=[journey.faults for journey in made],
         truth=Truth(
@@ -173,6 +174,7 @@ def _contents(fleet: Fleet) -> Contents:
         units=[UNITS[column] for column in recorded(settings.sensors)],
         n_timepoints=settings.n_timepoints,
         interval=1 / settings.sampling_rate,
+        time_unit="s",
         segment_length=settings.segment_length,
         phase_names=PHASES,
         recipe=_recipe(settings),

@@ -19,7 +19,8 @@ from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.injection.saving import MARK, TRIALS_FILE, VERSION, require_replaceable, save_planting
 from dfstrans.injection.settings import InjectionSettings
-from dfstrans.pipeline import Progress, no_progress, part_of, train_model
+from dfstrans.pipeline import part_of, train_model
+from dfstrans.progress import Progress, no_progress
 from dfstrans.training.evaluation import evaluate_probabilities
 
 MOST_NORMAL = 400  # training episodes that the floor learns what is normal from

@@ -103,7 +103,7 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         )
     )
     figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 11}, **LIMITS)
-    return _over_time(figure, recording, 150 + 22 * len(diagnosis.sensors), top=64, left=_room(diagnosis))
+    return _over_time(figure, recording, 150 + 22 * len(diagnosis.sensors), top=64, left=_room(diagnosis.sensors))
 
 
 def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
@@ -114,16 +114,17 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         _add_line(figure, line, ANOMALOUS if name in first else NORMAL, name, hoverinfo="name+x")
     for start, end in shaded(diagnosis):
         figure.add_vrect(start, end, fillcolor=MARKED, line_width=0, layer="below")
-    _mark_truth(figure, recording)
-    n = len(diagnosis.sensors)
+    names = [*diagnosis.sensors, *(["known truth"] if recording.episode.faults else [])]  # that has a lane of its own
+    n = len(names)
+    _mark_truth(figure, recording, 0.8 / (n + 0.05))
     figure.update_yaxes(
         tickvals=[0.45 - lane for lane in range(n)],
-        ticktext=list(diagnosis.sensors),
-        range=[-n, 1.05],
+        ticktext=names,
+        range=[1 - n, 1.05],
         tickfont={"size": 11},
         **LIMITS,
     )
-    return _over_time(figure, recording, 70 + 32 * n, top=8, left=_room(diagnosis))
+    return _over_time(figure, recording, 70 + 32 * n, top=8, left=_room(names))
 
 
 def attention_figure(attention: Array, relevance: Array, names: Sequence[str] | None, what: str) -> go.Figure:
@@ -185,6 +186,7 @@ def relevance_figure(courses: Sequence[RelevanceCourse], title: str) -> go.Figur
         )
     figure.update_yaxes(nticks=4, secondary_y=True, showgrid=False, rangemode="tozero")
     figure.update_yaxes(nticks=4, secondary_y=False)
+    figure.update_xaxes(title=courses[0].time_title, row=len(courses))
     return _left_titles(styled(figure, height=90 + 140 * len(courses), showlegend=False))
 
 
@@ -198,6 +200,7 @@ def relevance_beside_normal_figure(courses: Sequence[RelevanceCourse], title: st
             name=course.episode_id,
             line={"color": ANOMALOUS if course.is_anomaly else BOTTOM},
         )
+    figure.update_xaxes(title=courses[0].time_title)
     figure.update_yaxes(title=f"temporal relevance of {title}")
     return styled(figure, height=340, legend={"orientation": "h", "y": -0.2})
 
@@ -264,11 +267,11 @@ def _add_band(figure: go.Figure, band: Band, row: int) -> None:
         )
 
 
-def _mark_truth(figure: go.Figure, recording: Recording) -> None:
-    """A strip along the bottom, so that a fault that lasts throughout hides nothing."""
+def _mark_truth(figure: go.Figure, recording: Recording, share: float = 0.05) -> None:
+    """A strip along the bottom, that share of the height, so that a fault that lasts throughout hides nothing."""
     for fault in recording.episode.faults or ():
         start, end = fault.start * recording.step, fault.stop * recording.step
-        figure.add_vrect(start, end, y0=0, y1=0.05, fillcolor=KNOWN, line={"color": KNOWN, "width": 2})
+        figure.add_vrect(start, end, y0=0, y1=share, fillcolor=KNOWN, line={"color": KNOWN, "width": 2})
 
 
 def _over_time(
@@ -283,9 +286,9 @@ def _over_time(
     return _left_titles(figure).update_layout(margin={"l": left, "r": 12, "t": top, "b": 45})
 
 
-def _room(diagnosis: Diagnosis) -> int:
-    """Pixels for the longest name of a sensor."""
-    return 12 + round(6.5 * max(map(len, diagnosis.sensors)))
+def _room(names: Sequence[str]) -> int:
+    """Pixels for the longest name of a lane."""
+    return 12 + round(6.5 * max(map(len, names)))
 
 
 def _left_titles(figure: go.Figure) -> go.Figure:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dfstrans.data.episodes import Episode
-from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.data.episodes import Fault
+from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
 from dfstrans.files import written_atomically
 from dfstrans.report.diagnosis_figures import (
     KNOWN,
@@ -25,9 +25,10 @@ from dfstrans.report.diagnosis_figures import (
     signals_figure,
 )
 from dfstrans.report.page import as_div, plotly_script, write_page
-from dfstrans.report.views import Recording, shaded
+from dfstrans.report.views import Recording, Span, shaded, spans, worst_moment
 
 SCRIPT_FILE = "plotly.min.js"
+NAMED = 3  # sensors of a known fault that are named
 TRUST_WORDS = {
     "supported": "The decision rests on what the network attends to: without that, it looks far less anomalous.",
     "weak": "The decision rests only in part on what the network attends to: take the raw attention with care.",
@@ -45,22 +46,25 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         "temporal": attention_figure(scores.global_temporal, scores.segment, None, "segment"),
         "spatial": attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor"),
     }
-    moments = diagnosis.top_segments(5)
+    moments, sensors = spans(diagnosis, 5), diagnosis.top_sensors(5)
     largest = np.log10(max(float(diagnosis.deviation.max()), 10.0))
     return write_page(
         path,
         "diagnosis.html",
         diagnosis=diagnosis,
         standing=diagnosis.standing,
-        sensors=diagnosis.top_sensors(5),
+        sensors=sensors,
+        first=diagnosis.top_segments(1)[0],
+        worst={one.sensor: worst_moment(diagnosis, one.sensor) for one in sensors},
         moments=moments,
         zooms=shaded(diagnosis),
-        strangest={moment.segment: _strangest(diagnosis, moment.segment) for moment in moments},
+        strangest={moment: _strangest(diagnosis, moment) for moment in moments},
         pairs=diagnosis.changed_pairs[:8],
         bounds=diagnosis.segment_bounds.tolist(),
-        truth=known_truth(recording.episode, recording.interval),
+        truth=known_truth(recording),
         nearest=None if recording.nearest is None else recording.nearest.id,
-        unit="" if recording.interval else " (in points)",
+        unit=diagnosis.time_unit,
+        in_time=in_time,
         end=recording.episode.values.shape[1] * recording.step,
         shares=lambda distance: max(0.02, np.log10(max(distance, 1.0)) / largest),
         trust_words=TRUST_WORDS,
@@ -92,7 +96,9 @@ def index_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, An
         "anomalous": sum(content["is_anomaly"] for content in found),
         "standing": next((content["detector"] for content in found if content["detector"]), None),
         "causes": any(content["resembles"] for content in found),
+        "judged": any(content["trust"] for content in found),
         "folder": folder,
+        "in_time": in_time,
         "page_name": page_name,
     }
 
@@ -115,17 +121,25 @@ def file_stem(episode_id: str) -> str:
     return f"{plain}-{zlib.crc32(episode_id.encode()):08x}"
 
 
-def known_truth(episode: Episode, interval: float | None) -> str:
-    """The known faults of an episode in words; nothing where none are."""
-    step = interval or 1
+def known_truth(recording: Recording) -> str:
+    """The known faults of an episode in a few words; nothing where none are."""
     return "; ".join(
-        f"{fault.kind or 'fault'} in {', '.join(fault.sensors) or 'unknown sensors'} "
-        f"from {fault.start * step:g} to {fault.stop * step:g}"
-        for fault in episode.faults or ()
+        f"{fault.kind or 'fault'} in {_few(fault.sensors) or 'unknown sensors'}, {_when(fault, recording)}"
+        for fault in recording.episode.faults or ()
     )
 
 
-def _strangest(diagnosis: Diagnosis, segment: int, n: int = 2) -> list[str]:
-    """The sensors that the ranking puts first at a moment."""
-    order = np.argsort(-diagnosis.ranking[segment], kind="stable")[:n]
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _when(fault: Fault, recording: Recording) -> str:
+    if fault.start <= 0 and fault.stop >= recording.episode.values.shape[1]:
+        return "throughout"
+    return in_time(fault.start * recording.step, fault.stop * recording.step, recording.time_unit)
+
+
+def _strangest(diagnosis: Diagnosis, span: Span, n: int = 2) -> list[str]:
+    """The sensors that the ranking puts first within some moments."""
+    order = np.argsort(-diagnosis.ranking[span.first : span.last + 1].max(axis=0), kind="stable")[:n]
     return [diagnosis.sensors[sensor] for sensor in order]

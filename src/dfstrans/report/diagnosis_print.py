@@ -120,7 +120,7 @@ def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
         other.set_ylabel("$a^{(s)}$")
         axes.set_title(course.episode_id)
         axes.margins(x=0)
-    panels[-1].set_xlabel("time")
+    panels[-1].set_xlabel(courses[0].time_title)
     figure.supylabel(title, fontsize=9)
     return figure
 
@@ -134,9 +134,9 @@ def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str
         label = None if course.is_anomaly in named else "anomalous" if course.is_anomaly else "not anomalous"
         named.add(course.is_anomaly)
         axes.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.2, label=label)
-    axes.set(xlabel="time", ylabel=f"temporal relevance of {title}")
+    axes.set(xlabel=courses[0].time_title, ylabel=f"temporal relevance of {title}")
     axes.margins(x=0)
-    axes.legend()
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8)
     return figure
 
 

@@ -46,7 +46,8 @@ def write_report(
     details = [
         {
             "diagnosis": diagnoses[row],
-            "truth": known_truth(recording.episode, recording.interval),
+            "first": diagnoses[row].top_segments(1)[0],
+            "truth": known_truth(recording),
             "figure": as_div(signals_figure(diagnoses[row], recording)),
         }
         for row, recording in shown.items()

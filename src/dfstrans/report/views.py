@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episode
-from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Recording:
     interval: float | None
     units: tuple[str, ...]
     nearest: Episode | None = None
+    time_unit: str = ""  # of the interval, where it is known
 
     @property
     def step(self) -> float:
@@ -41,7 +42,8 @@ class Recording:
     @property
     def time_title(self) -> str:
         """What the axis of time is called."""
-        return "time" if self.interval else "time in points"
+        unit = self.time_unit if self.interval else "points"
+        return f"time in {unit}" if unit else "time"
 
 
 class Line(NamedTuple):
@@ -82,6 +84,22 @@ class RelevanceCourse(NamedTuple):
     line: Line
     centre: Array
     relevance: Array
+    time_title: str
+
+
+class Span(NamedTuple):
+    """Moments of the ranking that follow one another: their segments, start and end, and how far from normal."""
+
+    first: int
+    last: int
+    start: float
+    end: float
+    deviation: float
+
+    @property
+    def segments(self) -> str:
+        """Their numbers, in words."""
+        return f"segment {self.first}" if self.first == self.last else f"segments {self.first} – {self.last}"
 
 
 def thinned(values: npt.NDArray[np.floating], step: float, most: int) -> Line:
@@ -133,15 +151,37 @@ def edges(diagnosis: Diagnosis) -> Array:
     return np.append(diagnosis.segment_bounds[:, 0], diagnosis.segment_bounds[-1, 1])
 
 
+def spans(diagnosis: Diagnosis, n: int) -> list[Span]:
+    """The first moments of the ranking, neighbours joined; the one with the highest place first."""
+    found: list[list[int]] = []
+    for segment in sorted(moment.segment for moment in diagnosis.top_segments(n)):
+        if found and found[-1][-1] == segment - 1:
+            found[-1].append(segment)
+        else:
+            found.append([segment])
+    bounds, ranking = diagnosis.segment_bounds, diagnosis.ranking.max(axis=1)
+    found.sort(key=lambda segments: -float(ranking[segments].max()))
+    return [
+        Span(
+            segments[0],
+            segments[-1],
+            float(bounds[segments[0], 0]),
+            float(bounds[segments[-1], 1]),
+            float(diagnosis.segment_deviation[segments].max()),
+        )
+        for segments in found
+    ]
+
+
 def shaded(diagnosis: Diagnosis, n: int = SHADED) -> list[tuple[float, float]]:
     """The first moments of the ranking, neighbours joined, in the order of time."""
-    found: list[tuple[float, float]] = []
-    for _, start, end, _ in sorted(diagnosis.top_segments(n)):
-        if found and found[-1][1] == start:
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((start, end))
-    return found
+    return sorted((span.start, span.end) for span in spans(diagnosis, n))
+
+
+def worst_moment(diagnosis: Diagnosis, sensor: str) -> tuple[float, float]:
+    """When a sensor is highest in the ranking: start and end."""
+    start, end = diagnosis.segment_bounds[int(diagnosis.ranking[:, diagnosis.sensors.index(sensor)].argmax())]
+    return float(start), float(end)
 
 
 def ranking_title(diagnosis: Diagnosis) -> str:
@@ -162,7 +202,7 @@ def chosen_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) 
             "correct them"
         )
     bounds = diagnosis.segment_bounds
-    return {segment: f"segment {segment}: {bounds[segment, 0]:g} – {bounds[segment, 1]:g}" for segment in segments}
+    return {segment: f"segment {segment}: {in_time(*bounds[segment], diagnosis.time_unit)}" for segment in segments}
 
 
 def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str) -> list[RelevanceCourse]:
@@ -181,6 +221,7 @@ def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str)
                 thinned(recording.episode.values[row], recording.step, MOST_POINTS),
                 diagnosis.segment_bounds.mean(axis=1),
                 diagnosis.scores.temporal_relevance[row],
+                recording.time_title,
             )
         )
     return found

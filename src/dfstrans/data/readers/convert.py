@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dfstrans.data.readers.columns import name_and_unit
 from dfstrans.data.readers.dialect import MISSING
 from dfstrans.data.readers.opening import shortlist
 from dfstrans.errors import DfstransError, spelled
@@ -90,8 +91,11 @@ def coded(column: Any) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array(position).take(whole.indices), whole.dictionary.take(numbers_in_use))
 
 
-def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:
-    """A column of times, as numbers or counted in seconds from its first date."""
+def times(column: Any, name: str, source: Path) -> tuple[npt.NDArray[np.float64], str]:
+    """A column of times and their unit: dates are counted in seconds from the first, numbers stay as they are.
+
+    The unit of numbers is that of the header, as in `time [ms]` or `time_s`; without one it is not known.
+    """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _text_as_time(column, name, source)
     if column.null_count:
@@ -103,17 +107,20 @@ def seconds(column: Any, name: str, source: Path) -> npt.NDArray[np.float64]:
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         nanoseconds = column.cast(pa.timestamp("ns", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
         counted = nanoseconds.to_numpy()
-        return np.asarray((counted - counted[0]) / 1e9, dtype=np.float64)
+        return np.asarray((counted - counted[0]) / 1e9, dtype=np.float64), "s"
     if pa.types.is_time(column.type) or pa.types.is_duration(column.type):
         unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
         whole = column.cast(pa.int32()) if column.type.bit_width == 32 else column
-        return np.asarray(whole.cast(pa.int64()).to_numpy() / unit, dtype=np.float64)
+        return np.asarray(whole.cast(pa.int64()).to_numpy() / unit, dtype=np.float64), "s"
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
         raise DfstransError(
             f"expected times in column {name!r} of {source} as numbers or dates, got {column.type}; convert them, or "
             f"name another column ({spelled('time_column', ...)})"
         )
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    bare, unit_of_numbers = name_and_unit(name)
+    if not unit_of_numbers and bare.lower().endswith("_s"):
+        unit_of_numbers = "s"
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), unit_of_numbers
 
 
 def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:

@@ -53,6 +53,7 @@ def cut(
         sensors=recordings.sensors,
         units=recordings.units,
         interval=recordings.interval,
+        time_unit=recordings.time_unit,
         groups=groups,
         faults=None if recordings.faults is None else faults,
     )

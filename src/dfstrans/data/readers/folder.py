@@ -159,6 +159,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
         ids=[table_stem(file) for file in files],
         episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
         time=None if first.time is None else np.concatenate([part.time for part in parts if part.time is not None]),
+        time_unit=first.time_unit,
         labels=None
         if first.labels is None
         else np.concatenate([part.labels for part in parts if part.labels is not None]),

@@ -45,6 +45,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             sensors=_names(file.attrs["sensors"]),
             units=_names(file.attrs["units"]),
             interval=None if interval is None or np.isnan(interval) else float(interval),
+            time_unit=str(file.attrs.get("time_unit", "")),
             groups=_texts(file, "groups"),
             faults=None if faults is None else [own_layout.faults_from_json(text) for text in faults],
             truth=own_layout.truth_from_arrays(file),

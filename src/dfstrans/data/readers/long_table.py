@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
 from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped
-from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, seconds
+from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, times
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.opening import opening, shortlist
@@ -106,13 +106,15 @@ def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) ->
         if roles.label is None
         else labels_and_words(columns[roles.label], options.anomalous_value, table.path, roles.label)
     )
+    time, time_unit = (None, "") if roles.time is None else times(columns[roles.time], roles.time, table.path)
     return Rows(
         sensors=sensors,
         units=units,
         columns=[numbers(columns.pop(name), name, table.path) for name in roles.sensors],
         ids=ids,
         episode=episode,
-        time=None if roles.time is None else seconds(columns[roles.time], roles.time, table.path),
+        time=time,
+        time_unit=time_unit,
         labels=found,
         label_words=words,
         group_names=group_names,
@@ -143,7 +145,13 @@ def _read_own(table: Table, options: ReadOptions) -> Episodes:
         named = replace(rows, sensors=sensors, units=tuple(known["units"]))
         faults = known["faults"] and {name: own_layout.faults_from_json(text) for name, text in known["faults"].items()}
         truth = own_layout.truth_from_text(known["truth"]) if known.get("truth") else None
-    episodes = replace(gather(named, options), interval=known["interval"], faults=None, truth=truth)
+    episodes = replace(
+        gather(named, options),
+        interval=known["interval"],
+        time_unit=known.get("time_unit", ""),
+        faults=None,
+        truth=truth,
+    )
     if faults is not None:
         episodes = replace(episodes, faults=tuple(faults.get(name, ()) for name in episodes.ids.tolist()))
     return without_dropped(episodes, options, table.path)

@@ -52,6 +52,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             sensors=_names(arrays.get("sensors")),
             units=_names(arrays.get("units")),
             interval=None if interval is None or np.isnan(interval) else float(interval),
+            time_unit=str(arrays.get("time_unit", "")),
             groups=arrays.get("groups"),
             faults=None if faults is None else [own_layout.faults_from_json(str(text)) for text in faults],
             truth=own_layout.truth_from_arrays(arrays),

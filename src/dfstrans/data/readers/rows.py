@@ -30,6 +30,7 @@ class Rows:
     ids: Sequence[str]
     episode: Index
     time: npt.NDArray[np.float64] | None = None
+    time_unit: str = ""
     labels: npt.NDArray[np.int8] | None = None
     label_words: Sequence[str] = ()
     group_names: Sequence[str] = ()
@@ -63,6 +64,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         sensors=rows.sensors,
         units=rows.units,
         interval=interval,
+        time_unit=rows.time_unit,
         groups=_groups(rows, order, starts),
         faults=faults,
     )
