@@ -60,7 +60,10 @@ def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(t
     deviation[3, 1], deviation[4, 1], deviation[0, 2], deviation[2, 1], deviation[5, 0] = 40, 30, 20, 10, 5
     text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation, health=()), recording))
     where, when = text.split("When?")[0], text.split("When?")[1].split("The signals that matter")[0]
-    assert re.search(r"S1 \S[\w ]+ 15 – 20 s 40 .* S2 \S[\w ]+ 0 – 5 s 20 .* S0 \S[\w ]+ 25 – 30 s 5.0", where)
+    assert re.search(
+        r"S1 \S[\w ]+ most at 15 – 20 s 40 .* S2 \S[\w ]+ most at 0 – 5 s 20 .* S0 \S[\w ]+ most at 25 – 30 s 5.0",
+        where,
+    )
     assert "10 – 30 s segments 2 – 5 40 S1, S0" in when
     assert "0 – 5 s segment 0 20 S2" in when
 

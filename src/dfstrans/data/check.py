@@ -234,6 +234,7 @@ def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
     findings = [
         *_class_findings(check),
         *_place_findings(check),
+        *_truth_findings(episodes),
         *_sensor_findings(check, absent, examples),
         *_shape_findings(check, episodes.n_timepoints, tally),
     ]
@@ -304,6 +305,21 @@ def _place_findings(check: DataCheck) -> list[Finding]:
             )
         )
     return found
+
+
+def _truth_findings(episodes: Episodes) -> list[Finding]:
+    """Sensors that known faults name and that were not recorded."""
+    blamed = {name for faults in episodes.faults or () for fault in faults for name in fault.sensors}
+    unknown = sorted(blamed - set(episodes.sensors))
+    if not unknown:
+        return []
+    return [
+        Finding(
+            "warning",
+            f"known faults are in sensors that are not there: {shortlist(unknown)}; no diagnosis can be judged by "
+            "them: mend the names, or keep these sensors",
+        )
+    ]
 
 
 def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str, list[str]]) -> list[Finding]:

@@ -59,7 +59,7 @@ def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
     >>> dropped_columns(["Ax", "Speed [m/s]"], ReadOptions(drop_sensors=("speed", "other")))
     {'Speed [m/s]'}
     """
-    return {found for name in options.drop_sensors if (found := _matching(names, name)) is not None}
+    return {found for name in options.drop_sensors if (found := matching(names, name)) is not None}
 
 
 def require_dropped(names: Sequence[str], options: ReadOptions, source: Path) -> None:
@@ -92,7 +92,7 @@ def names_and_units(headers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
 
 
 def _named(names: Sequence[str], wanted: str, option: str, source: Path) -> str:
-    found = _matching(names, wanted)
+    found = matching(names, wanted)
     if found is None:
         raise DfstransError(
             f"expected a column {wanted!r} in {source} ({spelled(option)}), got {shortlist(names, 20)}; "
@@ -101,7 +101,7 @@ def _named(names: Sequence[str], wanted: str, option: str, source: Path) -> str:
     return found
 
 
-def _matching(names: Sequence[str], wanted: str) -> str | None:
+def matching(names: Sequence[str], wanted: str) -> str | None:
     """The column called `wanted`: exactly, or but for case and unit."""
     for key in (str, lambda name: bare_name(name), lambda name: bare_name(name).lower()):
         for name in names:

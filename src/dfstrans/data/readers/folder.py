@@ -11,12 +11,13 @@ from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.readers.columns import dropped_columns, find_roles, require_dropped
 from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.fault_table import is_fault_table, with_fault_table
 from dfstrans.data.readers.label_table import LabelTable, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.long_table import OPTIONS, read_rows
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
-from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
+from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, spelled
 
 __all__ = ["NAME", "OPTIONS", "read", "recognises"]
@@ -32,7 +33,10 @@ def recognises(path: Path) -> bool:
 def read(path: Path, options: ReadOptions) -> Episodes:
     """One episode per file; an id is the name of its file without the suffix."""
     label_path = options.labels or find_label_table(path, ("labels", "label"))
-    files = sorted(file for file in path.iterdir() if _is_episode(file) and not _same_file(file, label_path))
+    about = (label_path, options.faults)
+    files = sorted(
+        file for file in path.iterdir() if _is_episode(file) and not any(_same_file(file, one) for one in about)
+    )
     if not files:
         raise DfstransError(f"expected one file per episode in {path}, got only {label_path}; add the recordings")
     table = None if label_path is None else _without_suffixes(read_label_table(label_path, options))
@@ -45,11 +49,13 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     episodes = gather(rows, options)
     if table is not None:
         episodes = with_label_table(episodes, table)
+    episodes = with_fault_table(episodes, path, options)
     return episodes if options.length is None else cut(episodes, options.length, options.stride)
 
 
 def _is_episode(path: Path) -> bool:
     about = path.name.startswith(".") or path.stem.lower() in ("readme", "license", "licence", "notes")
+    about = about or (is_table(path) and is_fault_table(path))
     return path.is_file() and not about and (is_table(path) or path.suffix == ".npy")
 
 
@@ -59,14 +65,10 @@ def _same_file(path: Path, other: Path | None) -> bool:
 
 def _without_suffixes(table: LabelTable) -> LabelTable:
     """The label table with `run 1.csv` as `run 1`."""
-
-    def stem(name: str) -> str:
-        return table_stem(Path(name)) if is_table(Path(name)) or name.endswith(".npy") else name
-
     return replace(
         table,
-        label={stem(name): label for name, label in table.label.items()},
-        group=None if table.group is None else {stem(name): group for name, group in table.group.items()},
+        label={without_suffix(name): label for name, label in table.label.items()},
+        group=None if table.group is None else {without_suffix(name): group for name, group in table.group.items()},
     )
 
 

@@ -66,6 +66,11 @@ def covers(path: Path, ids: Iterable[str], options: ReadOptions) -> bool:
     return set(ids) <= set(texts(table.read({id_column: "text"})[id_column]).to_pylist())
 
 
+def find_id_column(table: Table, options: ReadOptions) -> str | None:
+    """The column of a label or fault table that names the episode."""
+    return _columns(table, options)[0]
+
+
 def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
     """The columns with the id, the label and the group."""
     named = {name: getattr(options, name) for name in ("id_column", "label_column", "group_column")}

@@ -16,6 +16,7 @@ from dfstrans.data.readers.cleaning import without_dropped
 from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped
 from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, times
 from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.fault_table import with_fault_table
 from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.opening import opening, shortlist
 from dfstrans.data.readers.options import ReadOptions
@@ -26,7 +27,7 @@ from dfstrans.errors import DfstransError, spelled
 NAME = "a long table (.csv, .tsv, .txt, also .gz, or .parquet) with a row per point"
 OPTIONS = frozenset(
     {
-        *("length", "stride", "labels", "anomalous_value", "drop_sensors"),
+        *("length", "stride", "labels", "faults", "anomalous_value", "drop_sensors"),
         *("id_column", "time_column", "label_column", "group_column"),
         *("sort_time", "irregular_time"),
     }
@@ -58,6 +59,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     label_path = options.labels or (_label_table_beside(path, episodes, options) if episodes.labels is None else None)
     if label_path is not None and label_path.absolute() != path.absolute():
         episodes = with_label_table(episodes, read_label_table(label_path, options))
+    episodes = with_fault_table(episodes, path, options)
     return episodes if options.length is None else cut(episodes, options.length, options.stride)
 
 

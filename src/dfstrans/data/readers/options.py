@@ -23,6 +23,9 @@ class ReadOptions(Settings):
         default=None, description="Which spacecraft of a telemanom folder to read."
     )
     labels: Path | None = Field(default=None, description="A table with columns id, label and perhaps group.")
+    faults: Path | None = Field(
+        default=None, description="A table of known faults: id, fault and perhaps sensors, start, end, severity."
+    )
     id_column: str | None = Field(default=None, description="The column that names the episode of a row.")
     time_column: str | None = Field(default=None, description="The column with the time of a row.")
     label_column: str | None = Field(default=None, description="The column with the label.")

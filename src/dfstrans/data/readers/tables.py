@@ -49,6 +49,15 @@ def table_stem(path: Path) -> str:
     return Path(path.name.removesuffix(".gz")).stem
 
 
+def without_suffix(name: str) -> str:
+    """The id of an episode that is named by its file.
+
+    >>> without_suffix("run 1.csv"), without_suffix("run 1.5")
+    ('run 1', 'run 1.5')
+    """
+    return table_stem(Path(name)) if is_table(Path(name)) or name.endswith(".npy") else name
+
+
 def open_table(path: Path) -> Table:
     """A Parquet or text table, by its suffix."""
     require_content(path, "a table")

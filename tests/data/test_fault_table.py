@@ -1,0 +1,100 @@
+"""Known faults in a table beside the recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfstrans.data import Fault, load_episodes
+from dfstrans.data.check import check_episodes
+from dfstrans.errors import DfstransError
+
+HEADER = "episode_id,fault,sensors,start,end,severity\n"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two episodes of ten points, one every half second."""
+    path = tmp_path / "runs.csv"
+    frames = [
+        pd.DataFrame({"episode_id": name, "time_s": np.arange(10) / 2, "Speed [m/s]": 1.0, "b": 2.0, "label": label})
+        for name, label in (("x", 0), ("y", 1))
+    ]
+    pd.concat(frames).to_csv(path, index=False)
+    return path
+
+
+def test_faults_are_read_in_the_time_of_the_episode(runs: Path) -> None:
+    table = HEADER + "y,worn bearing,speed; b,1,2.5,0.7\ny,loose belt,b,3,,\n"
+    (runs.parent / "runs_faults.csv").write_text(table)
+    episodes = load_episodes(runs)
+    assert episodes.faults == (
+        (),
+        (Fault(2, 5, ("Speed", "b"), "worn bearing", 0.7), Fault(6, 10, ("b",), "loose belt")),
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_named_table_of_either_format_is_read(runs: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"elsewhere.{suffix}"
+    table = pd.DataFrame({"id": ["y"], "kind": ["rust"]})
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    assert load_episodes(runs, faults=path).faults == ((), (Fault(0, 10, (), "rust"),))
+
+
+def test_a_folder_takes_faults_csv_and_does_not_take_it_for_an_episode(tmp_path: Path) -> None:
+    (tmp_path / "r1.csv").write_text("a,b\n1,10\n2,20\n3,30\n")
+    (tmp_path / "r2.csv").write_text("a,b\n1,10\n2,20\n3,30\n")
+    (tmp_path / "labels.csv").write_text("id,label\nr1,0\nr2,1\n")
+    (tmp_path / "faults.csv").write_text("file,fault,sensors,start,end\nr2.csv,bump,a,1,2\n")
+    episodes = load_episodes(tmp_path)
+    assert episodes.ids.tolist() == ["r1", "r2"]
+    assert episodes.faults == ((), (Fault(1, 2, ("a",), "bump"),))
+
+
+def test_a_general_table_about_other_recordings_is_left_aside(runs: Path) -> None:
+    (runs.parent / "faults.csv").write_text(HEADER + "z,rust,b,,,\n")
+    with pytest.warns(UserWarning, match=r"left aside the faults in .*\(z\).*faults=…"):
+        assert load_episodes(runs).faults is None
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("z,rust,b,,,", "got others in .*: z; mend the ids"),
+        ("y,rust,b,1,9,", r"within episode 'y', from 0 to 5 s, got one from 1 to 9 in row 1 of"),
+        ("y,rust,b,2,2,", "got one from 2 to 2"),
+        ("y,rust,b,noon,,", "expected a number as start in row 1 of .*, got 'noon'"),
+        (",rust,b,,,", "expected an id in each row"),
+    ],
+)
+def test_a_table_that_cannot_be_meant_is_refused(runs: Path, row: str, message: str) -> None:
+    (runs.parent / "runs_faults.csv").write_text(HEADER + row + "\n")
+    with pytest.raises(DfstransError, match=message):
+        load_episodes(runs)
+
+
+def test_a_table_without_its_columns_is_refused(runs: Path) -> None:
+    (runs.parent / "runs_faults.csv").write_text("episode_id,remark\ny,odd\n")
+    with pytest.raises(DfstransError, match=r"expected the columns id and fault.*got episode_id, remark"):
+        load_episodes(runs)
+
+
+def test_the_data_check_names_blamed_sensors_that_were_not_recorded(runs: Path) -> None:
+    (runs.parent / "runs_faults.csv").write_text(HEADER + "y,rust,b;Torque,1,2,\n")
+    findings = [finding.message for finding in check_episodes(load_episodes(runs)).findings]
+    assert any("known faults are in sensors that are not there: Torque" in message for message in findings)
+    (runs.parent / "runs_faults.csv").write_text(HEADER + "y,rust,b,1,2,\n")
+    findings = [finding.message for finding in check_episodes(load_episodes(runs)).findings]
+    assert not any("not there" in message for message in findings)
+
+
+def test_a_recording_is_cut_with_its_faults(runs: Path) -> None:
+    (runs.parent / "runs_faults.csv").write_text(HEADER + "y,rust,b,3,4,\n")
+    pieces = load_episodes(runs, length=5)
+    assert pieces.labels is not None
+    assert pieces.labels.tolist() == [0, 0, 0, 1]
+    assert pieces.faults == ((), (), (), (Fault(1, 3, ("b",), "rust"),))
