@@ -6,14 +6,18 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.elevator.fleet import RANGES
 from dfstrans.elevator.sensors import SENSORS, Sensor
 from dfstrans.elevator.settings import SEVERITIES, SimulationSettings
 from dfstrans.injection import KINDS, InjectionSettings
+from dfstrans.standing import Standing
+from tests.report.drawn import made_diagnosis
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -121,3 +125,18 @@ def test_commits_named_with_figures_are_in_the_history() -> None:
     for document in [*DOCUMENTS, *results]:
         for name in re.findall(r'commit"?:? "?`?([0-9a-f]{7,40})\b', document.read_text(encoding="utf-8")):
             assert any(commit.startswith(name) for commit in known), (document.name, name)
+
+
+def test_every_key_and_column_of_a_diagnosis_is_documented() -> None:
+    diagnosis, _ = made_diagnosis()
+    diagnosis = replace(diagnosis, resembles=(Resemblance("bump", 1, 2),), standing=Standing(True, "good", "why"))
+    content, columns = diagnosis.to_dict(), set(diagnosis.to_frame().columns)
+    keys = set(content)
+    for value in content.values():
+        for inner in value if isinstance(value, list) else [value]:
+            keys |= set(inner) if isinstance(inner, dict) else set()
+    text = (ROOT / "docs" / "diagnosis-fields.md").read_text()
+    json_part, csv_part = text.split("## CSV")
+    assert keys <= {name.split(".")[-1] for name in re.findall(r"`([a-z_.\[\]]+)`", json_part)}
+    assert columns <= set(re.findall(r"`([a-z_]+)`", csv_part))
+    assert len(content["interpretation"][0]["changed_pairs"]) > 0  # or the test would see less than there is

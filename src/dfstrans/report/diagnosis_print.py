@@ -54,16 +54,18 @@ def print_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
             axes.plot(one.nearest.time, one.nearest.values, color=GREY, linewidth=0.7, label="a normal one like it")
         axes.plot(one.line.time, one.line.values, color=INK, linewidth=0.8, label="this recording")
         for start, end in shaded(diagnosis):
-            axes.axvspan(start, end, color=ANOMALOUS, alpha=0.18, linewidth=0)
+            axes.axvspan(start, end, color=ANOMALOUS, alpha=0.18, linewidth=0, label="moments to look at")
         for fault in recording.episode.faults or ():
-            middle = (fault.start + fault.stop) / 2 * recording.step
+            when = [fault.start * recording.step, fault.stop * recording.step]
             place = axes.get_xaxis_transform()  # in time, and along the height of the panel
-            axes.plot(middle, 1.03, marker="v", color=TRUTH, markersize=4, transform=place, clip_on=False)
+            look = {"color": TRUTH, "linewidth": 2.5, "solid_capstyle": "butt", "label": "known truth"}
+            axes.plot(when, [1.03, 1.03], transform=place, clip_on=False, **look)
         axes.set_title(one.title, fontweight="bold")
         axes.margins(x=0)
     panels[-1].set_xlabel(recording.time_title)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8)
+    once = dict(zip(labels, handles, strict=True))  # several moments, several faults
+    figure.legend(list(once.values()), list(once), loc="outside lower center", ncols=5, fontsize=8)
     return figure
 
 
