@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.planted import planted_episodes
 from dfstrans.diagnosis.curves import RankingCurves, first_cells, places_of, ranking_curves
+from dfstrans.diagnosis.made_normal import MadeNormal, Mask
 from dfstrans.errors import DfstransError
 
 
@@ -69,6 +71,25 @@ def test_a_curve_is_the_probability_with_the_first_cells_made_normal(detector: D
     assert curves.deletion[0] == pytest.approx(whole, abs=1e-5)
     assert curves.insertion[-1] == pytest.approx(whole, abs=1e-5)
     np.testing.assert_allclose(curves.random_deletion[:, -1], curves.insertion[0], atol=1e-6)
+
+
+def test_no_variant_is_tried_twice(detector: Diagnoser, planted: Episodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[bytes] = []
+    logits = MadeNormal.logits
+
+    def counted(self: MadeNormal, replaced: Mask) -> npt.NDArray[np.float64]:
+        tried.extend(mask.tobytes() for mask in replaced)
+        return logits(self, replaced)
+
+    monkeypatch.setattr(MadeNormal, "logits", counted)
+    reference = detector.require_reference()
+    cells = MadeNormal.of(detector, planted[:1], reference).shape
+    ranking = np.arange(np.prod(cells), dtype=np.float64).reshape(cells)
+    curves = ranking_curves(detector, planted[:1], ranking, reference, [10.0, 50.0], draws=3)
+    assert len(set(tried)) == len(tried)
+    assert len(tried) <= 2 + 2 * 4 * 2  # nothing and all, and two steps of four orders in two directions
+    np.testing.assert_array_equal(curves.random_deletion[:, 0], curves.deletion[0])
+    np.testing.assert_array_equal(curves.random_insertion[:, -1], curves.deletion[0])
 
 
 def test_what_a_diagnosis_shows_matters_more_than_random_cells(detector: Diagnoser, planted: Episodes) -> None:
