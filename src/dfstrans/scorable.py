@@ -38,7 +38,7 @@ def scorable(
 
 def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
     """What the detector says against an episode's length, by row; each length is tried once."""
-    found = {}
+    found: dict[int, str] = {}
     for length in np.unique(episodes.lengths):
         rows = np.flatnonzero(episodes.lengths == length)
         try:

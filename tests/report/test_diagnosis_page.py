@@ -61,7 +61,7 @@ def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(t
     text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation, health=()), recording))
     where, when = text.split("When?")[0], text.split("When?")[1].split("The signals that matter")[0]
     assert re.search(
-        r"S1 \S[\w ]+ most at 15 – 20 s 40 .* S2 \S[\w ]+ most at 0 – 5 s 20 .* S0 \S[\w ]+ most at 25 – 30 s 5.0",
+        r"S1 \S[\w ]+, most at 15 – 20 s 40 .* S2 \S[\w ]+, most at 0 – 5 s 20 .* S0 \S[\w ]+, most at 25 – 30 s 5.0",
         where,
     )
     assert "10 – 30 s segments 2 – 5 40 S1, S0" in when

@@ -124,7 +124,7 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         tickfont={"size": 11},
         **LIMITS,
     )
-    return _over_time(figure, recording, 70 + 32 * n, top=8, left=_room(names))
+    return _over_time(figure, recording, 70 + 30 * n, top=8, left=_room(names))
 
 
 def attention_figure(attention: Array, relevance: Array, names: Sequence[str] | None, what: str) -> go.Figure:

@@ -201,8 +201,11 @@ def chosen_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) 
             f"expected segments from 0 to {len(diagnosis.segment_bounds) - 1}, got {', '.join(map(str, wrong))}; "
             "correct them"
         )
-    bounds = diagnosis.segment_bounds
-    return {segment: f"segment {segment}: {in_time(*bounds[segment], diagnosis.time_unit)}" for segment in segments}
+    return {
+        segment: f"segment {segment}: {in_time(start, end, diagnosis.time_unit)}"
+        for segment in segments
+        for start, end in [diagnosis.segment_bounds[segment]]
+    }
 
 
 def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str) -> list[RelevanceCourse]:
