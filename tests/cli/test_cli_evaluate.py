@@ -71,8 +71,8 @@ def test_evaluating_the_training_episodes_names_the_part_to_use(model: Path, tab
 def test_a_known_fault_in_a_sensor_that_is_not_there_is_refused_when_diagnoses_are_judged(
     model: Path, table: Path, tmp_path: Path
 ) -> None:
-    anomalous = pd.read_csv(table).query("label == 1").episode_id.iloc[0]
-    (tmp_path / "known.csv").write_text(f"id,fault,sensors\n{anomalous},rust,Torque\n")
+    anomalous = pd.read_csv(table).query("label == 1").episode_id.unique()
+    pd.DataFrame({"id": anomalous, "fault": "rust", "sensors": "Torque"}).to_csv(tmp_path / "known.csv", index=False)
     command = ("evaluate", model, table, "--part", "train", "--diagnosis", "--faults", tmp_path / "known.csv")
     code, _, err = run(*command)
     assert code == 2
