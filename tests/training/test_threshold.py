@@ -40,6 +40,12 @@ def test_classes_told_apart_have_their_threshold_in_the_gap() -> None:
     assert 0.4 < choose_threshold(labels, probabilities, F1).value < 0.8
 
 
+@pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 0.9, 1 / 3])
+def test_equal_scores_are_all_called_anomalous(score: float) -> None:
+    labels = np.int8([0, 0, 0, 1, 1, 1])
+    assert choose_threshold(labels, np.full(6, score), F1).value == score
+
+
 def test_the_chosen_threshold_moves_less_from_sample_to_sample_than_the_single_best_one_and_does_better() -> None:
     rng = np.random.default_rng(1)
 

@@ -20,8 +20,8 @@ from dfstrans.experiments.protocols import ProtocolName
 from dfstrans.files import disk_errors_explained, written_atomically
 
 FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"
-VERSION: Literal[1] = (
-    1  # of what a cell holds and how it is found: the same settings, data and version give the same figures
+VERSION: Literal[2] = (
+    2  # of what a cell holds and how it is found: the same settings, data and version give the same figures
 )
 
 Figures = dict[str, int | float | None]  # of `training.evaluation.Evaluation`
@@ -69,7 +69,7 @@ class Cell(Settings):
     """A model on one split: what was done, and how good it was."""
 
     format: Literal["dfstrans-cell"] = FORMAT
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     model: str
     fold: int
     data: DataRecord

@@ -212,9 +212,9 @@ def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     for group in ("network", "training"):
         before = earlier.get(group, {})
         changed += [
-            f"{spelled(name, value)} instead of {before.get(name)}"
+            f"{spelled(name, value)} instead of {before[name] if name in before else 'what an earlier version did'}"
             for name, value in now[group].items()
-            if before.get(name) != value
+            if name not in before or before[name] != value
         ]
     for part in ("train", "validation"):
         if earlier.get(f"{part}_fingerprint") != now[f"{part}_fingerprint"]:

@@ -112,7 +112,8 @@ def steady_f1_threshold(labels: Labels, probabilities: Scores) -> float:
         return np.concatenate([rng.choice(members, len(members)) for members in classes])
 
     draws = (draw() for _ in range(DRAWS))
-    return float(np.mean([best_f1(labels[drawn], probabilities[drawn])[1] for drawn in draws]))
+    found = np.array([best_f1(labels[drawn], probabilities[drawn])[1] for drawn in draws])
+    return float(np.clip(found.mean(), found.min(), found.max()))  # a mean of equals may be rounded beyond them
 
 
 def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
