@@ -212,7 +212,7 @@ def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     for group in ("network", "training"):
         before = earlier.get(group, {})
         changed += [
-            f"{spelled(name, value)} instead of {before[name] if name in before else 'what an earlier version did'}"
+            f"{spelled(name, value)} instead of {before.get(name, 'what an earlier version did')}"
             for name, value in now[group].items()
             if name not in before or before[name] != value
         ]
