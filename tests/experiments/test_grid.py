@@ -203,7 +203,7 @@ def test_cells_of_other_recordings_are_refused(results: Path) -> None:
         ("{", "cannot be read"),
         ("[]", "of another kind"),
         ('{"format": "dfstrans-cell", "version": 99, "versions": {"dfstrans": "7.0"}}', r"version 99.*\(7.0\)"),
-        ('{"format": "dfstrans-cell", "version": 1}', "damaged"),
+        ('{"format": "dfstrans-cell", "version": 2}', "damaged"),
     ],
 )
 def test_what_is_no_cell_of_this_version_is_refused_and_kept(tmp_path: Path, content: str, what: str) -> None:
