@@ -140,5 +140,30 @@ def test_a_folder_is_filled_at_the_end_and_keeps_what_it_had(tmp_path: Path, the
     assert {path.name for path in folder.iterdir()} == {"a.txt", *(["mine.txt"] if there else [])}
     with pytest.raises(ZeroDivisionError), filled_at_once(folder) as temporary:
         (temporary / "b.txt").write_text(f"{1 / 0}")
-    assert not (folder / "b.txt").exists()
+    assert {path.name for path in folder.iterdir()} == {"a.txt", *(["mine.txt"] if there else [])}
     assert list(tmp_path.iterdir()) == [folder]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_folder_on_another_disk_is_filled_from_that_disk(tmp_path: Path, there: bool) -> None:
+    disk, link = tmp_path / "disk", tmp_path / "figures"
+    disk.mkdir()
+    link.symlink_to(disk / "figures")
+    if there:
+        (disk / "figures").mkdir()
+    with filled_at_once(link) as temporary:
+        assert temporary.parent == (disk / "figures" if there else disk)  # the folder itself may be a mount, too
+        (temporary / "a.txt").write_text("a")
+    assert link.is_symlink()
+    assert [path.name for path in link.iterdir()] == ["a.txt"]
+    assert [path.name for path in disk.iterdir()] == ["figures"]
+
+
+def test_a_file_in_place_of_the_folder_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "figures").write_text("mine")
+    with (
+        pytest.raises(DfstransError, match="a file is where a folder should be"),
+        filled_at_once(tmp_path / "figures"),
+    ):
+        pytest.fail("the work began")
+    assert (tmp_path / "figures").read_text() == "mine"

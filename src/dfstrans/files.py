@@ -49,8 +49,9 @@ def filled_at_once(folder: Path) -> Iterator[Path]:
 
     What else is in `folder` stays. When the block fails, `folder` is as it was.
     """
-    folder = Path(folder).absolute()
-    temporary = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp")
+    folder = Path(folder).resolve()  # a link may lead to another disk, to which nothing can be renamed from here
+    hidden = f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp"
+    temporary = folder / hidden if folder.exists() else folder.with_name(hidden)  # within: a mount is a disk of its own
     try:
         with disk_errors_explained(folder):
             temporary.mkdir(parents=True)
