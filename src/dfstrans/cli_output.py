@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -61,9 +62,11 @@ def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: C
     table = Table(box=None, pad_edge=False)
     for title in titles:
         table.add_column(title, justify="left" if title in words else "right", no_wrap=True)
-    for row in rows:
+    lines = [tuple(titles), *rows]
+    for row in lines[1:]:
         table.add_row(*row)
-    Console(width=200, highlight=False).print(table)
+    width = sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True))
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
 def print_figures(metrics: dict[str, dict[str, Any]]) -> None:

@@ -34,3 +34,10 @@ def test_columns_are_as_wide_as_what_is_in_them(capsys: pytest.CaptureFixture[st
     print_columns(("model", "F1"), [("boosting", "0.5"), ("a" * 150, "0.25")], words=("model",))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["model" + " " * 149 + "F1", "boosting" + " " * 145 + "0.5", "a" * 150 + "  0.25"]
+
+
+def test_columns_beyond_any_screen_are_not_cut_and_brackets_are_letters(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = ("speed [m/s] :warning: [/b]", "b" * 300, "0.5")
+    print_columns(("model [x]", "note", "F1"), [cells], words=("model [x]", "note"))
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["model [x]".ljust(28) + "note".ljust(303) + "F1", "  ".join(cells)]
