@@ -49,6 +49,17 @@ def test_labels_of_points_within_the_files_become_faults(tmp_path: Path) -> None
     assert load_episodes(tmp_path, length=1).n_anomalous == 1
 
 
+@pytest.mark.parametrize(("header", "unit"), [("time [ms]", "ms"), ("time", "no unit")])
+def test_files_whose_time_has_another_unit_are_refused(tmp_path: Path, header: str, unit: str) -> None:
+    (tmp_path / "a.csv").write_text("time [s],v\n0,1\n1,2\n")
+    (tmp_path / "b.csv").write_text(f"{header},v\n0,1\n1,2\n")
+    with pytest.raises(DfstransError, match=rf"got s in a\.csv and {unit} in b\.csv; convert it to one unit"):
+        load_episodes(tmp_path)
+    assert load_episodes(tmp_path, drop_sensors=("time",)).interval is None
+    (tmp_path / "b.csv").write_text("time_s,v\n0,1\n1,2\n")
+    assert load_episodes(tmp_path).time_unit == "s"
+
+
 def test_files_of_other_kinds_are_read_too(runs: Path) -> None:
     (runs / "labels.csv").unlink()
     pd.DataFrame({"time": [0, 1], "a": [6, 7], "b": [60, 70]}).to_parquet(runs / "r3.parquet")

@@ -147,6 +147,12 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
                     f"expected a {what} column in all files or in none, got one in only one of {files[0].name} and "
                     f"{file.name}; add or remove it"
                 )
+        if part.time_unit != first.time_unit:
+            raise DfstransError(
+                f"expected time in the same unit in all files, got {first.time_unit or 'no unit'} in {files[0].name} and "
+                f"{part.time_unit or 'no unit'} in {file.name}; convert it to one unit and header, such as time [s], or "
+                f"leave the column out ({spelled('drop_sensors')})"
+            )
     names = sorted({name for part in parts for name in part.group_names})
     number = {name: place for place, name in enumerate(names)}
     group = [
