@@ -77,10 +77,53 @@ def test_a_table_that_cannot_be_meant_is_refused(runs: Path, row: str, message: 
         load_episodes(runs)
 
 
-def test_a_table_without_its_columns_is_refused(runs: Path) -> None:
-    (runs.parent / "runs_faults.csv").write_text("episode_id,remark\ny,odd\n")
-    with pytest.raises(DfstransError, match=r"expected the columns id and fault.*got episode_id, remark"):
-        load_episodes(runs)
+NO_FAULTS = [
+    ("episode_id,remark\ny,odd\n", "expected the columns id and fault.*got episode_id, remark"),
+    ("time,a\n0,1\n1,2\n", "expected the columns id and fault.*got time, a"),
+    (HEADER, "expected rows below the header"),
+    ("", "got an empty file"),
+    ("\n\n", "nothing but blank lines"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), NO_FAULTS)
+@pytest.mark.parametrize("name", ["faults.csv", "runs_faults.csv"])
+def test_a_neighbour_without_faults_is_left_aside_unless_it_was_named(
+    runs: Path, name: str, content: str, message: str
+) -> None:
+    table = runs.parent / name
+    table.write_text(content)
+    with pytest.warns(UserWarning, match=rf"left aside .*{name}: .*{message}.*faults=…"):
+        episodes = load_episodes(runs)
+    assert (episodes.ids.tolist(), episodes.faults) == (["x", "y"], None)
+    with pytest.raises(DfstransError, match=message):
+        load_episodes(runs, faults=table)
+
+
+def test_a_parquet_table_without_rows_is_left_aside(runs: Path) -> None:
+    pd.DataFrame({"id": ["y"], "fault": ["rust"]})[:0].to_parquet(runs.parent / "faults.parquet")
+    with pytest.warns(UserWarning, match=r"left aside .*faults\.parquet: expected rows"):
+        assert load_episodes(runs).faults is None
+
+
+def test_a_recording_called_faults_is_one_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "normal.csv").write_text("time,a\n0,1\n1,2\n")
+    (tmp_path / "faults.csv").write_text("time,a\n0,3\n1,4\n")
+    (tmp_path / "labels.csv").write_text("id,label\nnormal,0\nfaults,1\n")
+    episodes = load_episodes(tmp_path)
+    assert (episodes.ids.tolist(), episodes.faults) == (["faults", "normal"], None)
+    (tmp_path / "told.csv").write_text("id,fault\nfaults,rust\n")
+    assert load_episodes(tmp_path, faults=tmp_path / "told.csv").faults == ((Fault(0, 2, (), "rust"),), ())
+
+
+def test_a_folder_with_an_empty_faults_csv_is_read_without_it(tmp_path: Path) -> None:
+    (tmp_path / "r1.csv").write_text("time,a\n0,1\n1,2\n")
+    (tmp_path / "faults.csv").write_text(HEADER)
+    with pytest.warns(UserWarning, match=r"left aside .*faults\.csv: expected rows below the header"):
+        assert load_episodes(tmp_path).ids.tolist() == ["r1"]
+    (tmp_path / "r1.csv").unlink()
+    with pytest.raises(DfstransError, match="got only tables about them; add the recordings"):
+        load_episodes(tmp_path)
 
 
 def test_the_data_check_names_blamed_sensors_that_were_not_recorded(runs: Path) -> None:

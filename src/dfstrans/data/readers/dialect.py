@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.opening import EmptyTableError, opening, shortlist
 from dfstrans.errors import DfstransError
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-")
@@ -92,7 +92,7 @@ def _lines_before_header(lines: list[str]) -> int:
     """Blank lines and comments; the last comment is the header when numbers follow it, as numpy writes it."""
     content = [number for number, line in enumerate(lines) if line.strip(" \t,;|")]
     if not content:
-        raise DfstransError("expected a text table with a header, got nothing but blank lines; write the file again")
+        raise EmptyTableError("expected a text table with a header, got nothing but blank lines; write the file again")
     first = next((number for number in content if not lines[number].startswith("#")), content[-1])
     comments = [number for number in content if number < first]
     if comments and _is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
@@ -113,7 +113,9 @@ def _require_names(path: Path, names: list[str], cells: list[list[str]]) -> None
             f"expected each column name once in {path}, got repeated names: {shortlist(repeated)}; rename the columns"
         )
     if not cells:
-        raise DfstransError(f"expected rows below the header of {path}, got none; write the file again or leave it out")
+        raise EmptyTableError(
+            f"expected rows below the header of {path}, got none; write the file again or leave it out"
+        )
 
 
 def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:

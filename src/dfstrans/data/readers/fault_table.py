@@ -15,9 +15,9 @@ from dfstrans.data.readers.columns import bare_name, matching
 from dfstrans.data.readers.convert import texts
 from dfstrans.data.readers.dialect import MISSING
 from dfstrans.data.readers.label_table import find_id_column, find_label_table
-from dfstrans.data.readers.opening import shortlist
+from dfstrans.data.readers.opening import EmptyTableError, shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.readers.tables import open_table, table_stem, without_suffix
+from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, spelled
 
 STEM = "faults"
@@ -43,6 +43,10 @@ class _Entry:
     severity: float | None
 
 
+class _NoFaultColumnsError(DfstransError):
+    """A table that may well be about something else."""
+
+
 def with_fault_table(episodes: Episodes, beside: Path, options: ReadOptions) -> Episodes:
     """The episodes with the faults of the table that the options name, or that lies beside the recordings, if any.
 
@@ -52,7 +56,18 @@ def with_fault_table(episodes: Episodes, beside: Path, options: ReadOptions) -> 
     path = options.faults or _find(beside)
     if path is None:
         return episodes
-    entries = read_fault_table(path, options)
+    try:
+        entries = read_fault_table(path, options)
+    except (EmptyTableError, _NoFaultColumnsError) as error:
+        if options.faults is not None:
+            raise
+        if isinstance(error, EmptyTableError) or beside.is_file():  # in a folder the other is a recording
+            warnings.warn(
+                f"left aside {path}: {error}; if it is about faults of {beside.name}, mend it and name it "
+                f"({spelled('faults', ...)})",
+                stacklevel=2,
+            )
+        return episodes
     if beside.is_dir():
         entries = [replace(entry, id=without_suffix(entry.id)) for entry in entries]
     unknown = sorted({entry.id for entry in entries} - set(episodes.ids.tolist()))
@@ -82,17 +97,7 @@ def with_fault_table(episodes: Episodes, beside: Path, options: ReadOptions) -> 
 def read_fault_table(path: Path, options: ReadOptions) -> list[_Entry]:
     """The rows of a fault table: id, fault, and perhaps sensors, start, end and severity, under any usual name."""
     table = open_table(path)
-    id_column = find_id_column(table, options)
-    by_name = {bare_name(name).lower(): name for name in reversed(table.names)}
-    columns = {
-        role: next((by_name[name] for name in names if name in by_name), None) for role, names in _COLUMNS.items()
-    }
-    if id_column is None or (columns["kind"] is None and columns["sensors"] is None and columns["start"] is None):
-        raise DfstransError(
-            f"expected the columns id and fault, and perhaps sensors, start, end and severity, in the fault table "
-            f"{path}, got {shortlist(table.names)}; rename them"
-        )
-    wanted = {role: name for role, name in {"id": id_column, **columns}.items() if name is not None}
+    wanted = _columns(table, options)
     content = table.read(dict.fromkeys(wanted.values(), "text"))
     cells = {role: [_cell(cell) for cell in texts(content[name]).to_pylist()] for role, name in wanted.items()}
     found = []
@@ -112,9 +117,34 @@ def read_fault_table(path: Path, options: ReadOptions) -> list[_Entry]:
     return found
 
 
-def is_fault_table(path: Path) -> bool:
-    """Whether a file in a folder of recordings is about their faults."""
-    return table_stem(path).lower() == STEM
+def is_fault_table(path: Path, options: ReadOptions) -> bool:
+    """Whether a file in a folder of recordings is about their faults; a recording may be called `faults`, too."""
+    if not is_table(path) or table_stem(path).lower() != STEM:
+        return False
+    try:
+        _columns(open_table(path), options)
+    except _NoFaultColumnsError:
+        return False
+    except EmptyTableError:
+        return True  # it is no recording, either
+    return True
+
+
+def _columns(table: Table, options: ReadOptions) -> dict[str, str]:
+    """The columns that are there, by what they tell."""
+    id_column = find_id_column(table, options)
+    by_name = {bare_name(name).lower(): name for name in reversed(table.names)}
+    columns = {
+        role: next(by_name[name] for name in names if name in by_name)
+        for role, names in _COLUMNS.items()
+        if not by_name.keys().isdisjoint(names)
+    }
+    if id_column is None or columns.keys().isdisjoint(("kind", "sensors", "start")):
+        raise _NoFaultColumnsError(
+            f"expected the columns id and fault, and perhaps sensors, start, end and severity, in the fault table "
+            f"{table.path}, got {shortlist(table.names)}; rename them"
+        )
+    return {"id": id_column, **columns}
 
 
 def _find(beside: Path) -> Path | None:

@@ -35,10 +35,12 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     label_path = options.labels or find_label_table(path, ("labels", "label"))
     about = (label_path, options.faults)
     files = sorted(
-        file for file in path.iterdir() if _is_episode(file) and not any(_same_file(file, one) for one in about)
+        file
+        for file in path.iterdir()
+        if _is_episode(file) and not any(_same_file(file, one) for one in about) and not is_fault_table(file, options)
     )
     if not files:
-        raise DfstransError(f"expected one file per episode in {path}, got only {label_path}; add the recordings")
+        raise DfstransError(f"expected one file per episode in {path}, got only tables about them; add the recordings")
     table = None if label_path is None else _without_suffixes(read_label_table(label_path, options))
     if table is not None:
         _require_same_episodes(path, [table_stem(file) for file in files], table)
@@ -55,7 +57,6 @@ def read(path: Path, options: ReadOptions) -> Episodes:
 
 def _is_episode(path: Path) -> bool:
     about = path.name.startswith(".") or path.stem.lower() in ("readme", "license", "licence", "notes")
-    about = about or (is_table(path) and is_fault_table(path))
     return path.is_file() and not about and (is_table(path) or path.suffix == ".npy")
 
 
@@ -149,9 +150,9 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
                 )
         if part.time_unit != first.time_unit:
             raise DfstransError(
-                f"expected time in the same unit in all files, got {first.time_unit or 'no unit'} in {files[0].name} and "
-                f"{part.time_unit or 'no unit'} in {file.name}; convert it to one unit and header, such as time [s], or "
-                f"leave the column out ({spelled('drop_sensors')})"
+                f"expected time in the same unit in all files, got {first.time_unit or 'no unit'} in {files[0].name} "
+                f"and {part.time_unit or 'no unit'} in {file.name}; convert it to one unit and header, such as "
+                f"time [s], or leave the column out ({spelled('drop_sensors')})"
             )
     names = sorted({name for part in parts for name in part.group_names})
     number = {name: place for place, name in enumerate(names)}

@@ -36,6 +36,10 @@ _DAMAGE = (
 )
 
 
+class EmptyTableError(DfstransError):
+    """A file that should be a table, without a row."""
+
+
 @contextmanager
 def opening(path: Path, what: str) -> Iterator[None]:
     """Turn every failure to read `path` as `what` into a `DfstransError` that names the file and the remedy."""
@@ -61,7 +65,7 @@ def require_content(path: Path, what: str) -> None:
     """Refuse a file without a single byte."""
     with opening(path, what):
         if path.stat().st_size == 0:
-            raise DfstransError(f"expected {what} in {path}, got an empty file; write it again or leave it out")
+            raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or leave it out")
 
 
 def shortlist(items: Iterable[Any], most: int = 5) -> str:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
 from dfstrans.data.readers.dialect import MISSING, Dialect, sniff
-from dfstrans.data.readers.opening import opening, require_content
+from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
 from dfstrans.errors import DfstransError
 
 Kind = Literal["number", "time", "text"]
@@ -78,7 +78,7 @@ class _ParquetTable:
             table = pq.read_table(self.path, columns=list(kinds), read_dictionary=texts)  # each text once, not per row
             columns = {name: table.column(name) if name in texts else _plain(table.column(name)) for name in kinds}
         if table.num_rows == 0:
-            raise DfstransError(f"expected rows in {self.path}, got none; write the file again or leave it out")
+            raise EmptyTableError(f"expected rows in {self.path}, got none; write the file again or leave it out")
         return columns
 
 
