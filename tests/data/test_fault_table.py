@@ -37,6 +37,31 @@ def test_faults_are_read_in_the_time_of_the_episode(runs: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "points"),
+    [("2", "2", (4, 5)), ("1.1", "1.2", (2, 3)), ("4.8", "4.9", (9, 10)), ("0", "0", (0, 1))],
+)
+def test_a_fault_of_a_moment_is_in_one_point(runs: Path, start: str, end: str, points: tuple[int, int]) -> None:
+    (runs.parent / "runs_faults.csv").write_text(HEADER + f"y,spike,b,{start},{end},\n")
+    assert load_episodes(runs).faults == ((), (Fault(*points, ("b",), "spike"),))
+
+
+def test_numbers_may_have_a_decimal_comma(runs: Path) -> None:
+    table = "episode_id;fault;sensors;start;end;severity\ny;rust;Speed,b;1,5;2;0,7\ny;spike;;;0,5;\n"
+    (runs.parent / "runs_faults.csv").write_text(table)
+    assert load_episodes(runs).faults == ((), (Fault(3, 4, ("Speed", "b"), "rust", 0.7), Fault(0, 1, (), "spike")))
+
+
+def test_a_point_in_the_name_of_the_recordings_does_not_hide_their_tables(runs: Path) -> None:
+    pd.read_csv(runs).drop(columns="label").to_csv(runs.parent / "run 1.5.csv", index=False)
+    (runs.parent / "run 1.5_faults.csv").write_text(HEADER + "y,rust,b,1,2,\n")
+    (runs.parent / "run 1.5_labels.csv").write_text("id,label\nx,0\ny,1\n")
+    (runs.parent / "run 1_faults.csv").write_text(HEADER + "y,other,b,1,2,\n")
+    episodes = load_episodes(runs.parent / "run 1.5.csv")
+    assert episodes.faults == ((), (Fault(2, 4, ("b",), "rust"),))
+    assert episodes.n_anomalous == 1
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_named_table_of_either_format_is_read(runs: Path, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"elsewhere.{suffix}"
@@ -66,7 +91,8 @@ def test_a_general_table_about_other_recordings_is_left_aside(runs: Path) -> Non
     [
         ("z,rust,b,,,", "got others in .*: z; mend the ids"),
         ("y,rust,b,1,9,", r"within episode 'y', from 0 to 5 s, got one from 1 to 9 in row 1 of"),
-        ("y,rust,b,2,2,", "got one from 2 to 2"),
+        ("y,rust,b,2.2,2.1,", r"got one from 2\.2 to 2\.1 in row 1"),
+        ("y,rust,b,5,,", "got one from 5 to 5 in row 1"),
         ("y,rust,b,noon,,", "expected a number as start in row 1 of .*, got 'noon'"),
         (",rust,b,,,", "expected an id in each row"),
     ],

@@ -6,7 +6,6 @@ import re
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -111,7 +110,7 @@ def read_fault_table(path: Path, options: ReadOptions) -> list[_Entry]:
                 name,
                 of_row.get("kind") or "",
                 tuple(part.strip() for part in re.split(r"[;|,]", of_row.get("sensors") or "") if part.strip()),
-                *(_number(of_row.get(role), role, row, path) for role in ("start", "end", "severity")),
+                *(_number(of_row.get(role), table.decimal, role, row, path) for role in ("start", "end", "severity")),
             )
         )
     return found
@@ -158,12 +157,16 @@ def _find(beside: Path) -> Path | None:
 def _fault(entry: _Entry, episodes: Episodes, row: int, path: Path) -> Fault:
     """An entry in points of its episode."""
     length, step = int(episodes.lengths[row]), episodes.interval or 1.0
-    start = 0 if entry.start is None else round(entry.start / step)
-    stop = length if entry.end is None else round(entry.end / step)
+    begin = 0.0 if entry.start is None else entry.start
+    end = length * step if entry.end is None else entry.end
+    start, stop = round(begin / step), round(end / step)
+    if begin <= end:  # however short, it is in one point at least
+        start = min(start, length - 1) if begin < length * step else start
+        stop = max(stop, start + 1)
     if not 0 <= start < stop <= length:
         raise DfstransError(
             f"expected a fault within episode {entry.id!r}, from 0 to {length * step:g} {episodes.time_unit}".rstrip()
-            + f", got one from {start * step:g} to {stop * step:g} in row {entry.row} of {path}; start and end count "
+            + f", got one from {begin:g} to {end:g} in row {entry.row} of {path}; start and end count "
             "from the beginning of the episode, in the unit of its time, or in points where it has none: mend them"
         )
     known = [matching(episodes.sensors, name) or name for name in entry.sensors]  # an unknown one stays: it is told of
@@ -174,11 +177,11 @@ def _cell(text: str | None) -> str | None:
     return None if text is None or text in MISSING else text
 
 
-def _number(text: Any, role: str, row: int, path: Path) -> float | None:
+def _number(text: str | None, decimal: str, role: str, row: int, path: Path) -> float | None:
     if text is None:
         return None
     try:
-        number = float(text)
+        number = float(text.replace(decimal, "."))
     except ValueError:
         number = np.nan
     if not np.isfinite(number):

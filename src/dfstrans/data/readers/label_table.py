@@ -13,7 +13,7 @@ from dfstrans.data.readers.columns import find_roles
 from dfstrans.data.readers.convert import UNLABELLED, labels, texts
 from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.readers.tables import Table, is_table, open_table
+from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError, spelled
 
 _ID_NAMES = ("file", "filename", "file_name", "name")
@@ -88,7 +88,7 @@ def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None
 
 def find_label_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
     """The first table in a folder with one of these names."""
-    tables = {file.name.split(".")[0].lower(): file for file in sorted(folder.iterdir()) if is_table(file)}
+    tables = {table_stem(file).lower(): file for file in sorted(folder.iterdir()) if is_table(file)}
     return next((tables[stem.lower()] for stem in stems if stem.lower() in tables), None)
 
 

@@ -27,6 +27,7 @@ class Table(Protocol):
     path: Path
     names: tuple[str, ...]
     metadata: Mapping[bytes, bytes]
+    decimal: str  # the sign in numbers that are read as text
 
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
         """The wanted columns as pyarrow arrays, texts perhaps by a dictionary.
@@ -65,6 +66,8 @@ def open_table(path: Path) -> Table:
 
 
 class _ParquetTable:
+    decimal = "."
+
     def __init__(self, path: Path) -> None:
         self.path = path
         with opening(path, "a Parquet table"):
@@ -88,6 +91,7 @@ class _TextTable:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._dialect = sniff(path)
+        self.decimal = self._dialect.decimal
         self._place = {name: str(place) for place, name in enumerate(self._dialect.names) if name}
         self.names = tuple(self._place)
 
