@@ -31,8 +31,27 @@ def test_every_row_of_the_ablation_differs_from_the_whole_in_what_it_says() -> N
     assert all(len(names) == 1 for model, names in changed.items() if "-paper" not in model)
     single = {name for model, names in changed.items() if "-paper" not in model for name in names}
     assert single == {
-        "weight_averaging", "mixup", "sensor_dropout", "time_shift", "imbalance", "schedule", "encoding",
+        "weight_averaging", "mixup", "sensor_dropout", "time_shift", "imbalance", "schedule", "encoding", "norm",
+        "dropout",
     }  # fmt: skip
+
+
+WITHOUT_A_ROW = {
+    "batch_size": "goes with the learning rate",
+    "learning_rate": "was chosen for its schedule and epochs",
+    "weight_decay": "goes with the learning rate",
+    "epochs": "how long to train, not what is trained",
+    "patience": "goes with the epochs",
+}
+"""What the presets differ in, and why it is taken away with everything only."""
+
+
+def test_everything_in_which_the_presets_differ_has_a_row_or_is_excused_by_name() -> None:
+    whole, paper = settings_of_model("dfstrans", {}), settings_of_model("dfstrans-paper", {})
+    different = {name for name, value in whole.items() if paper[name] != value}
+    alone = [settings_of_model(model, {}) for model in TAKEN_AWAY if model != "dfstrans-paper"]
+    covered = {name for name in different for settings in alone if settings[name] == paper[name]}
+    assert different - covered == set(WITHOUT_A_ROW)
 
 
 # ---- gains ----------------------------------------------------------------------------------------------------------

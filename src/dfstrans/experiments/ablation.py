@@ -18,6 +18,8 @@ TAKEN_AWAY: dict[str, str] = {
     "dfstrans+time_shift=0": "shift in time",
     "dfstrans+imbalance=none": "weighing of classes",
     "dfstrans+schedule=constant": "one-cycle schedule",
+    "dfstrans+norm=batch": "batch renorm (here plain batch norm)",
+    "dfstrans+dropout=0.1": "stronger dropout (here the paper's)",
     "dfstrans-paper-size": "slim network (here the paper's size)",
     "dfstrans-vanilla": "faithful encoding (here vanilla)",
     "dfstrans-paper": "everything (the preset paper)",

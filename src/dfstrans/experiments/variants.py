@@ -52,7 +52,13 @@ def variant(name: str) -> Variant:
     """
     base, *changes = name.split(CHANGE)
     check_names("models", [base], VARIANTS)
-    return VARIANTS[base]._replace(named=dict(_change(name, VARIANTS[base].kind, text) for text in changes))
+    named: dict[str, Any] = {}
+    for text in changes:
+        setting, value = _change(name, VARIANTS[base].kind, text)
+        if setting in named:
+            raise DfstransError(f"expected each setting once after {CHANGE}, got {setting} twice in {name!r}; keep one")
+        named[setting] = value
+    return VARIANTS[base]._replace(named=named)
 
 
 def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
