@@ -13,11 +13,13 @@ from dfstrans import Diagnoser, Episodes, save_episodes
 from dfstrans.data.episodes import Fault
 from dfstrans.elevator.settings import Preset
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.exemplars import exemplars_of, group_name, moments_of_faults
+from dfstrans.experiments.exemplars import SHOWN, exemplars_of, group_name, moments_of_faults, require_shown
 from dfstrans.experiments.grid import Comparison
 from dfstrans.experiments.targets import DIAGNOSES
+from dfstrans.figure_folder import MOST_TRIED
 from dfstrans.pipeline import train_model
 from dfstrans.reproduction import Request, reproduce
+from dfstrans.reproduction.diagnoses import drawn
 from dfstrans.reproduction.subject import subject_of
 
 TINY: dict[str, Any] = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
@@ -73,9 +75,34 @@ def test_a_fault_of_an_unknown_kind_lasts_if_it_covers_most_of_the_time() -> Non
     assert (found.point.tolist(), found.lasting.tolist()) == ([0], [1])
 
 
-def test_a_kind_that_is_not_there_is_told_of() -> None:
-    with pytest.raises(DfstransError, match="expected episodes with anomalies that last among the 2"):
-        exemplars_of(journeys(["bump", ""]), np.array([0.9, 0.1]), threshold=0.5)
+@pytest.mark.parametrize(
+    ("kinds", "drawable"),
+    [(["bump", ""], {"fig:lsa", "fig:at_scores"}), (["lubrication", "lubrication"], {"fig:mix", "fig:at_scores"})],
+)
+def test_a_figure_needs_only_the_kinds_that_it_shows(kinds: list[str], drawable: set[str]) -> None:
+    found = exemplars_of(journeys(kinds), np.array([0.9, 0.1]), threshold=0.5)
+    for target in DIAGNOSES:
+        if target in drawable:
+            require_shown(found, target, 2)
+        else:
+            with pytest.raises(DfstransError, match=f"for {target} among the 2 episodes that can be shown, got no such"):
+                require_shown(found, target, 2)
+    assert set(SHOWN) == set(DIAGNOSES)
+
+
+def test_normal_episodes_that_are_not_there_are_called_so() -> None:
+    found = exemplars_of(journeys(["bump", "lubrication"]), np.array([0.9, 0.8]), threshold=0.5)
+    with pytest.raises(DfstransError, match="expected normal episodes for fig:lta among the 2"):
+        require_shown(found, "fig:lta", 2)
+
+
+def test_of_many_detected_anomalies_some_are_drawn_and_not_the_surest() -> None:
+    few, many = np.arange(MOST_TRIED)[::-1], np.arange(10 * MOST_TRIED)[::-1]
+    assert drawn(few).tolist() == sorted(few)
+    chosen = drawn(many)
+    assert len(set(chosen)) == len(chosen) == MOST_TRIED
+    assert chosen.tolist() == sorted(chosen) == drawn(many).tolist()
+    assert chosen.mean() == pytest.approx(many.mean(), rel=0.2)  # the surest 60 have a mean of 570 instead of 300
 
 
 def test_the_moments_of_faults_are_the_segments_of_their_middles() -> None:

@@ -115,6 +115,18 @@ def test_every_figure_of_the_paper_is_there_for_print(tmp_path: Path) -> None:
     assert all(b"<svg" in path.read_bytes() for path in written[1::2])
 
 
+def test_trust_for_print_fills_a_panel_for_each_kind_however_many_there_are() -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    from dfstrans.report.diagnosis_print import print_trust
+
+    (one, *_) = trust_boxes(TRUST, KINDS).values()
+    figure = print_trust({f"kind {number}": one for number in range(28)}, TRUST.percentages)
+    titles = [axes.get_title().split("\n")[0] for axes in figure.axes]
+    assert (titles[0], titles[25], titles[26], titles[27]) == (
+        "(a) kind 0", "(z) kind 25", "(aa) kind 26", "(ab) kind 27",
+    )  # fmt: skip
+
+
 def test_the_print_shows_the_same_numbers_as_the_screen() -> None:
     pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     from dfstrans.report.diagnosis_print import print_moments, print_signals

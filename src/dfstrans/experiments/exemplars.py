@@ -21,6 +21,20 @@ POINT_JOURNEYS = 5  # of fig:paj_ax_local
 LASTING_JOURNEYS = NORMAL_JOURNEYS = 3  # of fig:paj_id_local
 POINT_SENSORS, LASTING_SENSOR = ("Ax", "Ay"), "Iq"  # of fig:lta
 
+SHOWN = {
+    "fig:lsa": ("point",),
+    "fig:mix": ("lasting",),
+    "fig:lta": ("point", "lasting", "normal"),
+    "fig:at_scores": ("anomalous",),
+}
+"""The kinds of episodes that a figure cannot do without."""
+DESCRIBED = {
+    "point": "episodes with point anomalies",
+    "lasting": "episodes with anomalies that last",
+    "normal": "normal episodes",
+    "anomalous": "anomalous episodes",
+}
+
 Rows = npt.NDArray[np.intp]
 
 
@@ -48,23 +62,22 @@ def exemplars_of(episodes: Episodes, probabilities: npt.NDArray[np.float64], thr
     point = [row for row in anomalous if lasting[int(row)] is not True]
     # as in fig:PAJ38, one with two point anomalies goes first
     point.sort(key=lambda row: episodes.faults is None or len(episodes.faults[row]) != 2)
-    found = Exemplars(
+    return Exemplars(
         np.array(point, dtype=np.intp),
         np.array([row for row in anomalous if lasting[int(row)] is not False], dtype=np.intp),
         surest[~truly[surest]][::-1],
         anomalous,
     )
-    for rows, what in (
-        (found.point, "point anomalies"),
-        (found.lasting, "anomalies that last"),
-        (found.normal, "none"),
-    ):
-        if not len(rows):
+
+
+def require_shown(found: Exemplars, target: str, n_episodes: int) -> None:
+    """Refuse recordings that lack a kind of episodes which the figure shows."""
+    for kind in SHOWN[target]:
+        if not len(getattr(found, kind)):
             raise DfstransError(
-                f"expected episodes with {what} among the {len(episodes)} that can be shown, got no such; give more "
-                "recordings, or train a better model (its test figures tell)"
+                f"expected {DESCRIBED[kind]} for {target} among the {n_episodes} episodes that can be shown, got no "
+                "such; give more recordings, or train a better model (its test figures tell)"
             )
-    return found
 
 
 def _lasts(episode: Episode) -> bool | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +149,7 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
     figure = new_figure(2.9)
     panels = figure.subplots(1, len(boxes), sharey=True, squeeze=False)[0]
     looks = {"top": ANOMALOUS, "random": GREY, "bottom": NORMAL}
-    for letter, axes, (kind, by_weights) in zip(ascii_lowercase, panels, boxes.items(), strict=False):
+    for number, axes, (kind, by_weights) in zip(range(len(boxes)), panels, boxes.items(), strict=True):
         for place, (which, values) in enumerate(by_weights.items()):
             positions = np.arange(len(percentages)) + 0.27 * (place - 1)
             axes.boxplot(
@@ -164,12 +163,22 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
             axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
-        title = f"({letter}) {kind or 'anomalous'}\n{n} episode{'' if n == 1 else 's'}"
+        title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{n} episode{'' if n == 1 else 's'}"
         axes.set(title=title, xlabel="weights set to zero, %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
     panels[0].set_ylabel("fall of the logit")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
+
+
+def panel_letters(number: int) -> str:
+    """What the panel of this number, from 0 on, is called: a to z, then aa, ab and so on.
+
+    >>> [panel_letters(number) for number in (0, 25, 26, 701, 702)]
+    ['a', 'z', 'aa', 'zz', 'aaa']
+    """
+    earlier, place = divmod(number, 26)
+    return (panel_letters(earlier - 1) if earlier else "") + chr(ord("a") + place)
 
 
 def _matrix_over_bars(

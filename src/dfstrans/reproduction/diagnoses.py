@@ -19,6 +19,7 @@ from dfstrans.experiments.exemplars import (
     exemplars_of,
     group_name,
     moments_of_faults,
+    require_shown,
 )
 from dfstrans.figure_folder import MOST_TRIED
 from dfstrans.pipeline import recordings_of
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("pdf", "svg", "png")
+DRAW = 0  # seed of which anomalous episodes are tried
 SHOWN_SENSORS = 4  # of a journey with friction
 CHOICE = (
     "Examples are those of their kind that the model is surest of, one with two point anomalies first, among the "
-    "recordings named by part; fig:at_scores has all that are anomalous and detected."
+    "recordings named by part; fig:at_scores has those that are anomalous and detected, of more than "
+    f"{MOST_TRIED} as many drawn at random."
 )
 
 Seen = tuple[Diagnosis, Recording]
@@ -56,6 +59,7 @@ def diagnoses(request: Request, simulate: Simulate) -> Outcome:
     detector, episodes = subject.detector, subject.episodes
     probabilities = detector.predict_proba(episodes)[:, 1]
     exemplars = exemplars_of(episodes, probabilities, detector.decision_threshold)
+    require_shown(exemplars, request.target, len(episodes))
     make = {"fig:lsa": _spatial, "fig:mix": _global, "fig:lta": _temporal, "fig:at_scores": _trust}[request.target]
     made = make(subject, exemplars)
 
@@ -148,7 +152,7 @@ def _trust(subject: Subject, exemplars: Exemplars) -> Drawing:
     """Fig. at_scores: what the logit loses without the largest weights."""
     from dfstrans.diagnosis.trust import attention_trust
 
-    tried = subject.episodes[np.sort(exemplars.anomalous[:MOST_TRIED])]
+    tried = subject.episodes[drawn(exemplars.anomalous)]
     trust = attention_trust(subject.detector, tried)
     boxes = trust_boxes(trust, [group_name(kind) for kind in tried.fault_kinds()])
     numbers = {
@@ -161,6 +165,14 @@ def _trust(subject: Subject, exemplars: Exemplars) -> Drawing:
     }  # fmt: skip
     told = {"k": trust.percentages.tolist(), "fall_of_logit": numbers}
     return Drawing(lambda: print_trust(boxes, trust.percentages), told)
+
+
+def drawn(rows: Rows) -> Rows:
+    """The rows in order, of many only some: drawn, since the surest would flatter."""
+    rows = np.sort(rows)
+    if len(rows) <= MOST_TRIED:
+        return rows
+    return np.sort(np.random.default_rng(DRAW).choice(rows, MOST_TRIED, replace=False))
 
 
 def _seen(subject: Subject, rows: Rows) -> list[Seen]:
