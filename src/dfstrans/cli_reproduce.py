@@ -104,6 +104,7 @@ def reproduce(
         finished=finished,
         counts_only=counts_only,
         seeds=seeds,
+        threads=threads,
         model=model,
         **chosen,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from dfstrans.pipeline import train_model
 from dfstrans.reproduction import Request, reproduce
 from dfstrans.reproduction.diagnoses import drawn
 from dfstrans.reproduction.subject import subject_of
+from dfstrans.reproduction.subject import trained as trained_model
 
 TINY: dict[str, Any] = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
 SENSORS = ("Ax", "Ay", "Iq")
@@ -85,7 +87,9 @@ def test_a_figure_needs_only_the_kinds_that_it_shows(kinds: list[str], drawable:
         if target in drawable:
             require_shown(found, target, 2)
         else:
-            with pytest.raises(DfstransError, match=f"for {target} among the 2 episodes that can be shown, got no such"):
+            with pytest.raises(
+                DfstransError, match=f"for {target} among the 2 episodes that can be shown, got no such"
+            ):
                 require_shown(found, target, 2)
     assert set(SHOWN) == set(DIAGNOSES)
 
@@ -144,6 +148,78 @@ def test_only_what_the_model_did_not_learn_from_is_shown(trained: tuple[Path, Pa
     subject = subject_of(Request("fig:lsa", tmp_path, data, model=model), no_simulation)
     assert subject.part == "validation and test"
     assert len(subject.episodes) == 12  # 30 % of 40
+
+
+def test_a_model_that_did_not_cut_its_set_itself_tells_what_is_known_of_the_recordings(tmp_path: Path) -> None:
+    train, validation, others = (journeys(KINDS[:count]) for count in (24, 12, 16))
+    Diagnoser(**TINY).fit(train, validation=validation).save(tmp_path / "model")
+    parts = {}
+    for name, episodes in {"train": train, "validation": validation, "others": others}.items():
+        save_episodes(episodes, tmp_path / f"{name}.h5")
+        request = Request("fig:lsa", tmp_path, tmp_path / f"{name}.h5", model=tmp_path / "model")
+        parts[name] = subject_of(request, no_simulation).part
+    assert parts == {
+        "train": "all, which the model learned from, so they flatter",
+        "validation": "all, which are those of validation",
+        "others": "all; whether the model learned from them is not known",
+    }
+
+
+def test_recordings_of_another_set_are_called_so(trained: tuple[Path, Path], tmp_path: Path) -> None:
+    save_episodes(journeys(KINDS[:16]), tmp_path / "others.h5")
+    request = Request("fig:lsa", tmp_path, tmp_path / "others.h5", model=trained[0])
+    assert subject_of(request, no_simulation).part == "all, of another set than that of training"
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [
+        ("data_sets", {"data_sets": ("smd",)}),
+        ("protocol", {"protocols": ("grouped",)}),
+        ("models", {"models": ("boosting",)}),
+        ("folds", {"folds": 2}),
+        ("threads", {"threads": 1}),
+    ],
+)
+def test_what_only_tables_have_is_refused(setting: str, given: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=f"expected {setting} with tables only, got it with fig:lsa.*leave it out"):
+        reproduce(Request("fig:lsa", tmp_path, **given), nothing, no_simulation)
+
+
+def test_where_only_what_is_finished_is_shown_nothing_is_simulated_or_trained(
+    trained: tuple[Path, Path], tmp_path: Path
+) -> None:
+    model, data = trained
+    request = Request("fig:lsa", tmp_path, tmp_path, finished=True)
+    with pytest.raises(DfstransError, match=r"expected a trained model at .*model_elevator_small for finished=True"):
+        subject_of(request, no_simulation)
+    shutil.copytree(model, tmp_path / "model_elevator_small")
+    with pytest.raises(DfstransError, match=r"expected its journeys at .*elevator_small.h5 for finished=True"):
+        subject_of(request, no_simulation)
+    given = Request("fig:lsa", tmp_path, data, model=model, finished=True)
+    assert subject_of(given, no_simulation).name == "model"
+
+
+def test_an_interrupted_training_of_other_settings_is_named_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partial = tmp_path / "model_elevator_small.partial"
+    episodes = journeys(KINDS)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(Diagnoser, "save", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            trained_model(Request("fig:lsa", tmp_path, overrides={"epochs": 1}), episodes)
+    kept = (partial / "run.json").read_text()
+    with pytest.raises(DfstransError) as refused:
+        trained_model(Request("fig:lsa", tmp_path, overrides={"epochs": 2}), episodes)
+    assert f"at {partial}, got epochs=2 instead of 1; give the same settings" in str(refused.value)
+    assert "move that folder" in str(refused.value)
+    assert "resume" not in str(refused.value)
+    assert (partial / "run.json").read_text() == kept
+
+
+def stopped(*_: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_model_without_recordings_is_refused(trained: tuple[Path, Path], tmp_path: Path) -> None:

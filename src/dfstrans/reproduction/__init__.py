@@ -75,3 +75,17 @@ def _check(request: Request) -> None:
             f"expected {spelled('model')} with figures of diagnoses ({', '.join(DIAGNOSES)}), got it with {target}; "
             "leave it out"
         )
+    if target in DIAGNOSES:
+        given = {
+            "data_sets": request.data_sets is not None,
+            "protocol": request.protocols is not None,
+            "models": request.models is not None,
+            "folds": request.folds != Request.folds,
+            "threads": request.threads is not None,
+        }
+        for setting, is_given in given.items():
+            if is_given:
+                raise DfstransError(
+                    f"expected {spelled(setting)} with tables only, got it with {target}, which shows one model on one "
+                    "split; leave it out"
+                )

@@ -36,6 +36,7 @@ class Request:
     finished: bool = False  # only show what is there
     counts_only: bool = False
     seeds: int = 1  # of the ablation
+    threads: int | None = None  # of each process that computes cells
     model: Path | None = None  # whose diagnoses are drawn, of the recordings at `data`
 
     @property

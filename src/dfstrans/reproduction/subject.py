@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
+from dfstrans.artifact import holds_model
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.diagnoser import Diagnoser
@@ -43,24 +45,51 @@ def subject_of(request: Request, simulate: Simulate) -> Subject:
             f"diagnose these recordings ({spelled('model', ...)}), or leave {spelled('data')} out"
         )
     place = place_of("elevator", "no-overlap", data_folder(request.data), request.preset).path
+    if request.finished:
+        _require_there(request, place)
     simulate(place, request.preset)
     episodes = _some(request, load_episodes(place))
     return _shown(request, trained(request, episodes), episodes, f"trained on {place.name}")
 
 
+def _model_place(request: Request) -> Path:
+    """Where the model that is trained for the figures is kept."""
+    return request.out / f"model_elevator_{request.preset}"
+
+
+def _require_there(request: Request, journeys: Path) -> None:
+    """Refuse to simulate and to train where only what is finished is to be shown."""
+    for what, place, there in (
+        ("a trained model", _model_place(request), holds_model(_model_place(request))),
+        ("its journeys", journeys, journeys.exists()),
+    ):
+        if not there:
+            raise DfstransError(
+                f"expected {what} at {place} for {spelled('finished', True)}, which computes no such, got none; leave "
+                f"it out to simulate and train, or give a trained {spelled('model', ...)}"
+            )
+
+
 def trained(request: Request, episodes: Episodes) -> Diagnoser:
     """The model of an earlier run with the same settings, or a new one; an interrupted training goes on."""
-    from dfstrans.training.fit import checkpoint_is_whole
+    from dfstrans.training.fit import OtherRunError, checkpoint_is_whole
 
     quick = {"epochs": QUICK["epochs"]} if request.quick else {}
     settings = {"seed": 0, **quick, **request.overrides}
-    place = request.out / f"model_elevator_{request.preset}"
-    if (place / "model.json").exists():
+    place = _model_place(request)
+    if holds_model(place):
         detector = Diagnoser.load(place)
         _check_kept(request, detector, Diagnoser(**settings), episodes)
         return detector
     resume = checkpoint_is_whole(partial_folder(place))
-    detector = train_model(episodes, place, resume=resume, progress=True, **settings)
+    try:
+        detector = train_model(episodes, place, resume=resume, progress=True, **settings)
+    except OtherRunError as other:
+        raise DfstransError(
+            f"expected the interrupted training of this very request at {other.folder}, got {other.found}; give the "
+            f"same settings to go on with it, move that folder, or choose another {spelled('out')} (nothing was "
+            "overwritten)"
+        ) from other
     assert isinstance(detector, Diagnoser)  # the default kind
     return detector
 
@@ -91,7 +120,17 @@ def _shown(request: Request, detector: Diagnoser, episodes: Episodes, name: str)
     """What the model did not learn from, where that can be told; a quick look takes some of all."""
     if request.quick:
         return Subject(detector, _some(request, episodes), "some of all, also those of training", name)
-    if detector.data_.split is None or detector.data_.source_fingerprint != episodes.fingerprint():
-        return Subject(detector, episodes, "all, which are others than those of training", name)
+    record, fingerprint = detector.data_, episodes.fingerprint()
+    if record.split is None or record.source_fingerprint != fingerprint:
+        known = {
+            record.validation_fingerprint: "all, which are those of validation",
+            record.train_fingerprint: "all, which the model learned from, so they flatter",
+        }
+        other = (
+            "all; whether the model learned from them is not known"
+            if record.split is None
+            else "all, of another set than that of training"
+        )
+        return Subject(detector, episodes, known.get(fingerprint, other), name)
     held_out = [part_of(detector, episodes, part) for part in ("validation", "test")]
     return Subject(detector, Episodes.concatenate(held_out), "validation and test", name)

@@ -150,6 +150,14 @@ def has_checkpoint(run_folder: Path) -> bool:
     return (run_folder / CHECKPOINT).is_file()
 
 
+class OtherRunError(DfstransError):
+    """The run that was to be resumed is not this one; `folder` holds it, `found` tells what is different."""
+
+    def __init__(self, folder: Path, expected: str, found: str, remedy: str) -> None:
+        super().__init__(f"expected {expected}, got {found}; {remedy}")
+        self.folder, self.found = folder, found
+
+
 def checkpoint_is_whole(run_folder: Path) -> bool:
     """Whether that checkpoint can be read."""
     try:
@@ -188,9 +196,11 @@ def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> P
     if resume and has_checkpoint(folder):
         changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
         if changed:
-            raise DfstransError(
-                f"expected the settings and data of the interrupted run in {folder}, got {', '.join(changed)}; "
-                f"give the same ones, or start anew without {spelled('resume')}"
+            raise OtherRunError(
+                folder,
+                f"the settings and data of the interrupted run in {folder}",
+                ", ".join(changed),
+                f"give the same ones, or start anew without {spelled('resume')}",
             )
         if not checkpoint_is_whole(folder):
             raise DfstransError(
@@ -226,9 +236,11 @@ def _read_run_record(folder: Path) -> dict[str, Any]:
     try:
         return dict(json.loads((folder / RUN_RECORD).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise DfstransError(
-            f"expected the record of an interrupted run at {folder / RUN_RECORD}, got none that can be read; "
-            f"start anew without {spelled('resume')}"
+        raise OtherRunError(
+            folder,
+            f"the record of an interrupted run at {folder / RUN_RECORD}",
+            "none that can be read",
+            f"start anew without {spelled('resume')}",
         ) from error
 
 
