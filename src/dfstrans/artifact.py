@@ -105,6 +105,7 @@ class ModelRecord(Settings):
     data: DataRecord
     best_epoch: int
     metrics: dict[str, dict[str, int | float | None]]
+    known_cases: dict[str, str] = Field(default_factory=dict)  # kinds of fault of training anomalies, by their ids
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dfstrans.cli_options import Data, Model, reading
-from dfstrans.cli_output import AsJson, print_json, progress, remark, warn_of_guessing
+from dfstrans.cli_output import AsJson, print_columns, print_json, progress, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
 from dfstrans.errors import DfstransError
 
@@ -43,7 +43,6 @@ def diagnose(
     """
     from dfstrans.diagnoser import Diagnoser
     from dfstrans.pipeline import diagnose_table, select_ids
-    from dfstrans.report.terminal import diagnoses_text
     from dfstrans.scorable import scorable
 
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
@@ -81,4 +80,17 @@ def diagnose(
     if not found:
         print(f"none of {len(episodes)} episodes is called anomalous; --all shows them nevertheless")
         return
-    print(diagnoses_text(found))
+    print_diagnoses(found)
+
+
+def print_diagnoses(found: list[dict[str, Any]]) -> None:
+    """One in full sentences, several in a table."""
+    from dfstrans.report.terminal import NUMBERS, diagnoses_table
+
+    if len(found) == 1:
+        print(found[0]["summary"])
+        return
+    titles, rows = diagnoses_table(found)
+    print_columns(titles, rows, words=set(titles) - NUMBERS)
+    if len(found) > len(rows):
+        print(f"… {len(found) - len(rows)} more, see --html or --json")

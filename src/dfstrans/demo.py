@@ -52,9 +52,9 @@ def run_demo(
     episodes = load_episodes(recordings).in_memory()
     remark("training a detector on 70 % of them, settling it on 15 %")
     detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
-    train, _, test = episodes.split(seed)
+    *_, test = episodes.split(seed)
     remark(f"diagnosing {len(test)} test journeys")
-    diagnoses = list(detector.diagnose(test, known=train[train.require_labels() == 1], trust=True))
+    diagnoses = list(detector.diagnose(test, trust=True))
     recording = recordings_of(detector, test, beside=episodes)
     pages = out / PAGES
     write_pages(pages, [(diagnosis, recording(row)) for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly])

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 import torch
 
 from dfstrans.artifact import StoredModel
@@ -32,6 +33,8 @@ from dfstrans.network_estimator import NetworkClassifier
 if TYPE_CHECKING:
     from dfstrans.diagnosis.diagnosis import Diagnosis
     from dfstrans.diagnosis.reference import NormalReference
+
+KNOWN_FEATURES = "known_cases.features"  # an array among those of the reference
 
 
 class Diagnoser(NetworkClassifier):
@@ -142,12 +145,16 @@ class Diagnoser(NetworkClassifier):
     def diagnose(self, X: Any, *, known: Episodes | None = None, trust: bool = False) -> Iterator[Diagnosis]:  # noqa: N803
         """One `Diagnosis` per episode, one after the other: which sensors, which moments, unlike what is normal.
 
-        `known` are anomalies whose kind of fault is known; the diagnosis tells which of them an episode resembles. With
-        `trust`, anomalous episodes get a verdict on their attention, which takes some twenty passes each.
+        Where the kinds of some training anomalies' faults were known, it tells which of these an episode resembles;
+        `known` are other such anomalies, instead of those of training. With `trust`, anomalous episodes get a verdict
+        on their attention, which takes some twenty passes each.
         """
         from dfstrans.diagnosis.diagnose import diagnose
+        from dfstrans.diagnosis.known_cases import KnownCases
 
-        return diagnose(self, self.check_input(X), self.require_reference(), known, trust=trust)
+        episodes, reference = self.check_input(X), self.require_reference()
+        cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known))
+        return diagnose(self, episodes, reference, cases, trust=trust)
 
     def require_reference(self) -> NormalReference:
         """What is normal; an error where the model does not know."""
@@ -164,23 +171,35 @@ class Diagnoser(NetworkClassifier):
             with torch.inference_mode():
                 yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
 
-    # ---- what is normal travels with the model ------------------------------------------------------------------
+    # ---- what is normal, and what known faults look like, travels with the model --------------------------------
 
     def _settle(self, train: Episodes, validation: Episodes, weight: float) -> None:
+        from dfstrans.diagnosis.known_cases import KnownCases
         from dfstrans.diagnosis.reference import NormalReference
 
         super()._settle(train, validation, weight)
-        normal = train[train.require_labels() == 0]
-        self.reference_: NormalReference | None = NormalReference.fit(self, normal, seed=self.training_settings_.seed)
+        labels, seed = train.require_labels(), self.training_settings_.seed
+        self.reference_: NormalReference | None = NormalReference.fit(self, train[labels == 0], seed=seed)
+        self.known_cases_ = KnownCases.of(self, train[labels == 1])
 
     def _stored(self) -> StoredModel:
-        reference = None if self.reference_ is None else self.reference_.to_arrays()
-        return super()._stored()._replace(reference=reference)
+        stored = super()._stored()
+        if self.reference_ is None:
+            return stored
+        cases = self.known_cases_
+        return stored._replace(
+            record=stored.record.model_copy(update={"known_cases": dict(zip(cases.ids, cases.kinds, strict=True))}),
+            reference=self.reference_.to_arrays() | {KNOWN_FEATURES: cases.features},
+        )
 
     @classmethod
     def _from_stored(cls, folder: Path, stored: StoredModel) -> Self:
+        from dfstrans.diagnosis.known_cases import KnownCases
         from dfstrans.diagnosis.reference import NormalReference
 
         self = super()._from_stored(folder, stored)
-        self.reference_ = None if stored.reference is None else NormalReference.from_arrays(stored.reference)
+        arrays, kinds = stored.reference, stored.record.known_cases
+        self.reference_ = None if arrays is None else NormalReference.from_arrays(arrays)
+        features = np.zeros((0, 0), dtype=np.float32) if arrays is None or not kinds else arrays[KNOWN_FEATURES]
+        self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), features)
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from dfstrans.standing import standing
@@ -35,7 +36,7 @@ It was trained on episodes of {data["shortest"]} to {data["longest"]} points{_in
 It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
 
 Sensors: {sensors}
-
+{_known_cases(record.get("known_cases", {}))}
 ## How good it was
 {_figures_table(record["metrics"])}
 
@@ -69,6 +70,13 @@ def _cut(network: dict[str, Any]) -> str:
 
 def _interval(interval: float | None) -> str:
     return "" if interval is None else f", one every {interval:g}"
+
+
+def _known_cases(kinds: dict[str, str]) -> str:
+    if not kinds:
+        return ""
+    counts = ", ".join(f"{kind} ({n})" for kind, n in Counter(kinds.values()).most_common())
+    return f"\nA diagnosis tells which of these known faults it resembles: {counts}.\n"
 
 
 def _export(export: dict[str, Any] | None) -> str:

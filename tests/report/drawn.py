@@ -32,6 +32,7 @@ def made_diagnosis(
         embedding=np.zeros((t, s, 2)),
         contribution=random.normal(size=(t, s)),
         level=random.normal(size=(t, s)),
+        features=np.ones(2),
     )
     deviation = 1 + random.random((t, s))
     deviation[strange] = 40

@@ -33,7 +33,9 @@ def diagnosis_of(
     """A diagnosis that knows nothing but how far each (segment, sensor) is from normal."""
     t, s = deviation.shape
     flat = np.zeros((t, s))
-    scores = EpisodeScores(0.0, np.ones((s, t, t)) / t, np.ones((t, s, s)) / s, np.zeros((t, s, 2)), flat, flat)
+    scores = EpisodeScores(
+        0.0, np.ones((s, t, t)) / t, np.ones((t, s, s)) / s, np.zeros((t, s, 2)), flat, flat, np.ones(2)
+    )
     return Diagnosis(
         name,
         probability,

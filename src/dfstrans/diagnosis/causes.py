@@ -25,27 +25,23 @@ def resembling(
     known: npt.NDArray[np.float64],
     kinds: Sequence[str],
     neighbours: int = NEIGHBOURS,
-) -> list[tuple[Resemblance, ...]]:
-    """For each episode the kinds of its nearest known cases, the most frequent first; equally many: the nearer first.
+) -> tuple[Resemblance, ...]:
+    """The kinds of the nearest known cases, the most frequent first; of equally many the nearer first.
 
     Features are what the classifier sees of an episode; near means a small angle between them.
 
     Shape:
-        features (n_episodes, width), known (n_known, width)
+        features (width,), known (n_known, width)
 
-    >>> resembling(np.array([[1.0, 0.1]]), np.array([[1, 0], [0.9, 0], [0, 1]]), ["bump", "bump", "rust"], 2)
-    [(Resemblance(kind='bump', cases=2, of=2),)]
+    >>> resembling(np.array([1.0, 0.1]), np.array([[1, 0], [0.9, 0], [0, 1]]), ["bump", "bump", "rust"], 2)
+    (Resemblance(kind='bump', cases=2, of=2),)
     """
-    similarity = _unit(features) @ _unit(known).T  # (n_episodes, n_known)
-    nearest = np.argsort(-similarity, axis=1, kind="stable")[:, :neighbours]
-    found = []
-    for row in nearest:
-        counted = Counter(kinds[case] for case in row)  # keeps the order of first appearance, which is nearness
-        found.append(tuple(Resemblance(kind, n, len(row)) for kind, n in counted.most_common()))
-    return found
+    nearest = np.argsort(-(_unit(known) @ _unit(features)), kind="stable")[:neighbours]
+    counted = Counter(kinds[case] for case in nearest)  # keeps the order of first appearance, which is nearness
+    return tuple(Resemblance(kind, n, len(nearest)) for kind, n in counted.most_common())
 
 
 def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
     unit: npt.NDArray[np.float64] = rows / np.where(lengths > 0, lengths, 1)
     return unit

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnosis.causes import Resemblance, resembling
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.known_cases import KnownCases
 from dfstrans.diagnosis.occlusion import occlusion
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.verdict import judge
@@ -23,17 +23,16 @@ def diagnose(
     detector: Detector,
     episodes: Episodes,
     reference: NormalReference,
-    known: Episodes | None = None,
+    known: KnownCases,
     *,
     trust: bool = False,
 ) -> Iterator[Diagnosis]:
-    """Diagnose each episode against normal ones and, when there are any, against `known` anomalies with their kinds.
+    """Diagnose each episode against normal ones and, where there are any, against anomalies of `known` kinds.
 
     With `trust`, the attention of each anomalous episode is judged, and where it has no support the ranking is made by
     occlusion.
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
-    resembles = _resemblances(detector, episodes, known)
     for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
         if not np.isfinite(scores.logit):
             check_scored(episodes[row], np.array([scores.logit]))
@@ -51,7 +50,7 @@ def diagnose(
             level=reference.strangeness(scores, "level"),
             pair_excess=reference.strangeness(scores, "spatial"),
             health=reference.health.examine(episode.values, detector.scaler_),
-            resembles=resembles[row],
+            resembles=known.resembled_by(episode.id, scores.features),
             standing=detector.standing,
             time_unit=episodes.time_unit if episodes.interval else "points",
             usual_course=None if reference.course is None else reference.course.of(len(starts)),
@@ -67,15 +66,3 @@ def _with_trust(diagnosis: Diagnosis, detector: Detector, episode: Episodes, ref
     if fallback is not None and fallback.max() < LEAST_LOSS:
         fallback = None  # no single cell matters to the decision: a ranking by that would be noise
     return replace(diagnosis, trust=verdict, occlusion=fallback)
-
-
-def _resemblances(detector: Detector, episodes: Episodes, known: Episodes | None) -> list[tuple[Resemblance, ...]]:
-    kinds = [] if known is None else known.fault_kinds()
-    rows = [row for row, kind in enumerate(kinds) if kind]
-    if known is None or not rows:
-        return [()] * len(episodes)
-    features, cases = (
-        np.concatenate([forward.features.double().numpy() for forward in detector.forward(part)])
-        for part in (episodes, known[rows])
-    )
-    return resembling(features, cases, [kinds[row] for row in rows])

@@ -24,7 +24,7 @@ class EpisodeScores:
     Shape:
         temporal (sensor, query, key) A^(s); spatial (segment, query, key) B^(τ); heads averaged, real segments only;
         embedding (segment, sensor, d_model); contribution (segment, sensor), what each adds to the logit;
-        level (segment, sensor), the mean of the scaled values
+        level (segment, sensor), the mean of the scaled values; features (width,), what the classifier sees
     """
 
     logit: float
@@ -33,6 +33,7 @@ class EpisodeScores:
     embedding: Array
     contribution: Array
     level: Array
+    features: Array
 
     @cached_property
     def temporal_relevance(self) -> Array:

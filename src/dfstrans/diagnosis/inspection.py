@@ -64,4 +64,5 @@ def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]
                     embedding=x[row, :there].double().numpy(),
                     contribution=forward.contribution[row, :there].double().numpy(),
                     level=levels[row, :there].astype(np.float64),
+                    features=forward.features[row].double().numpy(),
                 )

@@ -1,4 +1,4 @@
-"""Diagnoses for a terminal: one in full sentences, many as a table with a line each."""
+"""Many diagnoses for a terminal: a table with a line each."""
 
 from __future__ import annotations
 
@@ -7,24 +7,14 @@ from typing import Any
 from dfstrans.diagnosis.diagnosis import in_time
 
 MOST_ROWS = 30
+NUMBERS = {"probability"}  # every other column holds words
 
 
-def diagnoses_text(found: list[dict[str, Any]], most: int = MOST_ROWS) -> str:
-    """What `Diagnosis.to_dict` gives, for people: the summary of one, a table of several, the surest anomaly first."""
-    if len(found) == 1:
-        return str(found[0]["summary"])
-    ranked = sorted(found, key=lambda content: -content["severity"])
-    rows = [_cells(content) for content in ranked[:most]]
-    columns = [name for name in rows[0] if any(row[name] for row in rows)]  # nobody asked for trust, no cause is known
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
-    lines = ["  ".join(f"{row[name]:<{widths[name]}}" for name in columns) for row in [_heading(columns), *rows]]
-    if len(ranked) > most:
-        lines.append(f"… {len(ranked) - most} more, see --html or --json")
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _heading(columns: list[str]) -> dict[str, str]:
-    return {name: name for name in columns}
+def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Titles and rows of what `Diagnosis.to_dict` gives, the surest anomaly first; columns without content left out."""
+    rows = [_cells(content) for content in sorted(found, key=lambda content: -content["severity"])[:most]]
+    titles = tuple(name for name in rows[0] if any(row[name] for row in rows))  # not all were judged, have known causes
+    return titles, [[row[name] for name in titles] for row in rows]
 
 
 def _cells(content: dict[str, Any]) -> dict[str, str]:

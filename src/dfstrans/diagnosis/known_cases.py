@@ -1,0 +1,46 @@
+"""The anomalies of known kind that a model keeps, so that a diagnosis can tell which of them it resembles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.diagnosis.causes import Resemblance, resembling
+from dfstrans.diagnosis.inspection import Detector, episode_scores
+
+MOST_CASES = 1000  # that a model keeps; of more, the first
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCases:
+    """Anomalies whose kind of fault is known, as a model keeps them to compare others with.
+
+    Shape:
+        ids and kinds (n_cases,), features (n_cases, width)
+    """
+
+    ids: tuple[str, ...]
+    kinds: tuple[str, ...]
+    features: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, detector: Detector, episodes: Episodes) -> Self:
+        """Those of the episodes whose kind is known; none where all are of one kind, which would tell nothing."""
+        kinds = episodes.fault_kinds()
+        rows = [row for row, kind in enumerate(kinds) if kind][:MOST_CASES]
+        if len({kinds[row] for row in rows}) < 2:
+            return cls((), (), np.zeros((0, 0), dtype=np.float32))
+        features = [scores.features for scores in episode_scores(detector, episodes[rows])]
+        ids = tuple(str(episodes.ids[row]) for row in rows)
+        return cls(ids, tuple(kinds[row] for row in rows), np.stack(features).astype(np.float32))
+
+    def resembled_by(self, episode_id: str, features: npt.NDArray[np.float64]) -> tuple[Resemblance, ...]:
+        """What an episode resembles, itself aside; see `resembling`."""
+        others = [case for case, name in enumerate(self.ids) if name != episode_id]
+        if not others:
+            return ()
+        return resembling(features, self.features[others].astype(np.float64), [self.kinds[case] for case in others])
