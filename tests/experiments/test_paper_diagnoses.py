@@ -171,21 +171,6 @@ def test_recordings_of_another_set_are_called_so(trained: tuple[Path, Path], tmp
     assert subject_of(request, no_simulation).part == "all, of another set than that of training"
 
 
-@pytest.mark.parametrize(
-    ("setting", "given"),
-    [
-        ("data_sets", {"data_sets": ("smd",)}),
-        ("protocol", {"protocols": ("grouped",)}),
-        ("models", {"models": ("boosting",)}),
-        ("folds", {"folds": 2}),
-        ("threads", {"threads": 1}),
-    ],
-)
-def test_what_only_tables_have_is_refused(setting: str, given: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=f"expected {setting} with tables only, got it with fig:lsa.*leave it out"):
-        reproduce(Request("fig:lsa", tmp_path, **given), nothing, no_simulation)
-
-
 def test_where_only_what_is_finished_is_shown_nothing_is_simulated_or_trained(
     trained: tuple[Path, Path], tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,33 @@ def test_what_a_target_does_not_have_is_refused(tmp_path: Path) -> None:
         DfstransError, match=r"expected model with figures of diagnoses \(fig:lsa.*got it with ablation"
     ):
         reproduce(Request("ablation", tmp_path, model=tmp_path), nothing)
+
+
+@pytest.mark.parametrize(
+    ("setting", "given"),
+    [
+        ("data_sets", {"data_sets": ("smd",)}),
+        ("protocol", {"protocols": ("grouped",)}),
+        ("models", {"models": ("boosting",)}),
+        ("folds", {"folds": 2}),
+        ("threads", {"threads": 1}),
+    ],
+)
+@pytest.mark.parametrize("target", ["fig:lsa", "fig:frequencyRatio", "tab:n_params_s"])
+def test_what_only_tables_of_detection_have_is_refused(
+    target: str, setting: str, given: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(
+        DfstransError, match=f"expected {setting} with tables of detection only, got it with {target}.*leave it out"
+    ):
+        reproduce(Request(target, tmp_path, **given), nothing)
+
+
+def test_seconds_are_of_one_split_and_counts_of_none(tmp_path: Path) -> None:
+    refused: list[dict[str, Any]] = [{"folds": 2}, {"protocols": ("grouped",)}, {"threads": 1, "counts_only": True}]
+    for given in refused:
+        with pytest.raises(DfstransError, match="got it with tab:timeparams"):
+            reproduce(Request("tab:timeparams", tmp_path, **given), nothing)
 
 
 def test_every_model_of_every_table_is_known() -> None:

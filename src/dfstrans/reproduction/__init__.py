@@ -75,17 +75,25 @@ def _check(request: Request) -> None:
             f"expected {spelled('model')} with figures of diagnoses ({', '.join(DIAGNOSES)}), got it with {target}; "
             "leave it out"
         )
-    if target in DIAGNOSES:
-        given = {
-            "data_sets": request.data_sets is not None,
-            "protocol": request.protocols is not None,
-            "models": request.models is not None,
-            "folds": request.folds != Request.folds,
-            "threads": request.threads is not None,
-        }
-        for setting, is_given in given.items():
-            if is_given:
-                raise DfstransError(
-                    f"expected {spelled(setting)} with tables only, got it with {target}, which shows one model on one "
-                    "split; leave it out"
-                )
+    given = {
+        "data_sets": request.data_sets is not None,
+        "protocol": request.protocols is not None,
+        "models": request.models is not None,
+        "folds": request.folds != Request.folds,
+        "threads": request.threads is not None,
+    }
+    for setting, is_given in given.items():
+        if is_given and setting not in _options(request):
+            raise DfstransError(
+                f"expected {spelled(setting)} with tables of detection only, got it with {target}, which has no use "
+                "for it; leave it out"
+            )
+
+
+def _options(request: Request) -> tuple[str, ...]:
+    """Which of the options of tables the target has."""
+    if request.target in DETECTION or request.target == ABLATION:
+        return "data_sets", "protocol", "models", "folds", "threads"
+    if request.target == "tab:timeparams" and not request.counts_only:
+        return "data_sets", "models", "threads"  # one split, cut as in the paper
+    return ()

@@ -123,6 +123,17 @@ class _ArrayTable:
         )
 
 
+def _require_same_units(first: Rows, part: Rows, first_file: Path, file: Path) -> None:
+    """Refuse a sensor in other units; a file that tells none is taken for one in the same."""
+    units = dict(zip(part.sensors, part.units, strict=True))
+    for name, unit in zip(first.sensors, first.units, strict=True):
+        if unit and units[name] and unit != units[name]:
+            raise DfstransError(
+                f"expected each sensor in the same unit in all files, got {name} in {unit} in {first_file.name} and in "
+                f"{units[name]} in {file.name}; convert it to one unit, or leave it out ({spelled('drop_sensors')})"
+            )
+
+
 def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
     """The rows of all files, their sensors matched by name."""
     first = parts[0]
@@ -154,6 +165,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
                 f"and {part.time_unit or 'no unit'} in {file.name}; convert it to one unit and header, such as "
                 f"time [s], or leave the column out ({spelled('drop_sensors')})"
             )
+        _require_same_units(first, part, files[0], file)
     names = sorted({name for part in parts for name in part.group_names})
     number = {name: place for place, name in enumerate(names)}
     group = [
