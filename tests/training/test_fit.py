@@ -17,6 +17,7 @@ from dfstrans.training import fit
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.log import read_log
+from dfstrans.training.run_folder import has_checkpoint
 from tests.tiny import TINY, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
@@ -78,7 +79,7 @@ def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
         interrupt_after(epochs, patch)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path)
-    assert fit.has_checkpoint(tmp_path)
+    assert has_checkpoint(tmp_path)
     assert len(read_log(tmp_path / "training_log.csv")) == epochs
     resumed = train(tmp_path, resume=True)
     assert_same_weights(resumed, whole)
@@ -209,7 +210,7 @@ def test_a_full_disk_in_training_gives_one_clear_error(tmp_path: Path, monkeypat
     monkeypatch.setattr(fit.torch, "save", full)
     with pytest.raises(DfstransError, match="No space left on device; free some space"):
         train(tmp_path, epochs=1)
-    assert not fit.has_checkpoint(tmp_path)
+    assert not has_checkpoint(tmp_path)
 
 
 def test_a_run_that_diverges_from_the_start_says_so() -> None:

@@ -154,7 +154,7 @@ class Grid:
 
     def compute(self, key: CellKey, partial: Path) -> Cell:
         """Train a model on one split, settle it on the second part, test it on the third."""
-        from dfstrans.training.fit import checkpoint_is_whole
+        from dfstrans.training.run_folder import checkpoint_is_whole
 
         train, validation, test = self.parts(key.fold)
         detector = detector_for(key.model, self.comparison.overrides, self.episodes)

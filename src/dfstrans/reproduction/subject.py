@@ -72,7 +72,7 @@ def _require_there(request: Request, journeys: Path) -> None:
 
 def trained(request: Request, episodes: Episodes) -> Diagnoser:
     """The model of an earlier run with the same settings, or a new one; an interrupted training goes on."""
-    from dfstrans.training.fit import OtherRunError, checkpoint_is_whole
+    from dfstrans.training.run_folder import OtherRunError, checkpoint_is_whole
 
     quick = {"epochs": QUICK["epochs"]} if request.quick else {}
     settings = {"seed": 0, **quick, **request.overrides}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import warnings
@@ -30,10 +29,9 @@ from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
 from dfstrans.training.log import TENSORBOARD, LogRows
 from dfstrans.training.module import DetectorModule
+from dfstrans.training.run_folder import CHECKPOINT, prepare_run_folder
 from dfstrans.training.threshold import positive_weight
 
-CHECKPOINT = "last.ckpt"
-RUN_RECORD = "run.json"
 LOG = "training_log.csv"
 MONITOR = "validation_score"
 
@@ -78,7 +76,7 @@ def train_network(
     """
     checkpoint = None
     if run_folder is not None:
-        checkpoint = _prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
+        checkpoint = prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
     # only a schedule that anneals makes later epochs the better ones among equals
     best = BestWeights(MONITOR, _tested(validation) if settings.schedule == "one-cycle" else 0)
     log = EpochLog(run_folder / LOG if run_folder else None)
@@ -145,28 +143,6 @@ class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
             torch.save(checkpoint, temporary)
 
 
-def has_checkpoint(run_folder: Path) -> bool:
-    """Whether an interrupted run can be resumed from this folder."""
-    return (run_folder / CHECKPOINT).is_file()
-
-
-class OtherRunError(DfstransError):
-    """The run that was to be resumed is not this one; `folder` holds it, `found` tells what is different."""
-
-    def __init__(self, folder: Path, expected: str, found: str, remedy: str) -> None:
-        super().__init__(f"expected {expected}, got {found}; {remedy}")
-        self.folder, self.found = folder, found
-
-
-def checkpoint_is_whole(run_folder: Path) -> bool:
-    """Whether that checkpoint can be read."""
-    try:
-        torch.load(run_folder / CHECKPOINT, weights_only=True)
-    except Exception:
-        return False
-    return True
-
-
 def bf16_is_fast() -> bool:
     """Whether this processor multiplies bf16 matrices in hardware."""
     return bool(torch.cpu._is_amx_tile_supported()) or bool(torch.cpu._is_avx512_bf16_supported())
@@ -189,59 +165,6 @@ def _run_record(shape: Shape, settings: TrainingSettings, train: Episodes, valid
         "train_fingerprint": train.fingerprint(),
         "validation_fingerprint": validation.fingerprint(),
     }
-
-
-def _prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
-    """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any."""
-    if resume and has_checkpoint(folder):
-        changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
-        if changed:
-            raise OtherRunError(
-                folder,
-                f"the settings and data of the interrupted run in {folder}",
-                ", ".join(changed),
-                f"give the same ones, or start anew without {spelled('resume')}",
-            )
-        if not checkpoint_is_whole(folder):
-            raise DfstransError(
-                f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
-                f"{spelled('resume')}"
-            )
-        return folder / CHECKPOINT
-    if resume:
-        warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
-    with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
-        (folder / CHECKPOINT).unlink(missing_ok=True)
-        temporary.write_text(json.dumps(record, indent=2))
-    return None
-
-
-def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What differs between the records of two runs, with both values."""
-    changed = []
-    for group in ("network", "training"):
-        before = earlier.get(group, {})
-        changed += [
-            f"{spelled(name, value)} instead of {before.get(name, 'what an earlier version did')}"
-            for name, value in now[group].items()
-            if name not in before or before[name] != value
-        ]
-    for part in ("train", "validation"):
-        if earlier.get(f"{part}_fingerprint") != now[f"{part}_fingerprint"]:
-            changed.append(f"another {part} part (other recordings, labels, or a split by another seed)")
-    return changed
-
-
-def _read_run_record(folder: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads((folder / RUN_RECORD).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise OtherRunError(
-            folder,
-            f"the record of an interrupted run at {folder / RUN_RECORD}",
-            "none that can be read",
-            f"start anew without {spelled('resume')}",
-        ) from error
 
 
 def _logger(run_folder: Path | None) -> Any:

@@ -1,0 +1,91 @@
+"""The folder of a training run: what it was told, and the checkpoint from which it goes on."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dfstrans.errors import DfstransError, spelled
+from dfstrans.files import written_atomically
+
+CHECKPOINT = "last.ckpt"
+RUN_RECORD = "run.json"
+
+
+class OtherRunError(DfstransError):
+    """The run that was to be resumed is not this one; `folder` holds it, `found` tells what is different."""
+
+    def __init__(self, folder: Path, expected: str, found: str, remedy: str) -> None:
+        super().__init__(f"expected {expected}, got {found}; {remedy}")
+        self.folder, self.found = folder, found
+
+
+def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
+    """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any."""
+    if resume and has_checkpoint(folder):
+        changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
+        if changed:
+            raise OtherRunError(
+                folder,
+                f"the settings and data of the interrupted run in {folder}",
+                ", ".join(changed),
+                f"give the same ones, or start anew without {spelled('resume')}",
+            )
+        if not checkpoint_is_whole(folder):
+            raise DfstransError(
+                f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
+                f"{spelled('resume')}"
+            )
+        return folder / CHECKPOINT
+    if resume:
+        warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
+    with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+        temporary.write_text(json.dumps(record, indent=2))
+    return None
+
+
+def has_checkpoint(run_folder: Path) -> bool:
+    """Whether an interrupted run can be resumed from this folder."""
+    return (run_folder / CHECKPOINT).is_file()
+
+
+def checkpoint_is_whole(run_folder: Path) -> bool:
+    """Whether that checkpoint can be read."""
+    try:
+        torch.load(run_folder / CHECKPOINT, weights_only=True)
+    except Exception:
+        return False
+    return True
+
+
+def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What differs between the records of two runs, with both values."""
+    changed = []
+    for group in ("network", "training"):
+        before = earlier.get(group, {})
+        changed += [
+            f"{spelled(name, value)} instead of {before.get(name, 'what an earlier version did')}"
+            for name, value in now[group].items()
+            if name not in before or before[name] != value
+        ]
+    for part in ("train", "validation"):
+        if earlier.get(f"{part}_fingerprint") != now[f"{part}_fingerprint"]:
+            changed.append(f"another {part} part (other recordings, labels, or a split by another seed)")
+    return changed
+
+
+def _read_run_record(folder: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads((folder / RUN_RECORD).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise OtherRunError(
+            folder,
+            f"the record of an interrupted run at {folder / RUN_RECORD}",
+            "none that can be read",
+            f"start anew without {spelled('resume')}",
+        ) from error
