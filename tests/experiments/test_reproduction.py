@@ -150,6 +150,7 @@ def test_every_model_of_every_table_is_known() -> None:
 
 
 def test_what_is_printed_is_found_for_variants_that_differ_in_training_only() -> None:
+    assert printed_for("dfstrans-plain+epochs=10", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
     assert printed_for("dfstrans-paper", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
     assert printed_for("inceptiontime-long", RESULTS["elevator"]) == RESULTS["elevator"]["inceptiontime"]
     assert printed_for("dfstrans-paper-vanilla", ENCODINGS["msl"]) == ENCODINGS["msl"]["dfstrans-vanilla"]

@@ -29,7 +29,17 @@ class Detection(NamedTuple):
 
 DETECTION: dict[str, Detection] = {
     "tab:qresults": Detection(
-        ("dfstrans", "dfstrans-paper", "mh1dcnn-lstm", "inceptiontime", "tapnet", "mlstm-fcn", "boosting"), RESULTS
+        (
+            "dfstrans",
+            "dfstrans-plain",
+            "dfstrans-paper",
+            "mh1dcnn-lstm",
+            "inceptiontime",
+            "tapnet",
+            "mlstm-fcn",
+            "boosting",
+        ),
+        RESULTS,
     ),
     "tab:qresults_pe": Detection(("dfstrans", "dfstrans-vanilla"), ENCODINGS),
     "tab:linear_comp": Detection(("dfstrans", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION),

@@ -92,7 +92,6 @@ SLIPS: dict[tuple[str, str], str] = {
 
 def printed_for(model: str, table: dict[str, Printed]) -> Printed | None:
     """What is printed for a model, or for the one that it is a variant of in training only."""
-    for name in (model, model.replace("-paper", ""), model.replace("-long", "")):
-        if name in table:
-            return table[name]
-    return None
+    name = model.split("+")[0]
+    alike = (name, *(name.replace(training, "") for training in ("-paper", "-plain", "-long")))
+    return next((table[one] for one in alike if one in table), None)
