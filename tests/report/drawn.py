@@ -50,6 +50,8 @@ def made_diagnosis(
         deviation=deviation,
         contribution=scores.contribution,
         level=scores.level,
+        sensor_excess=np.linspace(0.5, 1.5, s),
+        segment_excess=np.where(np.arange(t) // 2 == strange[0] // 2, 2.0, 0.5),
         pair_excess=pair_excess,
         time_unit="s",
         health=(Finding("S2", "stuck", 0.4, 0.01),),

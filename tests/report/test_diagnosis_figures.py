@@ -67,6 +67,9 @@ def test_below_an_attention_matrix_stand_its_column_sums() -> None:
     scores = diagnosis.scores
     matrix, bars = attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor").data
     np.testing.assert_allclose(np.sum(matrix.z, axis=0), bars.y, rtol=1e-6)
+    beyond = np.array([False, True, False, False])
+    marked = attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor", beyond).data[1]
+    assert [colour == ANOMALOUS for colour in marked.marker.color] == beyond.tolist()
     (at_two,) = moment_figures(diagnosis, [2]).values()
     np.testing.assert_allclose(at_two.data[0].z, scores.spatial[2], rtol=1e-6)
 

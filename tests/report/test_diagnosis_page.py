@@ -30,6 +30,8 @@ def test_a_page_tells_the_verdict_where_when_trust_and_health(tmp_path: Path) ->
     assert "S2 stuck 40 % 1 %" in text
     assert "bump in S0, 5 – 10 s ." in text
     assert "S0 S1 15 – 20 s 3.0" in text  # the pair that hangs together otherwise
+    assert "sensor S3, 1.5 times the normal limit" in text
+    assert "10 – 20 s, 2.0 times the normal limit" in text
     headings = ("Where?", "When?", "What differs from normal?", "How far to trust it?", "Sensor health", "How to read")
     assert [text.index(heading) for heading in headings] == sorted(text.index(heading) for heading in headings)
 

@@ -46,6 +46,8 @@ def diagnosis_of(
         deviation,
         contribution=flat,
         level=flat,
+        sensor_excess=np.zeros(s),
+        segment_excess=np.zeros(t),
         pair_excess=np.zeros((t, s, s)),
         health=(),
         resembles=resembles,

@@ -48,6 +48,8 @@ def diagnose(
             deviation=reference.deviation(scores),
             contribution=scores.contribution - reference.usual(scores, "contribution"),
             level=reference.strangeness(scores, "level"),
+            sensor_excess=reference.strangeness(scores, "sensor"),
+            segment_excess=reference.strangeness(scores, "segment"),
             pair_excess=reference.strangeness(scores, "spatial"),
             health=reference.health.examine(episode.values, detector.scaler_),
             resembles=known.resembled_by(episode.id, scores.features),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from dfstrans.diagnosis.beyond_band import BeyondBand, beyond_band
 from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import Finding
@@ -71,7 +72,9 @@ class Diagnosis:
     deviation: Array
     contribution: Array  # (segment, sensor): what each adds to the logit beyond what is usual
     level: Array  # (segment, sensor): distance of the mean value from normal, in deviations
-    pair_excess: Array  # (segment, looking, at): attention above its normal band, 1 is the edge
+    sensor_excess: Array  # (sensor,): global relevance b^G above its normal band, 1 is the edge
+    segment_excess: Array  # (segment,): global relevance a^G likewise
+    pair_excess: Array  # (segment, looking, at): attention likewise
     health: tuple[Finding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
     time_unit: str = ""  # of `segment_bounds`: "points" without an interval, empty where nobody knows
@@ -177,6 +180,18 @@ class Diagnosis:
         """The first pairs, as far as they are beyond their band."""
         return [pair for pair in self.top_pairs(MOST_PAIRS) if pair.excess > 1]
 
+    @cached_property
+    def beyond_band(self) -> list[BeyondBand]:
+        """Sensors, moments and pairs whose attention is above its 99 % normal band, when and by how much."""
+        return beyond_band(
+            self.sensors,
+            self.segment_bounds,
+            self.sensor_excess,
+            self.segment_excess,
+            self.pair_excess,
+            self.changed_pairs,
+        )
+
     def related_sensors(self, sensor: str, segment: int) -> pd.Series[float]:
         """At a moment when one sensor looks odd, how are the others related: its row of B^(τ), largest first."""
         row = self.scores.spatial[self._check_segment(segment), self._check_sensor(sensor)]
@@ -251,6 +266,7 @@ class Diagnosis:
             "interpretation": [self._interpretation(sensor) for sensor in self.top_sensors(n)],
             "segments": [moment._asdict() for moment in self.top_segments(n)],
             "pairs": [pair._asdict() for pair in self.top_pairs(n)],
+            "beyond_band": [one.to_dict() for one in self.beyond_band],
             "resembles": [case._asdict() for case in self.resembles],
             "health": [finding._asdict() for finding in self.health],
             "instrument_suspected": self.instrument_suspected,

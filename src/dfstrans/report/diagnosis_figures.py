@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
@@ -127,13 +128,20 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     return _over_time(figure, recording, 70 + 30 * n, top=8, left=_room(names))
 
 
-def attention_figure(attention: Array, relevance: Array, names: Sequence[str] | None, what: str) -> go.Figure:
+def attention_figure(
+    attention: Array,
+    relevance: Array,
+    names: Sequence[str] | None,
+    what: str,
+    beyond: npt.NDArray[np.bool_] | None = None,
+) -> go.Figure:
     """An attention matrix, whose rows attend to its columns, and below it their relevance: its column sums.
 
-    [fig:mix2] to [fig:mix5] and [fig:lsa_t34]: A^G with a^G, B^G with b^G, B^(τ) with b^(τ).
+    [fig:mix2] to [fig:mix5] and [fig:lsa_t34]: A^G with a^G, B^G with b^G, B^(τ) with b^(τ). Bars that are `beyond`
+    their normal band are red.
 
     Shape:
-        attention (query, key), relevance (key,)
+        attention (query, key), relevance (key,), beyond (key,)
     """
     labels = list(map(str, range(len(attention)))) if names is None else list(names)
     figure = make_subplots(rows=2, shared_xaxes=True, row_heights=[0.76, 0.24], vertical_spacing=0.04)
@@ -149,7 +157,12 @@ def attention_figure(attention: Array, relevance: Array, names: Sequence[str] | 
         col=1,
     )
     figure.add_bar(
-        x=labels, y=relevance, marker_color=NORMAL, hovertemplate="%{x}: %{y:.2f}<extra></extra>", row=2, col=1
+        x=labels,
+        y=relevance,
+        marker_color=NORMAL if beyond is None else [ANOMALOUS if one else NORMAL for one in beyond],
+        hovertemplate="%{x}: %{y:.2f}<extra></extra>",
+        row=2,
+        col=1,
     )
     figure.add_hline(1, line_dash="dot", line_color=INK, line_width=1, row=2, col=1)
     small = {"size": 10}

@@ -43,8 +43,12 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         "signals": signals_figure(diagnosis, recording),
         "cells": cells_figure(diagnosis, recording),
         "lanes": lanes_figure(diagnosis, recording),
-        "temporal": attention_figure(scores.global_temporal, scores.segment, None, "segment"),
-        "spatial": attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor"),
+        "temporal": attention_figure(
+            scores.global_temporal, scores.segment, None, "segment", diagnosis.segment_excess > 1
+        ),
+        "spatial": attention_figure(
+            scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor", diagnosis.sensor_excess > 1
+        ),
     }
     moments, sensors = spans(diagnosis, 5), diagnosis.top_sensors(5)
     largest = np.log10(max(float(diagnosis.deviation.max()), 10.0))
@@ -59,8 +63,8 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         moments=moments,
         zooms=shaded(diagnosis),
         strangest={moment: _strangest(diagnosis, moment) for moment in moments},
-        pairs=diagnosis.changed_pairs[:8],
-        bounds=diagnosis.segment_bounds.tolist(),
+        pairs=[one for one in diagnosis.beyond_band if len(one.sensors) == 2][:8],
+        beyond=[one for one in diagnosis.beyond_band if len(one.sensors) < 2][:8],
         truth=known_truth(recording),
         nearest=None if recording.nearest is None else recording.nearest.id,
         unit=diagnosis.time_unit,
