@@ -32,7 +32,8 @@ def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_
 
 @pytest.mark.filterwarnings("always:these are the episodes")
 def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_path: Path) -> None:
-    save_episodes(planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96), tmp_path / "p.h5")
+    planted = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
+    save_episodes(planted, tmp_path / "p.h5")
     slim = ["--segment-length", 16, "--filters", 4, "--heads", 2, "--feedforward", 16, "--batch-size", 8]
     run("train", tmp_path / "p.h5", "--out", tmp_path / "m", "--epochs", 10, *slim)
     command = ("evaluate", tmp_path / "m", tmp_path / "p.h5", "--part", "train", "--diagnosis")
@@ -58,6 +59,14 @@ def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_pat
     assert code == 0
     assert "without gradients" in out
     assert "dfstrans[paper]" in out
+    save_episodes(planted[planted.require_labels() == 1], tmp_path / "faulty.h5")
+    code, out, err = run("evaluate", tmp_path / "m", tmp_path / "faulty.h5", "--diagnosis")
+    assert code == 0, err
+    assert "without z-score: expected at least two normal episodes to compare with, got 0; add" in out
+    save_episodes(planted[planted.require_labels() == 0], tmp_path / "normal.h5")
+    code, _, err = run("evaluate", tmp_path / "m", tmp_path / "normal.h5", "--diagnosis")
+    assert code == 2
+    assert "give anomalous recordings whose faults are known" in err
 
 
 @pytest.mark.filterwarnings("always:these are the episodes")
@@ -66,6 +75,12 @@ def test_evaluating_the_training_episodes_names_the_part_to_use(model: Path, tab
     assert code == 0
     assert "--part all includes" in err
     assert "use --part test (the parts are train, validation, test and all)" in err
+
+
+def test_recordings_without_known_causes_cannot_be_compared_with_them(model: Path, table: Path) -> None:
+    code, _, err = run("evaluate", model, table, "--part", "test", "--diagnosis")
+    assert code == 2
+    assert "table of the faults of each episode (--faults …)" in err
 
 
 def test_a_known_fault_in_a_sensor_that_is_not_there_is_refused_when_diagnoses_are_judged(

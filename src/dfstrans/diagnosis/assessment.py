@@ -10,8 +10,8 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.curves import RankingCurves, ranking_curves
 from dfstrans.diagnosis.integrated_gradients import integrated_gradients, require_captum
 from dfstrans.diagnosis.metrics import KnownCause, Ranking, evaluate_rankings, known_causes
-from dfstrans.diagnosis.normal_cells import NormalCells
-from dfstrans.errors import DfstransError
+from dfstrans.diagnosis.normal_cells import NormalCells, TooFewNormalError
+from dfstrans.errors import DfstransError, spelled
 from dfstrans.progress import Progress, no_progress, told
 
 if TYPE_CHECKING:
@@ -43,19 +43,28 @@ def assess(
     causes = {cause.episode_id: cause for cause in known_causes(episodes, segment_length) if cause.segments.any()}
     found = {d.episode_id: d for d in diagnoses if d.is_anomaly and d.episode_id in causes}
     if not found:
+        remedy = (
+            f"none of these is called anomalous: train a better model, or one with a lower {spelled('threshold_value')}"
+            if causes
+            else "give anomalous recordings whose faults are known"
+        )
         raise DfstransError(
-            f"expected detected episodes whose cause is known, got none among {len(episodes)} ({len(causes)} with a "
-            "known cause); evaluate recordings with faults or graded truth"
+            f"expected detected episodes whose cause is known, got none among {len(episodes)} anomalous ones "
+            f"({len(causes)} with a known cause); {remedy}"
         )
     detected = episodes[[row for row, name in enumerate(episodes.ids) if str(name) in found]]
     found = {str(name): found[str(name)] for name in detected.ids}
-    floor = zip(found, NormalCells.fit(normal, segment_length).scores(detected), strict=True)
     rankings = {
         SHOWN: {name: Ranking.from_cells(d.ranking) for name, d in found.items()},
         RELEVANCE: {name: Ranking(d.scores.sensor, d.scores.segment, d.scores.cell) for name, d in found.items()},
-        Z_SCORE: {name: Ranking.from_cells(cells) for name, cells in floor},
     }
     missing = {}
+    try:
+        floor = NormalCells.fit(normal, segment_length).scores(detected)
+    except TooFewNormalError as error:
+        missing[Z_SCORE] = str(error)
+    else:
+        rankings[Z_SCORE] = {name: Ranking.from_cells(cells) for name, cells in zip(found, floor, strict=True)}
     try:
         require_captum()
     except DfstransError as error:

@@ -20,6 +20,10 @@ SMALLEST_DEVIATION = 0.001  # of a sensor's normal range, or of 1 where it never
 Array = npt.NDArray[np.float64]
 
 
+class TooFewNormalError(DfstransError):
+    """Nothing to compare with; other rankings can still be measured."""
+
+
 @dataclass(frozen=True, eq=False)
 class NormalCells:
     """Mean and deviation of each statistic of each (segment, sensor) cell over normal episodes.
@@ -41,7 +45,10 @@ class NormalCells:
     def fit(cls, normal: Episodes, segment_length: int) -> Self:
         """Learn from normal episodes in one pass that holds one of them at a time (Welford)."""
         if len(normal) < 2:
-            raise DfstransError(f"expected at least two normal episodes to compare with, got {len(normal)}")
+            raise TooFewNormalError(
+                f"expected at least two normal episodes to compare with, got {len(normal)}; add recordings "
+                "labelled normal"
+            )
         shape = (count_segments(int(normal.lengths.max()), segment_length), normal.n_sensors, len(STATISTICS))
         count, mean, squares = np.zeros((*shape[:2], 1)), np.zeros(shape), np.zeros(shape)
         lowest, highest = np.full(normal.n_sensors, np.inf), np.full(normal.n_sensors, -np.inf)

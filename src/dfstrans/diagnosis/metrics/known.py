@@ -11,7 +11,7 @@ from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.segments import count_segments
 from dfstrans.diagnosis.metrics.overlap import Points, points_per_segment
 from dfstrans.diagnosis.metrics.ties import Array, Mask
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, spelled
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +69,8 @@ def known_causes(
         episodes = replace(episodes, faults=own, truth=None)
     if episodes.truth is None and episodes.faults is None:
         raise DfstransError(
-            "expected episodes whose causes are known, got neither faults nor graded truth; name the faults of each "
-            "episode (start, stop, sensors), or use recordings that come with them"
+            "expected episodes whose causes are known, got neither faults nor graded truth; read them with a table of "
+            f"the faults of each episode ({spelled('faults', ...)}), or use recordings that come with them"
         )
     of_row = _by_faults if episodes.truth is None else _by_truth
     return [of_row(episodes, row, kind, segment_length) for row, kind in enumerate(episodes.fault_kinds())]
