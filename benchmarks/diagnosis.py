@@ -23,7 +23,7 @@ from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.diagnosis.assessment import SHOWN, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics import measure, rc_top_k
-from dfstrans.diagnosis.trust import AttentionTrust, attention_trust
+from dfstrans.diagnosis.trust import AttentionTrust, attention_trust_score
 from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
 from dfstrans.pipeline import PARTS, part_of
@@ -78,7 +78,7 @@ def measure_diagnoses(detector: Diagnoser, episodes: Episodes, part: Any, draws:
     rows = [row for row, one in enumerate(diagnoses) if one.is_anomaly]
     kinds = [anomalous.fault_kinds()[row] for row in rows]
     progress(f"attention trust of {len(rows)} detected ones")
-    trust = attention_trust(detector, anomalous[rows], PERCENTAGES, draws=draws)
+    trust = attention_trust_score(detector, anomalous[rows], PERCENTAGES, draws=draws)
     return {
         "anomalous": len(anomalous),
         **found,

@@ -54,10 +54,10 @@ class FigureFolder:
             "temporal_relevance_beside_normal": lambda: print_relevance_beside_normal(courses, sensor),
         }
         if self.anomalous:
-            from dfstrans.diagnosis.trust import attention_trust
+            from dfstrans.diagnosis.trust import attention_trust_score
 
             tried = episodes[np.flatnonzero(np.isin(episodes.ids, self.anomalous))]
-            trust = attention_trust(self.detector, tried)
+            trust = attention_trust_score(self.detector, tried)
             boxes = trust_boxes(trust, tried.fault_kinds())
             drawings["attention_trust"] = lambda: print_trust(boxes, trust.percentages)
         write_figures(self.folder, drawings)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.trust import AttentionTrust, Scope, attention_trust, keep_mask
+from dfstrans.diagnosis.trust import AttentionTrust, Scope, attention_trust_score, keep_mask
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair
 from tests.tiny import TINY, tiny_episodes
@@ -45,7 +45,7 @@ def test_at_least_one_weight_goes_however_few_there_are() -> None:
 
 def test_the_score_is_the_logit_less_the_logit_without_the_top_weights(detector: Diagnoser) -> None:
     episodes = tiny_episodes()[:3]
-    trust = attention_trust(detector, episodes, [10, 30], draws=2)
+    trust = attention_trust_score(detector, episodes, [10, 30], draws=2)
     segments, valid, _ = next(iter(detector.batches(episodes)))
     with torch.inference_mode():
         whole = detector.network_(segments, valid, return_attention=True)
@@ -59,21 +59,24 @@ def test_the_score_is_the_logit_less_the_logit_without_the_top_weights(detector:
     assert means["k"] == [10, 30]
     assert means["top"] == pytest.approx(trust.top.mean(axis=0))
     assert trust.random.shape == (3, 2, 2)
+    np.testing.assert_array_equal(attention_trust_score(detector, episodes, 30, draws=2).top, trust.top[:, 1:])
 
 
 def test_an_episode_has_the_same_score_alone_and_beside_a_longer_one(detector: Diagnoser) -> None:
     whole = tiny_episodes()[:1]
     values = whole.values[0]
     short = values[:, : values.shape[1] // 2]
-    both = attention_trust(detector, [short, values], [20], draws=3)
-    alone = attention_trust(detector, [short], [20], draws=3)
+    both = attention_trust_score(detector, [short, values], [20], draws=3)
+    alone = attention_trust_score(detector, [short], [20], draws=3)
     np.testing.assert_allclose(both.top[0], alone.top[0], atol=1e-5)
     np.testing.assert_allclose(both.random[0], alone.random[0], atol=1e-5)
 
 
 def test_the_same_seed_gives_the_same_draws(detector: Diagnoser) -> None:
     episodes: Episodes = tiny_episodes()[:2]
-    first, again, other = (attention_trust(detector, episodes, [10], draws=4, seed=seed).random for seed in (1, 1, 2))
+    first, again, other = (
+        attention_trust_score(detector, episodes, [10], draws=4, seed=seed).random for seed in (1, 1, 2)
+    )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
 
@@ -94,4 +97,9 @@ def test_the_percentile_counts_the_draws_below() -> None:
 )
 def test_impossible_requests_are_refused(detector: Diagnoser, settings: dict[str, object], message: str) -> None:
     with pytest.raises(DfstransError, match=message):
-        attention_trust(detector, tiny_episodes()[:1], **settings)  # type: ignore[arg-type]
+        attention_trust_score(detector, tiny_episodes()[:1], **settings)  # type: ignore[arg-type]
+
+
+def test_without_an_episode_there_is_no_score(detector: Diagnoser) -> None:
+    with pytest.raises(DfstransError, match="at least one episode"):
+        attention_trust_score(detector, tiny_episodes()[:0])

@@ -53,21 +53,24 @@ class AttentionTrust:
         return np.asarray((self.random < top).mean(axis=-1) + 0.5 * (self.random == top).mean(axis=-1))
 
 
-def attention_trust(
+def attention_trust_score(
     detector: Detector,
     episodes: Any,
-    percentages: Sequence[float] = PERCENTAGES,
+    percentages: float | Sequence[float] = PERCENTAGES,
     *,
     draws: int = DRAWS,
     scope: Scope = "tensor",
     seed: int = 0,
 ) -> AttentionTrust:
-    """AT_k of each episode for each k, with random and bottom controls.
+    """AT_k of each episode for each k (or for one), with random and bottom controls.
+
+    AT_k = logit − logit without the top k % of the attention weights; `AttentionTrust.mean` is its mean over episodes.
 
     `scope` is what the top k % are taken of: an episode's whole temporal and whole spatial tensor, or each sensor's
     (each segment's) matrix, or each of its rows. An episode's draws depend on seed and its row among `episodes` alone.
     """
-    _check(percentages, draws, scope)
+    ks: list[float] = np.atleast_1d(np.asarray(percentages, dtype=np.float64)).tolist()
+    _check(ks, draws, scope)
     parts = []
     row = 0
     for x, valid, attention, logit in _embedded(detector, episodes):
@@ -77,10 +80,12 @@ def attention_trust(
                 detector, x[one : one + 1, :there], _only(attention, one, there), float(logit[one]), scope
             )
             generator = torch.Generator().manual_seed(_seed(seed, row))
-            parts.append([episode.falls(k, draws, generator) for k in percentages])
+            parts.append([episode.falls(k, draws, generator) for k in ks])
             row += 1
-    falls = np.array(parts, dtype=np.float64).reshape(len(parts), len(percentages), draws + 2)
-    return AttentionTrust(np.array(percentages, dtype=np.float64), falls[..., 0], falls[..., 1], falls[..., 2:])
+    if not parts:
+        raise DfstransError("expected at least one episode whose attention is tried, got none; give some")
+    falls = np.array(parts, dtype=np.float64).reshape(len(parts), len(ks), draws + 2)
+    return AttentionTrust(np.array(ks), falls[..., 0], falls[..., 1], falls[..., 2:])
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def _check(percentages: Sequence[float], draws: int, scope: str) -> None:
     wrong = [k for k in percentages if not 0 < k < 100]
     if not len(percentages) or wrong:
         raise DfstransError(
-            f"expected percentages between 0 and 100, such as 5, got {', '.join(map(str, wrong)) or 'none'}; "
+            f"expected percentages between 0 and 100, such as 5, got {', '.join(f'{k:g}' for k in wrong) or 'none'}; "
             "correct them"
         )
     if draws < 1:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from dfstrans.diagnosis.inspection import Detector
-from dfstrans.diagnosis.trust import DRAWS, attention_trust
+from dfstrans.diagnosis.trust import DRAWS, attention_trust_score
 
 Support = Literal["supported", "weak", "not supported"]
 PERCENTAGE = 5.0  # of the weights that are taken away
@@ -44,7 +44,7 @@ def judge(
     seed: int = 0,
 ) -> Verdict:
     """The verdict on one episode's attention."""
-    trust = attention_trust(detector, episode, [percentage], draws=draws, seed=seed)
+    trust = attention_trust_score(detector, episode, [percentage], draws=draws, seed=seed)
     fall, random_fall, percentile = float(trust.top[0, 0]), float(trust.random.mean()), float(trust.percentile()[0, 0])
     support, reason = weigh(is_anomaly, fall, percentile, percentage, draws)
     return Verdict(support, reason, percentage, fall, random_fall, percentile)

@@ -150,10 +150,10 @@ def _temporal(subject: Subject, exemplars: Exemplars) -> Drawing:
 
 def _trust(subject: Subject, exemplars: Exemplars) -> Drawing:
     """Fig. at_scores: what the logit loses without the largest weights."""
-    from dfstrans.diagnosis.trust import attention_trust
+    from dfstrans.diagnosis.trust import attention_trust_score
 
     tried = subject.episodes[drawn(exemplars.anomalous)]
-    trust = attention_trust(subject.detector, tried)
+    trust = attention_trust_score(subject.detector, tried)
     boxes = trust_boxes(trust, [group_name(kind) for kind in tried.fault_kinds()])
     numbers = {
         kind: {
