@@ -82,6 +82,11 @@ def test_without_support_the_ranking_is_made_by_occlusion(
     assert one.occlusion is not None
     assert one.to_dict()["ranked_by"] == "occlusion"
     assert one.top_sensor == one.sensors[int(one.occlusion.max(axis=0).argmax())]
+    content, falls = one.to_dict(), one.occlusion
+    assert [sensor["loss"] for sensor in content["interpretation"]] == pytest.approx(sorted(falls.max(axis=0))[::-1])
+    assert [moment["loss"] for moment in content["segments"]] == pytest.approx(sorted(falls.max(axis=1))[:-6:-1])
+    assert content["interpretation"][0]["segments"][0]["loss"] == pytest.approx(falls.max())
+    np.testing.assert_array_equal(one.to_frame()["loss"], falls.ravel())
     assert "made normal" in one.summary()
     assert "least like normal" not in one.summary()
     assert "furthest from normal: " in one.summary()
@@ -89,6 +94,7 @@ def test_without_support_the_ranking_is_made_by_occlusion(
     (same,) = detector.diagnose(anomalous[anomalous.ids == one.episode_id], trust=True)
     assert same.occlusion is None  # what no cell matters to cannot be ranked by it
     assert same.to_dict()["ranked_by"] != "occlusion"
+    assert same.to_dict()["segments"][0]["loss"] is None
 
 
 def test_occlusion_is_the_fall_of_the_logit_with_one_cell_made_normal(detector: Diagnoser, planted: Episodes) -> None:

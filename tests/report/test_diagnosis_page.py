@@ -39,9 +39,12 @@ def test_a_page_tells_the_verdict_where_when_trust_and_health(tmp_path: Path) ->
 def test_a_page_says_when_the_instrument_is_suspected_and_what_the_ranking_is(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 2))
     assert "Instrument fault suspected" in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))
-    occluded = replace(diagnosis, occlusion=np.ones((6, 4)), health=())
+    falls = np.linspace(0.1, 2.4, 24).reshape(6, 4)
+    occluded = replace(diagnosis, occlusion=falls, health=())
     text = words(write_diagnosis(tmp_path / "b.html", occluded, recording))
     assert "ranked by what the decision loses" in text
+    assert re.search(r"the decision loses S3 .* 2\.40 S2 .* 2\.30 .* When\?", text)
+    assert re.search(r"When\?.* 5 – 30 s segments 1 – 5 \S+ 2\.40 S3, S2", text)
     assert "Instrument fault suspected" not in text
     assert "No sensor looks unhealthy" in text
 

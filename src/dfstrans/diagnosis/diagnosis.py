@@ -28,21 +28,29 @@ CLEARLY = 2.0  # deviations of a level from which on it is called higher or lowe
 
 
 class RankedSensor(NamedTuple):
-    """A sensor, how far it is from normal at its strangest moment (1 is usual), and what it adds to the logit."""
+    """A sensor, how far it is from normal at its strangest moment (1 is usual), and what it adds to the logit.
+
+    `loss`, where the ranking is made by occlusion, is what it is ranked by: what the logit loses at its worst moment.
+    """
 
     sensor: str
     deviation: float
     contribution: float
     direction: str
+    loss: float | None = None
 
 
 class RankedSegment(NamedTuple):
-    """A moment from start to end, in the episode's own time, and how far from normal its strangest sensor is."""
+    """A moment from start to end, in the episode's own time, and how far from normal its strangest sensor is.
+
+    `loss` as in `RankedSensor`.
+    """
 
     segment: int
     start: float
     end: float
     deviation: float
+    loss: float | None = None
 
 
 class RankedPair(NamedTuple):
@@ -155,6 +163,7 @@ class Diagnosis:
                 float(self.sensor_deviation[s]),
                 float(self.contribution[:, s].sum()),
                 self._direction(int(s)),
+                self._loss(slice(None), int(s)),
             )
             for s in _largest(self.ranking.max(axis=0), n)
         ]
@@ -162,7 +171,7 @@ class Diagnosis:
     def top_segments(self, n: int = 3) -> list[RankedSegment]:
         """The first moments of the ranking."""
         order = _largest(self.ranking.max(axis=1), n)
-        return [self._segment(int(t), float(self.segment_deviation[t])) for t in order]
+        return [self._segment(int(t)) for t in order]
 
     def top_pairs(self, n: int = 3) -> list[RankedPair]:
         """Pairs of sensors whose attention is furthest above its normal band, each pair at its strangest moment."""
@@ -248,6 +257,7 @@ class Diagnosis:
                 "deviation": self.deviation.ravel(),
                 "contribution": self.contribution.ravel(),
                 "level": self.level.ravel(),
+                "loss": np.nan if self.occlusion is None else self.occlusion.ravel(),
                 "temporal_relevance": self.scores.temporal_relevance.T.ravel(),
                 "spatial_relevance": self.scores.spatial_relevance.ravel(),
             }
@@ -282,13 +292,18 @@ class Diagnosis:
         pairs = [pair for pair in self.changed_pairs if ranked.sensor in (pair.looking, pair.at)]
         return {
             **ranked._asdict(),
-            "segments": [self._segment(int(t), float(self.deviation[t, sensor]))._asdict() for t in moments],
+            "segments": [self._segment(int(t), sensor)._asdict() for t in moments],
             "changed_pairs": [pair._asdict() for pair in pairs],
         }
 
-    def _segment(self, segment: int, deviation: float) -> RankedSegment:
+    def _segment(self, segment: int, sensor: int | slice = slice(None)) -> RankedSegment:
+        """A moment of one sensor, or of its strangest one."""
         start, end = self.segment_bounds[segment]
-        return RankedSegment(segment, float(start), float(end), deviation)
+        deviation = float(self.deviation[segment, sensor].max())
+        return RankedSegment(segment, float(start), float(end), deviation, self._loss(segment, sensor))
+
+    def _loss(self, segment: int | slice, sensor: int | slice) -> float | None:
+        return None if self.occlusion is None else float(self.occlusion[segment, sensor].max())
 
     def _direction(self, sensor: int) -> str:
         """Whether the values at its strangest moment are higher or lower than normal, or only of another shape."""

@@ -88,13 +88,17 @@ class RelevanceCourse(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Moments of the ranking that follow one another: their segments, start and end, and how far from normal."""
+    """Moments of the ranking that follow one another: their segments, start and end, and how far from normal.
+
+    `loss`, where the ranking is made by occlusion, is what the logit loses at the first of them.
+    """
 
     first: int
     last: int
     start: float
     end: float
     deviation: float
+    loss: float | None
 
     @property
     def segments(self) -> str:
@@ -168,6 +172,7 @@ def spans(diagnosis: Diagnosis, n: int) -> list[Span]:
             float(bounds[segments[0], 0]),
             float(bounds[segments[-1], 1]),
             float(diagnosis.segment_deviation[segments].max()),
+            None if diagnosis.occlusion is None else float(ranking[segments].max()),
         )
         for segments in found
     ]
