@@ -35,6 +35,9 @@ def diagnose(
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Write the figures for print into a folder, as PDF and SVG.")
     ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="With --json: also every score of each sensor, moment and pair.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell which sensors, at which moments, are unlike normal, and how they hang together.
@@ -45,6 +48,8 @@ def diagnose(
     from dfstrans.pipeline import diagnose_table, select_ids
     from dfstrans.scorable import scorable
 
+    if raw and not as_json:
+        raise DfstransError("expected --json with --raw, got --raw alone; add --json, or take --out for a table")
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
     episodes = select_ids(beside, episode) if episode else beside
@@ -65,6 +70,7 @@ def diagnose(
             beside=beside,
             keep_normal=keep_normal,
             trust=trust,
+            raw=raw,
             advance=advance,
         )
     warn_out_of_range(detector, episodes)

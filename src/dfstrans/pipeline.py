@@ -20,6 +20,7 @@ from dfstrans.data.segments import looks_transposed
 from dfstrans.data.splits import SplitKind
 from dfstrans.diagnoser import Diagnoser
 from dfstrans.diagnosis.nearest import NormalRecordings
+from dfstrans.diagnosis.raw import raw_numbers
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.estimator import EpisodeClassifier
 from dfstrans.figure_folder import FigureFolder
@@ -191,13 +192,14 @@ def diagnose_table(
     beside: Episodes | None = None,
     keep_normal: bool = False,
     trust: bool = True,
+    raw: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
     """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
 
     `pages` is a file for the page of a single episode, or a folder for one page each and an index; `figures` a folder
     for figures in print quality. In both, an episode is drawn beside the one of `beside` that is labelled normal and
-    most like it. One episode at a time is in memory, however many there are.
+    most like it. With `raw` the data hold every score, too. One episode at a time is in memory, however many there are.
     """
     found: list[dict[str, Any]] = []
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
@@ -217,7 +219,7 @@ def diagnose_table(
                     prints.add(diagnosis, recording)
             if temporary is not None:
                 diagnosis.to_frame().to_csv(temporary, mode="a", header=not found, index=False)
-            found.append(diagnosis.to_dict())
+            found.append({**diagnosis.to_dict(), **({"raw": raw_numbers(diagnosis)} if raw else {})})
         if temporary is not None and not found:
             temporary.write_text("")
         if prints is not None:

@@ -32,6 +32,18 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
     assert "got nobody" in err
 
 
+def test_the_numbers_behind_a_page_are_given_to_programs_that_ask(model: Path, table: Path) -> None:
+    code, out, _ = run("diagnose", model, table, "--episode", "run_0003", "--json", "--raw")
+    assert code == 0
+    (found,) = json.loads(out)
+    strangest = max(map(max, found["raw"]["deviation"]))
+    assert found["ranked_by"] == "occlusion" or strangest == pytest.approx(found["segments"][0]["deviation"], abs=1e-4)
+    assert len(found["raw"]["global_spatial_relevance"]) == len(found["raw"]["sensors"]) == 3
+    code, _, err = run("diagnose", model, table, "--raw")
+    assert code == 2
+    assert "add --json" in err
+
+
 def test_diagnose_writes_pages(model: Path, table: Path, tmp_path: Path) -> None:
     page = tmp_path / "one.html"
     code, _, _ = run("diagnose", model, table, "--episode", "run_0003", "--html", page)
