@@ -41,6 +41,7 @@ def test_the_word_goes_by_size_and_place_of_the_fall(
     word, reason = weigh(is_anomaly, fall, percentile, 5, 20)
     assert word == support
     assert reason
+    assert "by -" not in reason
 
 
 def test_attention_of_an_untrained_model_and_of_normal_episodes_is_not_convincing(
@@ -95,6 +96,8 @@ def test_without_support_the_ranking_is_made_by_occlusion(
     assert same.occlusion is None  # what no cell matters to cannot be ranked by it
     assert same.to_dict()["ranked_by"] != "occlusion"
     assert same.to_dict()["segments"][0]["loss"] is None
+    assert "No single sensor at one moment" in same.summary()
+    assert "No single sensor at one moment" not in one.summary()
 
 
 def test_occlusion_is_the_fall_of_the_logit_with_one_cell_made_normal(detector: Diagnoser, planted: Episodes) -> None:

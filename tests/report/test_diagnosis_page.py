@@ -46,6 +46,11 @@ def test_a_page_says_when_the_instrument_is_suspected_and_what_the_ranking_is(tm
     assert re.search(r"the decision loses S3 .* 2\.40 S2 .* 2\.30 .* When\?", text)
     assert re.search(r"When\?.* 5 – 30 s segments 1 – 5 \S+ 2\.40 S3, S2", text)
     assert "Instrument fault suspected" not in text
+    assert diagnosis.trust is not None
+    unsupported = replace(diagnosis, trust=replace(diagnosis.trust, support="not supported"))
+    assert "No single sensor at one moment decides it" in words(
+        write_diagnosis(tmp_path / "c.html", unsupported, recording)
+    )
     assert "No sensor looks unhealthy" in text
 
 

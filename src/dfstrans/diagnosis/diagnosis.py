@@ -146,6 +146,11 @@ class Diagnosis:
         return self.occlusion is None and bool(self.sensor_deviation.max() >= STANDS_OUT)
 
     @property
+    def no_cell_matters(self) -> bool:
+        """Whether attention has no support, and no single cell made normal changes the decision either."""
+        return self.trust is not None and self.trust.support == "not supported" and self.occlusion is None
+
+    @property
     def without_readings(self) -> list[str]:
         """Sensors that are missing from beginning to end."""
         return [one.sensor for one in self.health if one.symptom == "missing" and one.share == 1]
@@ -234,6 +239,8 @@ class Diagnosis:
                 " Therefore ranked by what the logit loses when one sensor at one moment is made normal; furthest from "
                 f"normal: {self.sensors[furthest]} ({self.sensor_deviation[furthest]:.1f} times the usual distance)."
             )
+        if self.is_anomaly and self.no_cell_matters:
+            text += " No single sensor at one moment decides it, either, so the ranking stays the distance from normal."
         if self.without_readings:
             text += f" No readings of {', '.join(self.without_readings)}."
         if self.instrument_suspected:
