@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,12 +80,17 @@ def test_the_two_questions_of_the_paper(diagnoses: list[Diagnosis]) -> None:
     assert moments[4] == pytest.approx(one.scores.temporal[2, 3, 4])
 
 
-@pytest.mark.parametrize(("sensor", "segment", "message"), [("nobody", 0, "one of the sensors"), (None, 99, "0 to 5")])
-def test_unknown_places_are_named(diagnoses: list[Diagnosis], sensor: str | None, segment: int, message: str) -> None:
+@pytest.mark.parametrize(
+    ("sensor", "segment", "message"),
+    [("nobody", 0, "one of the sensors"), (None, 99, "0 to 5"), (None, 1.5, "0 to 5"), (None, "1", "0 to 5")],
+)
+def test_unknown_places_are_named(diagnoses: list[Diagnosis], sensor: str | None, segment: Any, message: str) -> None:
     one = diagnoses[0]
     for ask in (one.related_sensors, one.triggers):
         with pytest.raises(DfstransError, match=message):
             ask(sensor or one.sensors[0], segment)
+    with pytest.raises(DfstransError, match="got -1"):
+        one.top_sensors(-1)
 
 
 def test_it_is_plain_data_and_a_table(diagnoses: list[Diagnosis]) -> None:

@@ -230,3 +230,16 @@ def test_gains_that_are_none_are_refused(gains: list[float]) -> None:
 def test_more_faulty_points_than_points_are_refused() -> None:
     with pytest.raises(DfstransError, match="at most as many faulty points"):
         time_overlap([1, 2], [11, 0], [10, 10])
+
+
+@pytest.mark.parametrize("metric", [rc_top_k, ac_at_k, avg_at_k])
+def test_places_that_are_none_are_refused(metric: Callable[..., float]) -> None:
+    with pytest.raises(DfstransError, match="at least 1, got 0"):
+        metric([3, 2, 1], [1, 0, 0], k=0)
+    with pytest.raises(DfstransError, match="at least 1, got 0"):
+        hit_rate([3, 2, 1], [1, 0, 0], percent=0)
+
+
+def test_gains_of_nothing_are_refused() -> None:
+    with pytest.raises(DfstransError, match="none at all"):
+        ndcg([], [])

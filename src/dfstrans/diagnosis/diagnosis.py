@@ -324,8 +324,8 @@ class Diagnosis:
 
     def _check_segment(self, segment: int) -> int:
         n = len(self.segment_bounds)
-        if not 0 <= segment < n:
-            raise DfstransError(f"expected a segment from 0 to {n - 1}, got {segment}; correct it")
+        if not isinstance(segment, int | np.integer) or not 0 <= segment < n:
+            raise DfstransError(f"expected a segment from 0 to {n - 1}, got {segment!r}; correct it")
         return segment
 
 
@@ -340,4 +340,6 @@ def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
 
 def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
     """Where the n largest values are, the largest first."""
+    if n < 0:
+        raise DfstransError(f"expected a number of 0 or more to be shown, got {n}; correct it")
     return np.argsort(-values, kind="stable")[:n]

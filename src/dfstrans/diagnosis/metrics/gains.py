@@ -25,6 +25,8 @@ def ndcg(scores: npt.ArrayLike, gains: npt.ArrayLike) -> float:
     grades = np.asarray(gains, dtype=np.float64).ravel()
     if not np.isfinite(grades).all() or (grades < 0).any():
         raise DfstransError("expected gains of 0 or more, got negative, infinite or missing ones; mend the truth")
+    if not len(grades):
+        raise DegenerateTruthError("gains that differ", "none at all")
     if grades.max() == grades.min():
         raise DegenerateTruthError("gains that differ", f"a gain of {grades[0]:g} for all of {len(grades)}")
     above, tied = places(checked_scores(scores, len(grades)))

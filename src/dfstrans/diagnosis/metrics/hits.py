@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.diagnosis.metrics.ties import checked, in_top, places
+from dfstrans.errors import DfstransError
 
 
 def hit_rate(scores: npt.ArrayLike, blamed: npt.ArrayLike, percent: int = 100) -> float:
@@ -25,6 +26,8 @@ def hit_rate(scores: npt.ArrayLike, blamed: npt.ArrayLike, percent: int = 100) -
     >>> hit_rate([0.9, 0.8, 0.1, 0.3], [True, False, False, True]), hit_rate([4, 3, 1, 2], [1, 0, 0, 1], percent=150)
     (0.5, 1.0)
     """
+    if percent < 1:
+        raise DfstransError(f"expected a percentage of at least 1, got {percent}; the usual ones are 100 and 150")
     values, mask = checked(scores, blamed)
     n_blamed = int(mask.sum())
     return float(in_top(values, percent * n_blamed // 100)[mask].sum() / n_blamed)
@@ -41,6 +44,7 @@ def rc_top_k(scores: npt.ArrayLike, blamed: npt.ArrayLike, k: int) -> float:
     >>> rc_top_k([4, 3, 2, 1], [0, 0, 1, 0], k=2), rc_top_k([4, 3, 2, 1], [0, 0, 1, 0], k=3)
     (0.0, 1.0)
     """
+    _check_place(k)
     above, tied, n_blamed = _first_blamed(scores, blamed)
     drawn = min(max(k - above, 0), tied)
     return 1.0 - comb(tied - n_blamed, drawn) / comb(tied, drawn)
@@ -57,6 +61,7 @@ def ac_at_k(scores: npt.ArrayLike, blamed: npt.ArrayLike, k: int) -> float:
     >>> ac_at_k([4, 3, 2, 1], [1, 0, 1, 0], k=2)
     0.5
     """
+    _check_place(k)
     values, mask = checked(scores, blamed)
     return float(in_top(values, k)[mask].sum() / min(k, int(mask.sum())))
 
@@ -72,6 +77,7 @@ def avg_at_k(scores: npt.ArrayLike, blamed: npt.ArrayLike, k: int) -> float:
     >>> avg_at_k([4, 3, 2, 1], [1, 0, 1, 0], k=2)
     0.75
     """
+    _check_place(k)
     return float(np.mean([ac_at_k(scores, blamed, j) for j in range(1, k + 1)]))
 
 
@@ -91,6 +97,11 @@ def reciprocal_rank(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> float:
     none_yet = np.cumprod(np.append(1.0, (tied - n_blamed - before[:-1]) / (tied - before[:-1])))
     first_here = none_yet * n_blamed / (tied - before)
     return float((first_here / (above + before + 1)).sum())
+
+
+def _check_place(k: int) -> None:
+    if k < 1:
+        raise DfstransError(f"expected a place k of at least 1, got {k}; correct it")
 
 
 def _first_blamed(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> tuple[int, int, int]:
