@@ -44,7 +44,7 @@ def test_a_page_says_when_the_instrument_is_suspected_and_what_the_ranking_is(tm
     text = words(write_diagnosis(tmp_path / "b.html", occluded, recording))
     assert "ranked by what the decision loses" in text
     assert re.search(r"the decision loses S3 .* 2\.40 S2 .* 2\.30 .* When\?", text)
-    assert re.search(r"When\?.* 5 – 30 s segments 1 – 5 \S+ 2\.40 S3, S2", text)
+    assert re.search(r"When\?.* 5 – 30 s segments 1 – 5 \S+ S3, S2 2\.40", text)
     assert "Instrument fault suspected" not in text
     assert diagnosis.trust is not None
     unsupported = replace(diagnosis, trust=replace(diagnosis.trust, support="not supported"))
