@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dfstrans.cli_options import Data, Model, reading
-from dfstrans.cli_output import AsJson, print_figures, print_json, progress
+from dfstrans.cli_output import AsJson, print_columns, print_figures, print_json, progress
 from dfstrans.cli_recordings import warn_out_of_range
 
 EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
@@ -53,13 +53,13 @@ def _print_assessment(found: dict[str, Any]) -> None:
     from dfstrans.diagnosis.assessment import headline
 
     print(f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {found['support']}")
-    rows = headline(found)
-    print(f"{'level':<10}{'metric':<15}{'kind':<16}" + "".join(f"{name:>11}" for name in rows[0][3]))
-    for level, metric, kind, values in rows:
-        shown = ("-" if value is None else f"{value:.2f}" for value in values.values())
-        print(f"{level:<10}{metric:<15}{kind:<16}" + "".join(f"{value:>11}" for value in shown))
+    print_columns(*headline(found), words=("level", "metric", "kind"))
     for name, why in found["missing"].items():
         print(f"without {name}: {why}")
-    print(f"\n{'does the decision follow what is shown?':<41}{'shown':>11}{'random':>11}")
-    for name, value in found["curves"]["figures"].items():
-        print(f"{name:<41}{value:>11.2f}{found['curves']['random_figures'][name]:>11.2f}")
+    print()
+    curves = found["curves"]
+    rows = [
+        (name, f"{value:.2f}", f"{curves['random_figures'][name]:.2f}") for name, value in curves["figures"].items()
+    ]
+    question = "does the decision follow what is shown?"
+    print_columns((question, "shown", "random"), rows, words=(question,))

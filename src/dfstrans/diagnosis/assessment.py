@@ -104,16 +104,23 @@ def mean_curves(curves: list[RankingCurves]) -> dict[str, Any]:
     }
 
 
-def headline(assessment: dict[str, Any]) -> list[tuple[str, str, str, dict[str, float | None]]]:
-    """The few rows for people: level, metric, kind of fault, and the value of each ranking with the chance level."""
+def headline(assessment: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Titles and the few rows for people: what was shown with its interval, chance, and the other rankings."""
+    others = [name for name in assessment["rankings"] if name != SHOWN]
     rows = []
     wanted = (("sensors", "hit_rate@100%"), ("sensors", "ac@3"), ("segments", "ac@3"), ("cells", "auroc"))
     for level, metric in wanted:
-        kinds = assessment["rankings"][SHOWN].get(level, {})
-        for kind, metrics in kinds.items():
-            values = {name: ranking[level][kind][metric]["value"] for name, ranking in assessment["rankings"].items()}
-            rows.append((level, metric, kind, {**values, "chance": metrics[metric]["chance"]}))
-    return rows
+        for kind, metrics in assessment["rankings"][SHOWN].get(level, {}).items():
+            shown = metrics[metric]
+            beside = [assessment["rankings"][name][level][kind][metric]["value"] for name in others]
+            interval = "–" if shown["low"] is None else f"{shown['low']:.2f} to {shown['high']:.2f}"
+            figures = (_figure(shown["value"]), interval, *map(_figure, (shown["chance"], *beside)))
+            rows.append((level, metric, kind, str(shown["n_episodes"]), *figures))
+    return ("level", "metric", "kind", "n", SHOWN, "95 % interval", "chance", *others), rows
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
 
 
 def _plain(rankings: dict[str, Ranking], causes: list[KnownCause]) -> dict[str, Any]:

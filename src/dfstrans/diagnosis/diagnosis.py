@@ -62,7 +62,7 @@ class RankedPair(NamedTuple):
     excess: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
 class Diagnosis:
     """One episode: how anomalous, which sensors and moments are unlike normal ones, and who attends to whom.
 
