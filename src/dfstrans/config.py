@@ -212,9 +212,9 @@ def check_settings(settings: dict[str, Any]) -> None:
     """Refuse settings of network and training that no recordings could make right; None is chosen from them later."""
     given = {name: value for name, value in settings.items() if value is not None}
     TrainingSettings(**{name: value for name, value in given.items() if name in TrainingSettings.model_fields})
-    any_length = max(given.get("heads", 1), 1) << 20  # a width that the heads divide
-    network = {name: value for name, value in given.items() if name in NetworkSettings.model_fields}
-    NetworkSettings(**{"n_sensors": 1, "segment_length": any_length, **network})
+    heads = max(given.get("heads", 1), 1)
+    chosen = {"n_sensors": 1, "segment_length": heads << 20, "filters": 2 * heads}  # a width that the heads divide
+    NetworkSettings(**chosen | {name: value for name, value in given.items() if name in NetworkSettings.model_fields})
 
 
 def _readable(kind: type[BaseModel], error: ValidationError) -> str:

@@ -80,7 +80,13 @@ def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "options", [["--dropout", "3"], ["--heads", "0"], ["--kernel", "4"], ["--segment-length", "16", "--heads", "7"]]
+    "options",
+    [
+        ["--dropout", "3"],
+        ["--heads", "0"],
+        ["--kernel", "4"],
+        ["--segment-length", "16", "--filters", "8", "--heads", "7"],
+    ],
 )
 def test_settings_that_no_data_could_make_right_are_refused_before_the_data_are_read(
     tmp_path: Path, options: list[str]
@@ -89,6 +95,15 @@ def test_settings_that_no_data_could_make_right_are_refused_before_the_data_are_
     assert code == 2
     assert f"expected {options[-2]} to" in err
     assert "nothing.csv" not in err
+
+
+@pytest.mark.parametrize("options", [["10"], ["30"], ["40"], ["60"], ["16", "--heads", "7"]])
+def test_a_segment_length_alone_is_enough_since_the_filters_are_chosen_to_suit_it(
+    tmp_path: Path, options: list[str]
+) -> None:
+    code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", "--segment-length", *options)
+    assert code == 2
+    assert "got nothing there" in err  # the settings are right: the data were looked for
 
 
 def test_the_help_tells_how_long_a_segment_is_by_default(monkeypatch: Any) -> None:
