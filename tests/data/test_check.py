@@ -191,3 +191,27 @@ def test_the_real_machines_have_no_error(smd_folder: Path) -> None:
     result = check_episodes(load_episodes(smd_folder))
     assert (result.episodes, result.anomalous, result.ok) == (949, 289, True)
     assert result.constant_sensors == ("total_mem",)
+
+
+def test_a_sensor_that_is_as_good_as_the_label_is_named() -> None:
+    values = noise()
+    labels = np.arange(len(values)) % 2
+    values[:, 1] = 0
+    values[labels == 1, 1, 7:] = 1  # a label per point, read as a sensor
+    result = checked(values, sensors=["a", "fault_code", "b"])
+    assert result.telltale_sensors == ("fault_code",)
+    assert "as good as the label: fault_code" in messages(result, "warning")
+    values[3, 1] = 0  # one anomaly that it does not tell
+    assert checked(values).telltale_sensors == ()
+
+
+def test_with_few_episodes_no_sensor_is_taken_for_the_label() -> None:
+    assert checked(noise(n=4)).telltale_sensors == ()
+
+
+def test_episodes_without_a_value_are_named() -> None:
+    values = noise()
+    values[4] = np.nan
+    result = checked(values, ids=[f"run {i}" for i in range(30)])
+    assert result.empty_episodes == ("run 4",)
+    assert "no value at all in run 4" in messages(result, "warning")

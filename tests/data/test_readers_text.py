@@ -429,3 +429,10 @@ def test_a_dropped_column_does_not_take_its_namesake_along(tmp_path: Path) -> No
     text = "id,time,a [m],a,A\nx,0,1,2,3\nx,1,4,5,6\n"
     episodes = from_text(tmp_path, text, drop_sensors=("a",))
     assert_array_equal(np.asarray(episodes.values)[0], [[1, 4], [3, 6]])
+
+
+def test_a_second_label_column_is_read_as_a_sensor_but_not_in_silence(tmp_path: Path) -> None:
+    text = PLAIN.replace("b,label", "anomaly,label")
+    with pytest.warns(UserWarning, match=r"anomaly of .* is read as a sensor.*drop_sensors='anomaly'"):
+        assert from_text(tmp_path, text).sensors == ("a", "anomaly")
+    assert from_text(tmp_path, text, drop_sensors=("anomaly",)).sensors == ("a",)

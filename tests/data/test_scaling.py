@@ -65,6 +65,7 @@ def test_a_sensor_without_a_single_value_is_refused_and_named() -> None:
 numbers = st.one_of(st.just(NAN), st.integers(-(10**6), 10**6).map(lambda n: n / 64))
 
 
+@pytest.mark.filterwarnings("ignore:no value at all in training episodes")
 @given(st.lists(st.lists(numbers, min_size=6, max_size=6), min_size=1, max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_fit_equals_numpy_on_the_whole_and_maps_training_to_0_1(rows: list[list[float]]) -> None:
@@ -124,3 +125,9 @@ def test_a_round_trip_through_json_is_exact(rows: list[tuple[float, float, float
         assert again.sensors == names
         for name in ("minimum", "maximum", "mean"):
             assert getattr(again, name).tobytes() == getattr(scaler, name).tobytes()
+
+
+def test_training_episodes_without_a_value_are_warned_of() -> None:
+    episodes = Episodes.from_arrays([[[1, 2]], [[NAN, NAN]], [[3, NAN]]], ids=["first", "dead", "gap"])
+    with pytest.warns(UserWarning, match="no value at all in training episodes: dead; .*leave them out"):
+        SensorScaler.fit(episodes)

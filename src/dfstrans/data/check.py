@@ -49,7 +49,8 @@ class DataCheck:
     """What was read. Sensors are named worst first in `missing_by_sensor`; fractions are between 0 and 1.
 
     `units` holds the sensors that have one; `fault_kinds` counts the episodes with a fault of each known kind; `gaps`
-    counts the points at which no sensor has a value, by episode.
+    counts the points at which no sensor has a value, by episode; `empty_episodes` consist of such points;
+    `telltale_sensors` peak at one value in all normal and at another in all anomalous episodes.
     """
 
     episodes: int
@@ -74,6 +75,8 @@ class DataCheck:
     infinite_values: dict[str, int]
     duplicated_episodes: tuple[tuple[str, ...], ...]
     gaps: dict[str, int]
+    empty_episodes: tuple[str, ...]
+    telltale_sensors: tuple[str, ...]
     partly_anomalous: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
 
@@ -115,6 +118,8 @@ class _Tally:
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
         self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
         self.gaps: dict[str, int] = {}  # points without any value, by episode
+        self.empty_episodes: list[str] = []
+        self.peaks = [(np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)) for _ in range(2)]  # by label
         self.time_steps = _Mean()
         self.sensor_steps = _Mean()
 
@@ -132,12 +137,29 @@ class _Tally:
         self.max = np.maximum(self.max, np.where(finite, values, -np.inf).max(axis=(0, 2)))
         self.present += finite.any(axis=2).sum(axis=0)
         self._add_gaps(batch, inside & np.isnan(values).all(axis=1))
+        self._add_peaks(batch, np.where(finite, values, -np.inf).max(axis=2), finite.any(axis=2))
         self._add_steps(batch, values, finite)
         self._add_digests(batch, values)
 
     def _add_gaps(self, batch: Episodes, empty: npt.NDArray[np.bool_]) -> None:
         counts = empty.sum(axis=1)
         self.gaps |= {str(batch.ids[row]): int(counts[row]) for row in np.flatnonzero(counts)}
+        self.empty_episodes += batch.ids[counts == batch.lengths].tolist()
+
+    def _add_peaks(self, batch: Episodes, peaks: npt.NDArray[np.float32], present: npt.NDArray[np.bool_]) -> None:
+        """The lowest and the highest of the peaks (episode, sensor) in each class."""
+        if batch.labels is None:
+            return
+        for label, (lowest, highest) in enumerate(self.peaks):
+            of_class = present & (batch.labels[:, np.newaxis] == label)
+            np.minimum(lowest, np.where(of_class, peaks, np.inf).min(axis=0), out=lowest)
+            np.maximum(highest, np.where(of_class, peaks, -np.inf).max(axis=0), out=highest)
+
+    @property
+    def telltale(self) -> npt.NDArray[np.bool_]:
+        """Whether a sensor peaks at one value in all normal and at another in all anomalous episodes."""
+        (low0, high0), (low1, high1) = self.peaks
+        return np.asarray((low0 == high0) & (low1 == high1) & (low0 != low1), dtype=np.bool_)
 
     def _add_steps(self, batch: Episodes, values: npt.NDArray[np.float32], finite: npt.NDArray[np.bool_]) -> None:
         pairs = finite[..., 1:] & finite[..., :-1]
@@ -200,6 +222,7 @@ def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
     empty = tally.finite == 0
     constant = ~empty & (tally.min == tally.max)
     lively = (tally.lively > tally.present / 2) & ~constant
+    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= FEWEST  # else it is chance
     alike: dict[bytes, list[str]] = defaultdict(list)
     for sensor in np.flatnonzero(~empty & ~constant):
         alike[tally.sensor_digests[sensor].digest()].append(names[sensor])
@@ -227,9 +250,12 @@ def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
         infinite_values={names[i]: int(tally.infinite[i]) for i in np.flatnonzero(tally.infinite)},
         duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
         gaps=tally.gaps,
+        empty_episodes=tuple(tally.empty_episodes),
+        telltale_sensors=tuple(names[i] for i in np.flatnonzero(tally.telltale & enough)),
         partly_anomalous=_partly_anomalous(episodes),
     )
-    absent = {names[i]: n - int(tally.present[i]) for i in np.flatnonzero(~empty & (tally.present < n))}
+    filled = n - len(tally.empty_episodes)
+    absent = {names[i]: filled - int(tally.present[i]) for i in np.flatnonzero(~empty & (tally.present < filled))}
     examples = dict(zip(names, tally.stuck_examples, strict=True))
     findings = [
         *_class_findings(check),
@@ -295,6 +321,14 @@ def _place_findings(check: DataCheck) -> list[Finding]:
                 "kept to judge a diagnosis by",
             )
         )
+    if check.empty_episodes:
+        found.append(
+            Finding(
+                "warning",
+                f"no value at all in {shortlist(check.empty_episodes)}: there is nothing to learn from such an "
+                "episode; record it again, or leave it out",
+            )
+        )
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]
         found.append(
@@ -340,6 +374,13 @@ def _sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[st
         add(
             "info",
             f"one value throughout in {shortlist(check.constant_sensors)}: they tell nothing and may be left out",
+        )
+    if check.telltale_sensors:
+        add(
+            "warning",
+            f"as good as the label: {shortlist(check.telltale_sensors)} has one highest value in all normal and "
+            "another in all anomalous episodes; if it is a label and no measurement, leave it out "
+            f"({spelled('drop_sensors')})",
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -35,6 +36,7 @@ class SensorScaler:
         n_sensors = episodes.n_sensors
         minimum, maximum = np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
         total, count = np.zeros(n_sensors), np.zeros(n_sensors)
+        blank: list[str] = []
         for episode in episodes:
             check_finite(episode.values, episode.id, episodes.sensors)
             present = ~np.isnan(episode.values)
@@ -42,11 +44,20 @@ class SensorScaler:
             maximum = np.maximum(maximum, np.where(present, episode.values, -np.inf).max(axis=1))
             total += np.where(present, episode.values, 0).sum(axis=1, dtype=np.float64)
             count += present.sum(axis=1)
+            if not present.any():
+                blank.append(episode.id)
         empty = [name for name, n in zip(episodes.sensors, count, strict=True) if n == 0]
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
                 f"leave these sensors out ({spelled('drop_sensors', ...)})"
+            )
+        if blank:
+            some = ", ".join(blank[:5]) + (f" and {len(blank) - 5} more" if len(blank) > 5 else "")
+            warnings.warn(
+                f"no value at all in training episodes: {some}; there is nothing to learn their labels from: record "
+                "them again, or leave them out",
+                stacklevel=2,
             )
         return cls(episodes.sensors, minimum, maximum, total / count)
 

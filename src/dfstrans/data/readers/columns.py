@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,18 @@ def find_roles(names: Sequence[str], options: ReadOptions, source: Path) -> Role
     sensors = tuple(name for name in names if name not in chosen.values() and name not in dropped)
     kept = {role: None if name in dropped else name for role, name in chosen.items()}
     return Roles(kept["id"], kept["time"], kept["label"], kept["group"], sensors)
+
+
+def warn_of_second_label(roles: Roles, source: Path) -> None:
+    """Say that a sensor bears the name of a label beside the label: a detector would learn the answer from it."""
+    names = set(_SYNONYMS["label"]) - {"y"}  # more often an axis
+    second = [name for name in roles.sensors if bare_name(name).lower() in names]
+    if roles.label is not None and second:
+        warnings.warn(
+            f"{shortlist(second)} of {source} is read as a sensor, because {roles.label!r} is the label; if it tells "
+            f"the answer, too, leave it out ({spelled('drop_sensors', second[0])})",
+            stacklevel=3,
+        )
 
 
 def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Episodes, default_sensor_names
-from dfstrans.data.readers.columns import dropped_columns, find_roles, require_dropped
+from dfstrans.data.readers.columns import dropped_columns, find_roles, require_dropped, warn_of_second_label
 from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import is_fault_table, with_fault_table
@@ -46,6 +46,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         _require_same_episodes(path, [table_stem(file) for file in files], table)
     tables = [_ArrayTable(file) if file.suffix == ".npy" else open_table(file) for file in files]
     require_dropped([name for one in tables for name in one.names], options, path)
+    warn_of_second_label(find_roles(tables[0].names, options, files[0]), files[0])
     rows = _stacked([_read_one(one, options) for one in tables], files)
     require_occurs(options.anomalous_value, rows.label_words, path)
     episodes = gather(rows, options)

@@ -13,7 +13,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
-from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped
+from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped, warn_of_second_label
 from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, times
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import with_fault_table
@@ -53,6 +53,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
                 f"{shortlist(table.names, 12)}; name it "
                 f"({spelled('id_column', ...)}), or give a length to cut one recording by ({spelled('length', ...)})"
             )
+        warn_of_second_label(roles, path)
         rows = read_rows(table, roles, options)
         require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
