@@ -224,8 +224,22 @@ def test_score_takes_the_labels_of_the_episodes(fitted: Any) -> None:
 
 def test_another_sampling_rate_gets_a_warning(fitted: Any) -> None:
     slower = dataclasses.replace(EPISODES, interval=0.1)
-    with pytest.warns(UserWarning, match=r"a point every 0\.1, those of training had one every 0\.01"):
+    with pytest.warns(UserWarning, match=r"a point every 0\.1 s, those of training had one every 0\.01 s"):
         fitted.predict(slower)
+
+
+def test_the_same_sampling_rate_in_another_unit_gets_none_and_another_rate_does(make: Any) -> None:
+    fitted = quick(make()).fit(dataclasses.replace(EPISODES, interval=0.5, time_unit="s"))
+    fitted.predict(dataclasses.replace(EPISODES, interval=500, time_unit="ms"))
+    with pytest.warns(UserWarning, match=r"every 0\.5 ms, those of training had one every 0\.5 s"):
+        fitted.predict(dataclasses.replace(EPISODES, interval=0.5, time_unit="ms"))
+
+
+def test_other_units_than_in_training_get_a_warning(make: Any) -> None:
+    fitted = quick(make()).fit(dataclasses.replace(EPISODES, units=("V", "", "A")))
+    fitted.predict(dataclasses.replace(EPISODES, units=("V", "bar", "")))  # nothing that is known differs
+    with pytest.warns(UserWarning, match=r"other units.*: S1 in mV \(in training: V\); scores mean little"):
+        fitted.predict(dataclasses.replace(EPISODES, units=("mV", "", "A")))
 
 
 def test_a_group_is_not_on_both_sides_of_the_validation_split(make: Any) -> None:
@@ -256,7 +270,7 @@ def test_one_episode_beyond_full_batches_of_one_segment_trains() -> None:
 
 
 def test_a_missing_sensor_is_named(fitted: Any) -> None:
-    with pytest.raises(DfstransError, match="expected 3 sensors, as in fit, got 2; missing: S2"):
+    with pytest.raises(DfstransError, match=r"expected 3 sensors, as in fit, got 2 \(S1, S3\); missing: S2; rename"):
         fitted.predict(EPISODES.select_sensors(["S1", "S3"]))
 
 

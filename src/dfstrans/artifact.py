@@ -54,6 +54,7 @@ class DataRecord(Settings):
     shortest: int
     longest: int
     interval: float | None = None
+    time_unit: str = ""  # of the interval, where it is known
     split: dict[str, Any] | None = None  # how the parts were cut from a larger set, when we cut them
     source_fingerprint: str | None = None  # of that larger set
 
@@ -70,6 +71,7 @@ class DataRecord(Settings):
             shortest=int(train.lengths.min()),
             longest=int(train.lengths.max()),
             interval=train.interval,
+            time_unit=train.time_unit,
         )
 
 

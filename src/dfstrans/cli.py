@@ -48,7 +48,7 @@ def main() -> None:
     """Run the command line. Exit code 0: done; 1: done, with a negative result, or interrupted; 2: bad input."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
-    warnings.showwarning = _show_warning
+    warnings.showwarning = _Warnings()
     try:
         with settings_as_options():
             app(arguments)
@@ -88,5 +88,13 @@ def _fail(message: str, code: int) -> Any:
     sys.exit(code)
 
 
-def _show_warning(message: Any, *_: Any, **__: Any) -> None:
-    remark(f"warning: {message}")
+class _Warnings:
+    """Says each warning once, however many steps of a command come upon it."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, message: Any, *_: Any, **__: Any) -> None:
+        if str(message) not in self._said:
+            self._said.add(str(message))
+            remark(f"warning: {message}")

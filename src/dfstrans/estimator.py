@@ -203,7 +203,8 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
     def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
         self._require_fitted(f"call fit or {type(self).__name__}.load first")
-        episodes = as_in_training(as_episodes(X, y, check_axes=False), self.sensors_, self.data_.interval)
+        data, given = self.data_, as_episodes(X, y, check_axes=False)
+        episodes = as_in_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
         self.check_lengths(episodes, self.network_settings_)
         return episodes
 

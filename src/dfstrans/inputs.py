@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,6 +17,9 @@ from dfstrans.model.encoding import positional_encoding
 
 if TYPE_CHECKING:
     from dfstrans.config import Encoding
+
+
+_SECONDS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
 
 class Cut(Protocol):
@@ -48,16 +52,45 @@ def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = Tr
     return episodes
 
 
-def as_in_training(episodes: Episodes, sensors: tuple[str, ...], interval: float | None) -> Episodes:
-    """Episodes with the sensors of training, in their order; an error where that cannot be."""
+def as_in_training(
+    episodes: Episodes, sensors: tuple[str, ...], units: tuple[str, ...], interval: float | None, time_unit: str
+) -> Episodes:
+    """Episodes with the sensors of training, in their order; an error where that cannot be.
+
+    Other units and another sampling interval than those of training are warned of, where both are known.
+    """
     episodes = match_sensors(episodes, sensors)
-    if interval is not None and episodes.interval is not None and abs(episodes.interval / interval - 1) > 0.01:
+    pairs = zip(episodes.sensors, episodes.units, units, strict=True)
+    other = [
+        f"{name} in {here} (in training: {there})" for name, here, there in pairs if here and there and here != there
+    ]
+    if other:
         warnings.warn(
-            f"these episodes have a point every {episodes.interval:g}, those of training had one every "
-            f"{interval:g}: scores mean little; resample them",
+            f"these episodes have other units than those of training: {_some(other)}; scores mean little unless "
+            "that is another spelling of the same unit: convert the values",
             stacklevel=3,
         )
+    if interval is not None and episodes.interval is not None:
+        here, there = _comparable((episodes.interval, episodes.time_unit), (interval, time_unit))
+        if abs(here / there - 1) > 0.01:
+            warnings.warn(
+                f"these episodes have a point every {episodes.interval:g} {episodes.time_unit}".rstrip()
+                + f", those of training had one every {interval:g} {time_unit}".rstrip()
+                + ": scores mean little; resample them",
+                stacklevel=3,
+            )
     return episodes
+
+
+def _comparable(*intervals: tuple[float, str]) -> tuple[float, ...]:
+    """Intervals in seconds if all their units are known ones, else as they are.
+
+    >>> _comparable((500, "ms"), (0.5, "s")), _comparable((500, "ms"), (0.5, ""))
+    ((0.5, 0.5), (500, 0.5))
+    """
+    if all(unit in _SECONDS for _, unit in intervals):
+        return tuple(value * _SECONDS[unit] for value, unit in intervals)
+    return tuple(value for value, _ in intervals)
 
 
 def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
@@ -68,19 +101,24 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     unnamed = episodes.sensors == default_sensor_names(received)
     if unnamed or sensors == default_sensor_names(expected):
         if received != expected:
-            transposed = "; is the array transposed?" if episodes.n_timepoints == expected else ""
-            raise DfstransError(f"expected {expected} sensors, as in fit, got {received}{transposed}")
+            transposed = "is the array transposed?" if episodes.n_timepoints == expected else "give the same sensors"
+            raise DfstransError(f"expected {expected} sensors, as in fit, got {received}; {transposed}")
         return episodes
     missing = [name for name in sensors if name not in episodes.sensors]
     if missing:
         raise DfstransError(
-            f"expected {expected} sensors, as in fit, got {received}; missing: {', '.join(missing)}; "
-            "add them (empty if need be: a missing sensor stands at its training mean) or train without them"
+            f"expected {expected} sensors, as in fit, got {received} ({_some(episodes.sensors)}); missing: "
+            f"{', '.join(missing)}; rename columns if they go by other names here, add them (empty if need be: a "
+            "missing sensor stands at its training mean) or train without them"
         )
     extra = [name for name in episodes.sensors if name not in sensors]
     if extra:
         warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def check_fits(episodes: Episodes, cut: Cut) -> None:

@@ -32,7 +32,7 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 
 ## What it takes and gives
 Episodes of {len(record["sensors"])} sensors{_cut(network)}.
-It was trained on episodes of {data["shortest"]} to {data["longest"]} points{_interval(data["interval"])}.
+It was trained on episodes of {data["shortest"]} to {data["longest"]} points{_interval(data)}.
 It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
 
 Sensors: {sensors}
@@ -68,8 +68,10 @@ def _cut(network: dict[str, Any]) -> str:
     return f", cut into segments of {network['segment_length']} points" if "segment_length" in network else ""
 
 
-def _interval(interval: float | None) -> str:
-    return "" if interval is None else f", one every {interval:g}"
+def _interval(data: dict[str, Any]) -> str:
+    if data["interval"] is None:
+        return ""
+    return f", one every {data['interval']:g} {data.get('time_unit', '')}".rstrip()
 
 
 def _known_cases(kinds: dict[str, str]) -> str:

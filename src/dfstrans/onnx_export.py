@@ -133,6 +133,7 @@ def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxReco
         d_model=detector.network_settings_.d_model,
         encoding=detector.network_settings_.encoding,
         interval=detector.data_.interval,
+        time_unit=detector.data_.time_unit,
         threshold=detector.threshold_.model_dump(),
         calibration=detector.calibration_.model_dump(),
         export=None if export is None else export.model_dump(mode="json"),

@@ -41,6 +41,7 @@ class OnnxRecord:
     threshold: dict[str, Any]
     calibration: dict[str, Any]
     export: dict[str, Any] | None = None
+    time_unit: str = ""  # of the interval; not in files of early versions
     dfstrans_version: str = __version__
 
     @property
@@ -61,7 +62,7 @@ class OnnxRecord:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
         """The inverse of `to_dict`."""
-        own = {name: content[name] for name in cls.__dataclass_fields__}
+        own = {name: content[name] for name in cls.__dataclass_fields__ if name in content or name != "time_unit"}
         return cls(**{**own, "scaler": SensorScaler.from_dict(content["scaler"]), "units": tuple(content["units"])})
 
 

@@ -96,8 +96,9 @@ class OnnxDetector:
 
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
-        episodes = as_in_training(as_episodes(X, check_axes=False), self.sensors, self.record.interval)
-        check_fits(episodes, self.record)
+        known, given = self.record, as_episodes(X, check_axes=False)
+        episodes = as_in_training(given, known.sensors, known.units, known.interval, known.time_unit)
+        check_fits(episodes, known)
         return episodes
 
     def _scores(self, X: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:  # noqa: N803

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from tests.cli.command_line import run
 
@@ -31,3 +32,13 @@ def test_predict_and_diagnose_do_without_labels_that_they_cannot_read(model: Pat
     code, _, err = run("evaluate", model, tmp_path / "words.csv")
     assert code == 2
     assert "say which value means anomalous" in err
+
+
+@pytest.mark.filterwarnings("always")
+def test_each_warning_is_said_once(model: Path, table: Path, tmp_path: Path) -> None:
+    slower = pd.read_csv(table)
+    slower["time"] *= 5
+    slower.to_csv(tmp_path / "slower.csv", index=False)
+    code, _, err = run("predict", model, tmp_path / "slower.csv")
+    assert code == 0
+    assert err.count("a point every 5, those of training had one every 1") == 1

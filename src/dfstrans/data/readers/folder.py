@@ -46,8 +46,8 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         _require_same_episodes(path, [table_stem(file) for file in files], table)
     tables = [_ArrayTable(file) if file.suffix == ".npy" else open_table(file) for file in files]
     require_dropped([name for one in tables for name in one.names], options, path)
-    warn_of_second_label(find_roles(tables[0].names, options, files[0]), files[0])
     rows = _stacked([_read_one(one, options) for one in tables], files)
+    warn_of_second_label(find_roles(tables[0].names, options, files[0]), files[0])
     require_occurs(options.anomalous_value, rows.label_words, path)
     episodes = gather(rows, options)
     if table is not None:

@@ -53,8 +53,8 @@ def read(path: Path, options: ReadOptions) -> Episodes:
                 f"{shortlist(table.names, 12)}; name it "
                 f"({spelled('id_column', ...)}), or give a length to cut one recording by ({spelled('length', ...)})"
             )
-        warn_of_second_label(roles, path)
         rows = read_rows(table, roles, options)
+        warn_of_second_label(roles, path)
         require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
     label_path = options.labels or (_label_table_beside(path, episodes, options) if episodes.labels is None else None)
