@@ -131,8 +131,19 @@ def test_a_path_without_episodes_is_refused_with_the_list_of_formats(tmp_path: P
     with pytest.raises(DfstransError, match=r"an empty folder; convert them to one of:\n.*telemanom"):
         load_episodes(tmp_path / "empty")
     (tmp_path / "book.xlsx").write_bytes(b"PK")
-    with pytest.raises(DfstransError, match="got something else; convert them"):
+    with pytest.raises(DfstransError, match=r"got a spreadsheet .*; save its sheet as CSV, or convert them"):
         load_episodes(tmp_path / "book.xlsx")
+    (tmp_path / "classes" / "normal").mkdir(parents=True)
+    with pytest.raises(
+        DfstransError, match="got a folder of folders; give one of these, or put the recordings into one"
+    ):
+        load_episodes(tmp_path / "classes")
+
+
+def test_lock_files_of_spreadsheets_are_no_recordings(runs: Path) -> None:
+    before = load_episodes(runs).ids.tolist()
+    (runs / "~$run.csv").write_bytes(b"\0owner")
+    assert load_episodes(runs).ids.tolist() == before
 
 
 def test_a_file_that_may_not_be_read_is_refused(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

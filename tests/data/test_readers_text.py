@@ -44,6 +44,11 @@ def test_a_plain_table_is_read_as_it_stands(tmp_path: Path) -> None:
         pytest.param(PLAIN.replace(",", "|"), id="bars"),
         pytest.param(PLAIN.replace(",", ";").replace(".", ","), id="decimal comma"),
         pytest.param("\ufeff" + PLAIN, id="byte order mark"),
+        pytest.param("sep=;\n" + PLAIN.replace(",", ";"), id="delimiter line of a spreadsheet"),
+        pytest.param(
+            "".join(f"{row - 1 if row else 'Unnamed: 0'},{line}\n" for row, line in enumerate(PLAIN.splitlines())),
+            id="row numbers of pandas",
+        ),
         pytest.param(PLAIN.replace("\n", "\r\n"), id="CRLF"),
         pytest.param(PLAIN.encode("utf-16"), id="UTF-16"),
         pytest.param(PLAIN.replace(",", " , "), id="spaces"),
@@ -436,3 +441,47 @@ def test_a_second_label_column_is_read_as_a_sensor_but_not_in_silence(tmp_path: 
     with pytest.warns(UserWarning, match=r"anomaly of .* is read as a sensor.*drop_sensors='anomaly'"):
         assert from_text(tmp_path, text).sensors == ("a", "anomaly")
     assert from_text(tmp_path, text, drop_sensors=("anomaly",)).sensors == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "seconds"),
+    [
+        ("31.03.2024 00:30", "31.03.2024 00:31", 60),
+        ("31.03.2024", "01.04.2024", 86400),
+        ("00:30:00", "00:30:10", 10),
+        ("00:30:00.25", "00:30:00.75", 0.5),
+    ],
+)
+def test_dates_without_seconds_and_times_of_day_are_times(
+    tmp_path: Path, first: str, second: str, seconds: float
+) -> None:
+    episodes = from_text(tmp_path, f"episode_id,time,a\n1,{first},5\n1,{second},6\n")
+    assert (episodes.interval, episodes.time_unit) == (seconds, "s")
+
+
+@pytest.mark.parametrize("word", ["n.a.", "<NA>", "--", "#NV", "#DIV/0!"])
+def test_what_spreadsheets_and_people_write_for_a_missing_value_is_missing(tmp_path: Path, word: str) -> None:
+    episodes = from_text(tmp_path, PLAIN.replace("2.5", word))
+    assert_array_equal(episodes.values[0, 0], [1.5, np.nan])
+
+
+def test_columns_between_blanks_are_told_to_need_another_delimiter(tmp_path: Path) -> None:
+    with pytest.raises(
+        DfstransError, match=r"separated by a comma, semicolon, tab .* got one column 'episode_id time a b"
+    ):
+        from_text(tmp_path, PLAIN.replace(",", " "), "runs.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("runs.zip", "an archive .*; unpack it first"), ("runs.xlsx", "a spreadsheet .*; save its sheet")],
+)
+def test_archives_and_spreadsheets_are_called_what_they_are(tmp_path: Path, name: str, words: str) -> None:
+    with pytest.raises(DfstransError, match=words):
+        from_text(tmp_path, b"PK\3\4", name)
+
+
+def test_a_label_table_with_ids_written_otherwise_shows_both(tmp_path: Path) -> None:
+    (tmp_path / "runs_labels.csv").write_text("id,label\n1,0\n2,1\n")
+    with pytest.raises(DfstransError, match=r"got none for 001 but for 1, 2; write the ids alike"):
+        from_text(tmp_path, "episode_id,time,a\n001,0,5\n001,1,6\n")

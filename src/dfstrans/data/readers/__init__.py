@@ -64,14 +64,32 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
         place.stat()
         found = next((form for form in FORMATS if form.recognises(place)), None)
     if found is None:
-        what = "an empty folder" if place.is_dir() and not any(place.iterdir()) else "something else"
+        what, first = _stranger(place)
         known = "".join(f"\n  - {form.NAME}" for form in FORMATS)
-        raise DfstransError(f"expected episodes at {place}, got {what}; convert them to one of:{known}")
+        raise DfstransError(f"expected episodes at {place}, got {what}; {first}convert them to one of:{known}")
     _require_heeded(found, chosen, place)
     episodes = found.read(place, chosen)
     if "drop_sensors" not in found.OPTIONS:
         episodes = cleaning.without_dropped(episodes, chosen, place)
     return cleaning.without_infinite(episodes, chosen)
+
+
+def _stranger(path: Path) -> tuple[str, str]:
+    """What an unknown thing is in words, and what to do first."""
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        inside = list(path.iterdir())
+        if inside and all(one.is_dir() for one in inside):
+            return (
+                "a folder of folders",
+                "give one of these, or put the recordings into one folder with labels.csv, or ",
+            )
+        return ("something else" if inside else "an empty folder"), ""
+    if suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
+        return f"an archive ({suffix})", "unpack it first, or "
+    if suffix in (".xlsx", ".xls", ".ods"):
+        return f"a spreadsheet ({suffix})", "save its sheet as CSV, or "
+    return "something else", ""
 
 
 def _require_heeded(found: Format, options: ReadOptions, path: Path) -> None:

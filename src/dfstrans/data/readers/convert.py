@@ -19,6 +19,8 @@ from dfstrans.errors import DfstransError, spelled
 
 UNLABELLED = -1
 _WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}
+_DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y")  # beside ISO 8601; 03/04/2024 may mean either of two days
+_TIME_OF_DAY = r"^\d\d:\d\d:\d\d(\.\d+)?$"
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 
 
@@ -198,13 +200,16 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
 def _text_as_time(column: Any, name: str, source: Path) -> Any:
     text = pc.utf8_trim_whitespace(column)
     text = pc.if_else(pc.is_in(text, pa.array(MISSING)), None, text)
+    if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
+        text = pc.binary_join_element_wise("1970-01-01T", text, "")
     for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
         try:
             return text.cast(kind)
         except pa.ArrowInvalid:
             continue
-    with suppress(pa.ArrowInvalid):
-        return pc.strptime(text, format="%d.%m.%Y %H:%M:%S", unit="ns")
+    for pattern in _DATES:
+        with suppress(pa.ArrowInvalid):
+            return pc.strptime(text, format=pattern, unit="ns")
     raise DfstransError(
         f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, "
         f"got {shortlist(text.drop_null().unique()[:3].to_pylist())}; rewrite them, or name another column "

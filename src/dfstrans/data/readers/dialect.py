@@ -12,11 +12,16 @@ from pathlib import Path
 from dfstrans.data.readers.opening import EmptyTableError, opening, shortlist
 from dfstrans.errors import DfstransError
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-")
+MISSING = (
+    *("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-"),
+    *("n.a.", "N.A.", "<NA>", "--", "#NV", "#DIV/0!", "#VALUE!"),  # of people, pandas and spreadsheets
+)
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
 _MOST_SAMPLE_BYTES = 1 << 26  # for the sake of very wide tables
 _SAMPLE_LINES = 3  # at least: a header and two rows
+_NAMED_BY_PANDAS = re.compile(r"Unnamed: \d+")  # a column without a name
+_DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheets write before the header
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
@@ -47,7 +52,7 @@ def sniff(path: Path) -> Dialect:
     header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:50]
     delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
     with opening(path, "a text table"):
-        names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+        names = [_NAMED_BY_PANDAS.sub("", name.strip()) for name in next(csv.reader([header], delimiter=delimiter))]
         cells = list(csv.reader(rows, delimiter=delimiter))
     _require_names(path, names, cells)
     return Dialect(
@@ -89,8 +94,10 @@ def _encoding(sample: bytes, whole: bool) -> str:
 
 
 def _lines_before_header(lines: list[str]) -> int:
-    """Blank lines and comments; the last comment is the header when numbers follow it, as numpy writes it."""
+    """Blank lines, a note of the delimiter and comments; of these the last is the header when numbers follow it."""
     content = [number for number, line in enumerate(lines) if line.strip(" \t,;|")]
+    if content and _DELIMITER_LINE.fullmatch(lines[content[0]].strip()):
+        content.pop(0)
     if not content:
         raise EmptyTableError("expected a text table with a header, got nothing but blank lines; write the file again")
     first = next((number for number in content if not lines[number].startswith("#")), content[-1])

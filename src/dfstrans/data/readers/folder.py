@@ -40,7 +40,9 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         if _is_episode(file) and not any(_same_file(file, one) for one in about) and not is_fault_table(file, options)
     )
     if not files:
-        raise DfstransError(f"expected one file per episode in {path}, got only tables about them; add the recordings")
+        raise DfstransError(
+            f"expected one file per episode in {path}, got only tables about them; add the recordings as tables or .npy"
+        )
     table = None if label_path is None else _without_suffixes(read_label_table(label_path, options))
     if table is not None:
         _require_same_episodes(path, [table_stem(file) for file in files], table)
@@ -57,7 +59,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _is_episode(path: Path) -> bool:
-    about = path.name.startswith(".") or path.stem.lower() in ("readme", "license", "licence", "notes")
+    about = path.name.startswith((".", "~$")) or path.stem.lower() in ("readme", "license", "licence", "notes")
     return path.is_file() and not about and (is_table(path) or path.suffix == ".npy")
 
 
@@ -82,7 +84,7 @@ def _require_same_episodes(path: Path, stems: list[str], table: LabelTable) -> N
         problems += [f"no label for {shortlist(unlabelled)}"] if unlabelled else []
         raise DfstransError(
             f"expected one file in {path} for each row of {table.path}, got {' and '.join(problems)}; "
-            "add what is missing or leave out what is too much"
+            "write the ids alike (001 is not 1), add what is missing or leave out what is too much"
         )
 
 

@@ -97,8 +97,9 @@ def with_label_table(episodes: Episodes, table: LabelTable) -> Episodes:
     unlabelled = [name for name in episodes.ids.tolist() if name not in table.label]
     if unlabelled:
         raise DfstransError(
-            f"expected a label for each episode in {table.path}, got none for {shortlist(unlabelled)}; "
-            f"add their rows, or give another label table ({spelled('labels', ...)})"
+            f"expected a label for each episode in {table.path}, got none for {shortlist(unlabelled)} but for "
+            f"{shortlist(table.label, 3)}; write the ids alike (001 is not 1), add their rows, or "
+            f"give another label table ({spelled('labels', ...)})"
         )
     labelled = episodes.with_labels([table.label[name] for name in episodes.ids.tolist()])
     if table.group is None or episodes.groups is not None:

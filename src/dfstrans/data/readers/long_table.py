@@ -47,6 +47,11 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     else:
         require_dropped(table.names, options, path)
         roles = find_roles(table.names, options, path)
+        if len(table.names) == 1 and len(table.names[0].split()) > 2:
+            raise DfstransError(
+                f"expected columns separated by a comma, semicolon, tab or | in {path}, got one column "
+                f"{table.names[0]!r}; write the table with one of these between its columns"
+            )
         if roles.id is None and options.length is None:
             raise DfstransError(
                 f"expected a column with the episode of each row (such as episode_id) in {path}, got "
