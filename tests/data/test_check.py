@@ -215,3 +215,16 @@ def test_episodes_without_a_value_are_named() -> None:
     result = checked(values, ids=[f"run {i}" for i in range(30)])
     assert result.empty_episodes == ("run 4",)
     assert "no value at all in run 4" in messages(result, "warning")
+
+
+def test_episodes_too_short_to_train_on_are_told() -> None:
+    assert "the shortest episode has 7 points, and training needs 8" in messages(
+        checked(noise(n_timepoints=7)), "warning"
+    )
+    assert "shortest episode" not in messages(checked(noise(n_timepoints=8)), "warning")
+
+
+def test_an_empty_set_is_one_error() -> None:
+    result = check_episodes(Episodes.from_arrays(noise()[:0], []))
+    assert [finding.message for finding in result.findings] == ["no episodes at all: was the file written to its end?"]
+    assert not result.ok

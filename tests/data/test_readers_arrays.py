@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import load_episodes
+from dfstrans.data import Episodes, load_episodes
 from dfstrans.errors import DfstransError
 
 VALUES = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
@@ -193,3 +193,20 @@ def test_ts_that_ends_before_its_data_is_refused(tmp_path: Path) -> None:
     (tmp_path / "demo.ts").write_text(HEADER)
     with pytest.raises(DfstransError, match=r"a line @data in .*ends early"):
         load_episodes(tmp_path / "demo.ts")
+
+
+def test_arrays_of_python_objects_are_told_from_damage(tmp_path: Path) -> None:
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = [np.zeros((3, 9)), np.zeros((3, 4))]
+    np.savez(tmp_path / "ragged.npz", X=ragged)
+    with pytest.raises(DfstransError, match="got Python objects in 'X'; for recordings of different lengths fill"):
+        load_episodes(tmp_path / "ragged.npz")
+
+
+def test_complex_values_and_a_column_per_class_are_refused(tmp_path: Path) -> None:
+    values = np.zeros((2, 1, 9))
+    np.savez(tmp_path / "complex.npz", X=values + 1j)
+    with pytest.raises(DfstransError, match="expected real numbers, got complex ones"):
+        load_episodes(tmp_path / "complex.npz")
+    with pytest.raises(DfstransError, match="expected 2 labels, got an array of 2 axes; give one for each"):
+        Episodes.from_arrays(values, np.eye(2))

@@ -186,6 +186,8 @@ def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     check_segment_length(episodes, 40)
     with pytest.raises(DfstransError, match=r"at least 41 points, the length of a segment, got 40 in episode 'short'"):
         check_segment_length(episodes, 41)
+    with pytest.raises(DfstransError, match=r"a shorter segment_length and fewer blocks, or leave short episodes out"):
+        check_segment_length(of_lengths(7, 90), 8)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import shortlist
+from dfstrans.data.segments import FEWEST_POINTS
 from dfstrans.errors import spelled
 
 _BATCH_BYTES = 16_000_000  # of values in memory at a time
@@ -264,6 +265,8 @@ def _summary(episodes: Episodes, tally: _Tally) -> DataCheck:
         *_sensor_findings(check, absent, examples),
         *_shape_findings(check, episodes.n_timepoints, tally),
     ]
+    if n == 0:
+        findings = [Finding("error", "no episodes at all: was the file written to its end?")]
     return replace(check, findings=tuple(findings))
 
 
@@ -425,6 +428,14 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> list[
         )
         found.append(
             Finding("warning", f"{why}: are the axes transposed? expected (episode, sensor, timepoint); swap them")
+        )
+    if 0 < check.shortest < FEWEST_POINTS:
+        found.append(
+            Finding(
+                "warning",
+                f"the shortest episode has {check.shortest} points, and training needs {FEWEST_POINTS} (fewer with "
+                f"fewer {spelled('blocks')}); leave short episodes out",
+            )
         )
     if check.longest > LENGTH_RATIO * check.shortest:
         found.append(

@@ -405,11 +405,17 @@ def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
             "a single episode is values[np.newaxis], a single sensor values[:, np.newaxis]"
         )
     if 0 in array.shape[1:]:
-        raise DfstransError(f"expected at least one sensor and one timepoint, got shape {array.shape}")
+        raise DfstransError(
+            f"expected at least one sensor and one timepoint, got shape {array.shape}; is an axis empty?"
+        )
     return array, np.full(array.shape[0], array.shape[2], dtype=np.int64)
 
 
 def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
+    if isinstance(values, np.ndarray) and np.iscomplexobj(values):
+        raise DfstransError(
+            "expected real numbers, got complex ones; give their magnitude and phase as sensors of their own"
+        )
     try:
         with np.errstate(over="ignore"):  # beyond float32 is infinite, which the readers and the data check report
             return np.asarray(values, dtype=np.float32)
@@ -421,8 +427,10 @@ def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
 
 
 def _check_count(what: str, given: Any, expected: int) -> None:
-    if len(given) != expected or (not isinstance(given, tuple) and np.ndim(given) > 1):
-        raise DfstransError(f"expected {expected} {what}, got {len(given)}")
+    axes = 1 if isinstance(given, tuple) else np.ndim(given)
+    if len(given) != expected or axes > 1:
+        came = f"{len(given)}" if axes == 1 else f"an array of {axes} axes"
+        raise DfstransError(f"expected {expected} {what}, got {came}; give one for each, in their order")
 
 
 def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
 FEWEST_FILTERS = 8
+FEWEST_POINTS = 8  # of a segment: each of three convolution blocks halves it
 
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
@@ -125,9 +126,11 @@ def check_segment_length(episodes: Episodes, segment_length: int) -> None:
                 f"timepoint), or, if it is right, train with a shorter {spelled('segment_length')}"
             )
         name = episodes.ids[int(episodes.lengths.argmin())]
+        fewer = f" and fewer {spelled('blocks')}" if shortest < FEWEST_POINTS else ""
         raise DfstransError(
             f"expected episodes of at least {segment_length} points, the length of a segment, got {shortest} in "
-            f"episode {str(name)!r}; train with a shorter {spelled('segment_length')}, or leave short episodes out"
+            f"episode {str(name)!r}; train with a shorter {spelled('segment_length')}{fewer}, or leave short episodes "
+            "out"
         )
 
 

@@ -33,7 +33,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         with path.open("rb") as file:
             loaded: Any = np.load(file, allow_pickle=False)
             single = isinstance(loaded, np.ndarray)
-            arrays = {"values": loaded} if single else {name: loaded[name] for name in loaded.files}
+            arrays = {"values": loaded} if single else {name: _plain(loaded, name, path) for name in loaded.files}
         if str(arrays.get("format", "")) == own_layout.FORMAT:
             own_layout.require_version(arrays["version"], path)
         values = _first(arrays, _VALUES)
@@ -59,6 +59,19 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         )
 
 
+def _plain(archive: Any, name: str, path: Path) -> Any:
+    """An array of an archive; one of Python objects is refused, for it could hold any program."""
+    try:
+        return archive[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise DfstransError(
+            f"expected plain arrays in {path}, got Python objects in {name!r}; for recordings of different lengths "
+            "fill values up with NaN and add lengths, or write one .npy per episode into a folder"
+        ) from None
+
+
 def _first(arrays: dict[str, Any], names: tuple[str, ...]) -> Any:
     return next((arrays[name] for name in names if name in arrays), None)
 
@@ -71,5 +84,7 @@ def _as_labels(raw: Any, options: ReadOptions, path: Path) -> Any:
     coded = labels(pa.array(np.ravel(raw).tolist()).cast(pa.string()), options.anomalous_value, path)
     if (coded == UNLABELLED).any():
         missing = np.flatnonzero(coded == UNLABELLED)
-        raise DfstransError(f"expected a label for each episode in {path}, got none for rows {shortlist(missing)}")
+        raise DfstransError(
+            f"expected a label for each episode in {path}, got none for rows {shortlist(missing)}; label them"
+        )
     return coded
