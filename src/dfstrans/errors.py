@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -43,3 +43,13 @@ def spelled(name: str, value: Any = _NO_VALUE) -> str:
         return name if value is _NO_VALUE else f"{name}={shown}"
     option = "--" + name.replace("_", "-")
     return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"
+
+
+def shortlist(items: Iterable[Any], most: int = 5) -> str:
+    """The first few of some items, and how many there are.
+
+    >>> shortlist(range(9), most=3)
+    '0, 1, 2, … (9 in all)'
+    """
+    every = [str(item) for item in items]
+    return ", ".join(every[:most]) + (f", … ({len(every)} in all)" if len(every) > most else "")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.scaling import beyond_measure
 from dfstrans.data.segments import check_segment_length, count_segments, looks_transposed
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 from dfstrans.model.encoding import positional_encoding
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def as_in_training(
     ]
     if other:
         warnings.warn(
-            f"these episodes have other units than those of training: {_some(other)}; scores mean little unless "
+            f"these episodes have other units than those of training: {shortlist(other)}; scores mean little unless "
             "that is another spelling of the same unit: convert the values",
             stacklevel=3,
         )
@@ -107,7 +106,7 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     missing = [name for name in sensors if name not in episodes.sensors]
     if missing:
         raise DfstransError(
-            f"expected {expected} sensors, as in fit, got {received} ({_some(episodes.sensors)}); missing: "
+            f"expected {expected} sensors, as in fit, got {received} ({shortlist(episodes.sensors)}); missing: "
             f"{', '.join(missing)}; rename columns if they go by other names here, add them (empty if need be: a "
             "missing sensor stands at its training mean) or train without them"
         )
@@ -115,10 +114,6 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     if extra:
         warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def check_fits(episodes: Episodes, cut: Cut) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.segments import FEWEST_POINTS
-from dfstrans.errors import spelled
+from dfstrans.errors import shortlist, spelled
 
 _BATCH_BYTES = 16_000_000  # of values in memory at a time
 FEWEST = 4  # of each class: 70 % of them are the two that training needs

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dfstrans.data.splits import three_way_split
 from dfstrans.data.stored import StoredValues
 from dfstrans.data.truth import Truth
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 Values = npt.NDArray[np.float32] | StoredValues
 
@@ -96,7 +96,7 @@ class Episodes:
         length_array = found_lengths if lengths is None else np.asarray(lengths, dtype=np.int64)
         if length_array.shape != (n,) or (n and (length_array.min() < 1 or length_array.max() > n_timepoints)):
             raise DfstransError(
-                f"expected {n} lengths between 1 and {n_timepoints}, got {_some(length_array.tolist())}; "
+                f"expected {n} lengths between 1 and {n_timepoints}, got {shortlist(length_array.tolist())}; "
                 "an empty episode has to be left out"
             )
         id_array = np.asarray(
@@ -106,12 +106,12 @@ class Episodes:
         repeated = [name for name, count in Counter(id_array.tolist()).items() if count > 1]
         if repeated:
             raise DfstransError(
-                f"expected each episode id once, got repeated ids: {_some(repeated)}; rename or merge them"
+                f"expected each episode id once, got repeated ids: {shortlist(repeated)}; rename or merge them"
             )
         sensor_names = default_sensor_names(n_sensors) if sensors is None else tuple(map(str, sensors))
         _check_count("sensor names", sensor_names, n_sensors)
         if len(set(sensor_names)) < n_sensors:
-            raise DfstransError(f"expected each sensor name once, got {_some(sensor_names)}")
+            raise DfstransError(f"expected each sensor name once, got {shortlist(sensor_names)}")
         unit_names = ("",) * n_sensors if units is None else tuple(map(str, units))
         _check_count("units", unit_names, n_sensors)
         group_array = None if groups is None else np.asarray([str(g) for g in groups], dtype=np.str_)
@@ -240,7 +240,7 @@ class Episodes:
         """The named sensors, in that order."""
         unknown = [name for name in names if name not in self.sensors]
         if unknown or not names:
-            raise DfstransError(f"expected names among {_some(self.sensors, 60)}, got {_some(unknown)}")
+            raise DfstransError(f"expected names among {shortlist(self.sensors, 60)}, got {shortlist(unknown)}")
         index = np.array([self.sensors.index(name) for name in names])
         values = self.values.select_sensors(index) if isinstance(self.values, StoredValues) else self.values[:, index]
         return replace(
@@ -369,8 +369,9 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
         numbers = np.full(array.shape, np.nan)
     bad = ~np.isin(numbers, (0, 1))
     if bad.any():
+        strange = sorted({str(x) for x in array[bad].tolist()})
         raise DfstransError(
-            f"expected labels 0 (normal) or 1 (anomalous), got {_some(sorted({str(x) for x in array[bad].tolist()}))}; "
+            f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; "
             f"say which value means anomalous ({spelled('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
@@ -383,7 +384,7 @@ def pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.N
     if len(shapes) != 1 or -1 in shapes:
         raise DfstransError(
             "expected 2-D arrays (sensor, timepoint) with the same number of sensors, got shapes "
-            f"{_some(sorted({array.shape for array in arrays}))}; is an array transposed?"
+            f"{shortlist(sorted({array.shape for array in arrays}))}; is an array transposed?"
         )
     lengths = np.array([array.shape[1] for array in arrays], dtype=np.int64)
     values = np.full((len(arrays), shapes.pop(), max(int(lengths.max()), 0)), np.nan, dtype=np.float32)
@@ -436,8 +437,3 @@ def _check_count(what: str, given: Any, expected: int) -> None:
 def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
     present = [part for part in parts if part is not None]
     return np.concatenate(present) if len(present) == len(parts) else None
-
-
-def _some(items: Sequence[Any], most: int = 5) -> str:
-    shown = ", ".join(str(item) for item in items[:most])
-    return shown + (f", … ({len(items)} in all)" if len(items) > most else "")

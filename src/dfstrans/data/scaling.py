@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
 
@@ -53,10 +53,9 @@ class SensorScaler:
                 f"leave these sensors out ({spelled('drop_sensors', ...)})"
             )
         if blank:
-            some = ", ".join(blank[:5]) + (f" and {len(blank) - 5} more" if len(blank) > 5 else "")
             warnings.warn(
-                f"no value at all in training episodes: {some}; there is nothing to learn their labels from: record "
-                "them again, or leave them out",
+                f"no value at all in training episodes: {shortlist(blank)}; there is nothing to learn from: "
+                "record them again, or leave them out",
                 stacklevel=2,
             )
         return cls(episodes.sensors, minimum, maximum, total / count)

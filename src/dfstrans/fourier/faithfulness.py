@@ -11,8 +11,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 
-from dfstrans.data.readers.opening import shortlist
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 
 Verdict = Literal["faithful", "blurred", "ambiguous"]
 SAME = 1e-6  # of the typical distance from the mean code: two codes that are closer count as one

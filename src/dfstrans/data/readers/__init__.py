@@ -18,9 +18,9 @@ from dfstrans.data.readers import (
     telemanom,
     uea,
 )
-from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.opening import opening
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 __all__ = ["ReadOptions", "load_episodes"]
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import dropped_columns, require_dropped
-from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredValues, infinite_to_nan
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 OPTIONS = frozenset({"drop_sensors", "infinite_as_missing"})
 

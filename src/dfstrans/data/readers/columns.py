@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 _SYNONYMS = {
     "id": ("episode_id", "episode", "episodeid", "id", "series_id", "sample_id", "run_id", "run", "sequence_id"),

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from dfstrans.data.readers.columns import name_and_unit
 from dfstrans.data.readers.dialect import MISSING
-from dfstrans.data.readers.opening import shortlist
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 UNLABELLED = -1
 _WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from dfstrans.data.readers.opening import EmptyTableError, opening, shortlist
-from dfstrans.errors import DfstransError
+from dfstrans.data.readers.opening import EmptyTableError, opening
+from dfstrans.errors import DfstransError, shortlist
 
 MISSING = (
     *("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-"),

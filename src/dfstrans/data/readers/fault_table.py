@@ -14,10 +14,10 @@ from dfstrans.data.readers.columns import bare_name, matching
 from dfstrans.data.readers.convert import texts
 from dfstrans.data.readers.dialect import MISSING
 from dfstrans.data.readers.label_table import find_id_column, find_label_table
-from dfstrans.data.readers.opening import EmptyTableError, shortlist
+from dfstrans.data.readers.opening import EmptyTableError
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 STEM = "faults"
 _COLUMNS = {

@@ -14,11 +14,11 @@ from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import is_fault_table, with_fault_table
 from dfstrans.data.readers.label_table import LabelTable, find_label_table, read_label_table, with_label_table
 from dfstrans.data.readers.long_table import OPTIONS, read_rows
-from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.opening import opening
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 __all__ = ["NAME", "OPTIONS", "read", "recognises"]
 

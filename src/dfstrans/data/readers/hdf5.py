@@ -10,10 +10,10 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
-from dfstrans.data.readers.opening import opening, require_content, shortlist
+from dfstrans.data.readers.opening import opening, require_content
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredArray, StoredValues
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 
 NAME = "an HDF5 file of dfstrans (.h5, .hdf5)"
 OPTIONS: frozenset[str] = frozenset()

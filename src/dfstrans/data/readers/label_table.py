@@ -11,10 +11,9 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import find_roles
 from dfstrans.data.readers.convert import UNLABELLED, labels, texts
-from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 _ID_NAMES = ("file", "filename", "file_name", "name")
 

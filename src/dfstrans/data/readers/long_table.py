@@ -18,11 +18,11 @@ from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, 
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import with_fault_table
 from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
-from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.opening import opening
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
 from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 NAME = "a long table (.csv, .tsv, .txt, also .gz, or .parquet) with a row per point"
 OPTIONS = frozenset(

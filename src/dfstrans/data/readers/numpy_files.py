@@ -11,9 +11,9 @@ import pyarrow as pa
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.convert import UNLABELLED, labels
-from dfstrans.data.readers.opening import opening, require_content, shortlist
+from dfstrans.data.readers.opening import opening, require_content
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 
 NAME = "a 3-D array (episode, sensor, timepoint) in .npz (values or X, and labels or y) or .npy"
 OPTIONS = frozenset({"anomalous_value"})

@@ -7,10 +7,9 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -66,13 +65,3 @@ def require_content(path: Path, what: str) -> None:
     with opening(path, what):
         if path.stat().st_size == 0:
             raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or leave it out")
-
-
-def shortlist(items: Iterable[Any], most: int = 5) -> str:
-    """The first few of some items, and how many there are.
-
-    >>> shortlist(range(9), most=3)
-    '0, 1, 2, … (9 in all)'
-    """
-    every = [str(item) for item in items]
-    return ", ".join(every[:most]) + (f", … ({len(every)} in all)" if len(every) > most else "")

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.convert import require_occurs
-from dfstrans.data.readers.opening import opening, shortlist
+from dfstrans.data.readers.opening import opening
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.stored import StoredArray, StoredValues
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 NAME = "the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)"
 OPTIONS = frozenset({"n_sensors", "n_timepoints", "anomalous_value"})

@@ -10,10 +10,9 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.convert import UNLABELLED
-from dfstrans.data.readers.opening import shortlist
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.timing import Index, median_step, places_on_grid
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 
 
 @dataclass(frozen=True)

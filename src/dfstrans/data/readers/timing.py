@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.readers.opening import shortlist
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
 _MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings

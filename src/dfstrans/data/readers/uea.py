@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.convert import labels
-from dfstrans.data.readers.opening import opening, require_content, shortlist
+from dfstrans.data.readers.opening import opening, require_content
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 
 NAME = "a UEA or UCR archive file (.ts)"
 OPTIONS = frozenset({"anomalous_value"})
