@@ -69,7 +69,7 @@ def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: flo
 
 def average_precision(labels: Labels, scores: Scores) -> float:
     """Area under the precision-recall curve, as the sum of precision times step in recall."""
-    return float(average_precision_score(labels, scores))
+    return min(float(average_precision_score(labels, scores)), 1.0)  # not the rounding error above it
 
 
 def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
