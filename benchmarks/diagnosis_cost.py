@@ -20,6 +20,7 @@ from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans import Diagnoser, Episodes
 from dfstrans.config import PRESETS
+from dfstrans.diagnosis.known_cases import KnownCases
 from dfstrans.diagnosis.normal_examples import EXAMPLES
 from dfstrans.diagnosis.reference import NormalReference
 
@@ -46,6 +47,7 @@ def measure(shape: Shape, preset: str, repeats: int) -> dict[str, Any]:
     settings = Diagnoser(segment_length=shape.segment_length, **PRESETS[preset]).network_settings(normal)
     detector, episode = random_detector(shape, settings)
     detector.reference_ = NormalReference.fit(detector, normal)
+    detector.known_cases_ = KnownCases.none()
     runs = {
         "prediction": lambda: detector.predict_proba(episode),
         "diagnosis": lambda: list(detector.diagnose(episode)),

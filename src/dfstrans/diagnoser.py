@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 import torch
 
 from dfstrans.artifact import StoredModel
@@ -200,6 +199,7 @@ class Diagnoser(NetworkClassifier):
         self = super()._from_stored(folder, stored)
         arrays, kinds = stored.reference, stored.record.known_cases
         self.reference_ = None if arrays is None else NormalReference.from_arrays(arrays)
-        features = np.zeros((0, 0), dtype=np.float32) if arrays is None or not kinds else arrays[KNOWN_FEATURES]
-        self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), features)
+        self.known_cases_ = KnownCases.none()
+        if arrays is not None and kinds:
+            self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), arrays[KNOWN_FEATURES])
         return self

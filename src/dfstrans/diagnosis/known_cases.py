@@ -28,12 +28,17 @@ class KnownCases:
     features: npt.NDArray[np.float32]
 
     @classmethod
+    def none(cls) -> Self:
+        """Where no kind is known."""
+        return cls((), (), np.zeros((0, 0), dtype=np.float32))
+
+    @classmethod
     def of(cls, detector: Detector, episodes: Episodes) -> Self:
         """Those of the episodes whose kind is known; none where all are of one kind, which would tell nothing."""
         kinds = episodes.fault_kinds()
         rows = [row for row, kind in enumerate(kinds) if kind][:MOST_CASES]
         if len({kinds[row] for row in rows}) < 2:
-            return cls((), (), np.zeros((0, 0), dtype=np.float32))
+            return cls.none()
         features = [scores.features for scores in episode_scores(detector, episodes[rows])]
         ids = tuple(str(episodes.ids[row]) for row in rows)
         return cls(ids, tuple(kinds[row] for row in rows), np.stack(features).astype(np.float32))
