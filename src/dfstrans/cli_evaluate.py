@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from dfstrans.cli_options import Data, Model, reading
-from dfstrans.cli_output import AsJson, print_columns, print_figures, print_json, progress
+from dfstrans.cli_output import AsJson, print_columns, print_figures, print_json, progress, remark
 from dfstrans.cli_recordings import warn_out_of_range
 
 EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
@@ -31,11 +31,12 @@ def evaluate(
     from dfstrans.baselines import load_detector
     from dfstrans.data import load_episodes
     from dfstrans.pipeline import PARTS, evaluate_diagnoses, part_of
+    from dfstrans.scorable import scorable
 
     detector, episodes = load_detector(model), load_episodes(data, **read)
-    tested = part_of(detector, episodes, part)
+    tested = scorable(detector, part_of(detector, episodes, part), remark)
     figures = detector.evaluate(tested).to_dict()
-    outside = warn_out_of_range(detector, episodes)
+    outside = warn_out_of_range(detector, tested)
     found = None
     if diagnosis:
         train = part_of(detector, episodes, "train") if part in PARTS else None

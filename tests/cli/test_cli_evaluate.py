@@ -14,6 +14,7 @@ from dfstrans.data.planted import planted_episodes
 from tests.cli.command_line import run
 
 
+@pytest.mark.filterwarnings("ignore:values outside the range")
 def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_path: Path) -> None:
     code, out, _ = run("evaluate", model, table, "--part", "test", "--json")
     assert code == 0
@@ -28,6 +29,16 @@ def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_
     assert code == 0
     assert len(json.loads(out)["predictions"]) == 36 == len(pd.read_csv(tmp_path / "p.csv"))
     assert "written to" in err
+
+
+def test_evaluate_leaves_out_what_cannot_be_scored_and_says_so(model: Path, table: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(table)
+    short = rows.query("episode_id == 'run_0001' and time < 5").assign(episode_id="short")
+    pd.concat([rows, short]).to_csv(tmp_path / "some.csv", index=False)
+    code, out, err = run("evaluate", model, tmp_path / "some.csv", "--json")
+    assert code == 0, err
+    assert json.loads(out)["episodes"] == 36
+    assert "left out 1 of 37 episodes: short" in err
 
 
 @pytest.mark.filterwarnings("always:these are the episodes")
@@ -77,6 +88,7 @@ def test_evaluating_the_training_episodes_names_the_part_to_use(model: Path, tab
     assert "use --part test (the parts are train, validation, test and all)" in err
 
 
+@pytest.mark.filterwarnings("ignore:values outside the range")
 def test_recordings_without_known_causes_cannot_be_compared_with_them(model: Path, table: Path) -> None:
     code, _, err = run("evaluate", model, table, "--part", "test", "--diagnosis")
     assert code == 2
