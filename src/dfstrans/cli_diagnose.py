@@ -98,5 +98,8 @@ def print_diagnoses(found: list[dict[str, Any]]) -> None:
         return
     titles, rows = diagnoses_table(found)
     print_columns(titles, rows, words=set(titles) - NUMBERS)
+    remark(
+        f"called anomalous from a probability of {found[0]['threshold']:.3f} on; a distance from normal of 1 is usual"
+    )
     if len(found) > len(rows):
         print(f"… {len(found) - len(rows)} more, see --html or --json")

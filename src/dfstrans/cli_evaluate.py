@@ -53,7 +53,10 @@ def _print_assessment(found: dict[str, Any]) -> None:
     """How good the rankings of detected anomalies are, beside chance, and whether the decision follows it."""
     from dfstrans.diagnosis.assessment import headline
 
-    print(f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {found['support']}")
+    support = ", ".join(f"{word} in {n}" for word, n in found["support"].items())
+    print(
+        f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not judged'}"
+    )
     print_columns(*headline(found), words=("level", "metric", "kind"))
     for name, why in found["missing"].items():
         print(f"without {name}: {why}")

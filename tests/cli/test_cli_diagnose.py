@@ -25,7 +25,7 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
     assert out.startswith("run_0003: ")
     code, out, _ = run("diagnose", model, table, "--all", "--no-trust")
     assert code == 0
-    assert out.splitlines()[0].split() == ["episode", "probability", "verdict", "sensor", "when"]
+    assert out.splitlines()[0].split() == ["episode", "probability", "verdict", "sensor", "distance", "when"]
     assert out.splitlines()[-1] == "… 6 more, see --html or --json"
     code, _, err = run("diagnose", model, table, "--episode", "nobody")
     assert code == 2

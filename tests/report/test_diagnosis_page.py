@@ -74,8 +74,10 @@ def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(t
         r"S1 \S[\w ]+, most at 15 – 20 s 40 .* S2 \S[\w ]+, most at 0 – 5 s 20 .* S0 \S[\w ]+, most at 25 – 30 s 5.0",
         where,
     )
-    assert "10 – 30 s segments 2 – 5 40 S1, S0" in when
+    assert "15 – 25 s segments 3 – 4 40 S1" in when
     assert "0 – 5 s segment 0 20 S2" in when
+    assert "segments 2" not in when  # a third as far from normal as the strongest moment is not worth a mark
+    assert "the time from 15 to 25 s , most of all 15 to 20 s" in where
 
 
 def test_the_known_truth_is_told_in_few_words(tmp_path: Path) -> None:

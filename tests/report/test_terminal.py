@@ -22,9 +22,9 @@ def contents(n: int, **changes: Any) -> list[dict[str, Any]]:
 
 def test_the_surest_anomaly_comes_first() -> None:
     titles, rows = diagnoses_table(contents(3))
-    assert titles == ("episode", "probability", "verdict", "sensor", "when", "attention")
+    assert titles == ("episode", "probability", "verdict", "sensor", "distance", "when", "attention")
     assert [row[0] for row in rows] == ["run 2", "run 1", "run 0"]
-    assert rows[0] == ["run 2", "0.750", "anomalous", "S1", "15 – 20 s", "supported"]
+    assert rows[0] == ["run 2", "0.750", "anomalous", "S1", "40.0", "15 – 20 s", "supported"]
     assert rows[2][2] == "not anomalous"
 
 

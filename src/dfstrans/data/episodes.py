@@ -200,7 +200,7 @@ class Episodes:
         named = [f"{s} [{u}]" if u else s for s, u in zip(self.sensors, self.units, strict=True)]
         lines.append("sensors   " + ", ".join(named[:6]) + (f", … {n_sensors - 6} more" if n_sensors > 6 else ""))
         if self.interval is not None:
-            lines.append(f"interval  {self.interval:g} {self.time_unit}".rstrip())
+            lines.append(f"interval  {self.interval:g} {self.time_unit or '(its unit is not known)'}")
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SHOWN, RELEVANCE, Z_SCORE, GRADIENTS = "shown", "relevance", "z-score", "gradients"
 DRAWS = 5  # random orders per episode; the control is a mean over all episodes
+FEWEST_FOR_INTERVAL = 5  # episodes; of fewer a bootstrap knows too little
 
 
 def assess(
@@ -113,7 +114,8 @@ def headline(assessment: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[st
         for kind, metrics in assessment["rankings"][SHOWN].get(level, {}).items():
             shown = metrics[metric]
             beside = [assessment["rankings"][name][level][kind][metric]["value"] for name in others]
-            interval = "–" if shown["low"] is None else f"{shown['low']:.2f} to {shown['high']:.2f}"
+            told = shown["low"] is not None and shown["n_episodes"] >= FEWEST_FOR_INTERVAL
+            interval = f"{shown['low']:.2f} to {shown['high']:.2f}" if told else "–"
             figures = (_figure(shown["value"]), interval, *map(_figure, (shown["chance"], *beside)))
             rows.append((level, metric, kind, str(shown["n_episodes"]), *figures))
     return ("level", "metric", "kind", "n", SHOWN, "95 % interval", "chance", *others), rows

@@ -221,7 +221,9 @@ class Diagnosis:
     def summary(self) -> str:
         """A few plain sentences."""
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        text = f"{self.episode_id}: {verdict} (probability {self.probability:.2f})"
+        text = (
+            f"{self.episode_id}: {verdict} (probability {self.probability:.3f}, anomalous from {self.threshold:.3f} on)"
+        )
         if self.is_anomaly:
             text += "".join(
                 f"; resembles {kind} ({n} of {of} nearest known cases)" for kind, n, of in self.resembles[:1]

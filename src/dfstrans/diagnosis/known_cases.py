@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnosis.causes import Resemblance, resembling
+from dfstrans.diagnosis.causes import NEIGHBOURS, Resemblance, resembling
 from dfstrans.diagnosis.inspection import Detector, episode_scores
 
 MOST_CASES = 1000  # that a model keeps; of more, the first
@@ -48,4 +49,7 @@ class KnownCases:
         others = [case for case, name in enumerate(self.ids) if name != episode_id]
         if not others:
             return ()
-        return resembling(features, self.features[others].astype(np.float64), [self.kinds[case] for case in others])
+        kinds = [self.kinds[case] for case in others]
+        rarest = min(Counter(kinds).values())
+        neighbours = min(NEIGHBOURS, 2 * rarest - 1)  # so few that the rarest kind can be the most frequent of them
+        return resembling(features, self.features[others].astype(np.float64), kinds, neighbours)

@@ -50,7 +50,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
             scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor", diagnosis.sensor_excess > 1
         ),
     }
-    moments, sensors = spans(diagnosis, 5), diagnosis.top_sensors(5)
+    moments, sensors = spans(diagnosis), diagnosis.top_sensors(5)
     largest = np.log10(max(float(diagnosis.deviation.max()), 10.0))
     return write_page(
         path,

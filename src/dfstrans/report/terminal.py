@@ -7,7 +7,7 @@ from typing import Any
 from dfstrans.diagnosis.diagnosis import in_time
 
 MOST_ROWS = 30
-NUMBERS = {"probability"}  # every other column holds words
+NUMBERS = {"probability", "distance"}  # every other column holds words
 
 
 def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -26,6 +26,7 @@ def _cells(content: dict[str, Any]) -> dict[str, str]:
         "probability": f"{content['severity']:.3f}",
         "verdict": "anomalous" if content["is_anomaly"] else "not anomalous",
         "sensor": content["interpretation"][0]["sensor"] + unhealthy,
+        "distance": f"{content['interpretation'][0]['deviation']:.1f}",
         "when": in_time(moment["start"], moment["end"], content["time_unit"]),
         "attention": "" if trust is None else trust["support"],
         "likely cause": content["resembles"][0]["kind"] if content["resembles"] and content["is_anomaly"] else "",

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 SIGNALS = 4  # sensors whose signals are shown large
-SHADED = 3  # moments that are marked
+MOMENTS = 5  # that are marked, at most
+BESIDE_STRONGEST = 1 / 3  # of the strongest moment's place in the ranking; weaker ones are not marked beside it
 MOST_POINTS = 16_000  # of a signal that is shown large
 MOST_POINTS_IN_LANE = 2_000  # of one among many, a few pixels high
 
@@ -155,16 +156,18 @@ def edges(diagnosis: Diagnosis) -> Array:
     return np.append(diagnosis.segment_bounds[:, 0], diagnosis.segment_bounds[-1, 1])
 
 
-def spans(diagnosis: Diagnosis, n: int) -> list[Span]:
-    """The first moments of the ranking, neighbours joined; the one with the highest place first."""
+def spans(diagnosis: Diagnosis) -> list[Span]:
+    """The moments to look at, neighbours joined; the one with the highest place first."""
     found: list[list[int]] = []
-    for segment in sorted(moment.segment for moment in diagnosis.top_segments(n)):
+    strength = diagnosis.ranking.max(axis=1)
+    first = (moment.segment for moment in diagnosis.top_segments(MOMENTS))
+    for segment in sorted(t for t in first if strength[t] >= BESIDE_STRONGEST * strength.max()):
         if found and found[-1][-1] == segment - 1:
             found[-1].append(segment)
         else:
             found.append([segment])
-    bounds, ranking = diagnosis.segment_bounds, diagnosis.ranking.max(axis=1)
-    found.sort(key=lambda segments: -float(ranking[segments].max()))
+    bounds = diagnosis.segment_bounds
+    found.sort(key=lambda segments: -float(strength[segments].max()))
     return [
         Span(
             segments[0],
@@ -172,15 +175,15 @@ def spans(diagnosis: Diagnosis, n: int) -> list[Span]:
             float(bounds[segments[0], 0]),
             float(bounds[segments[-1], 1]),
             float(diagnosis.segment_deviation[segments].max()),
-            None if diagnosis.occlusion is None else float(ranking[segments].max()),
+            None if diagnosis.occlusion is None else float(strength[segments].max()),
         )
         for segments in found
     ]
 
 
-def shaded(diagnosis: Diagnosis, n: int = SHADED) -> list[tuple[float, float]]:
-    """The first moments of the ranking, neighbours joined, in the order of time."""
-    return sorted((span.start, span.end) for span in spans(diagnosis, n))
+def shaded(diagnosis: Diagnosis) -> list[tuple[float, float]]:
+    """From when to when the moments to look at are, in the order of time."""
+    return sorted((span.start, span.end) for span in spans(diagnosis))
 
 
 def worst_moment(diagnosis: Diagnosis, sensor: str) -> tuple[float, float]:

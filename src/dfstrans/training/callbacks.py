@@ -102,7 +102,10 @@ class EpochLog(Callback):  # type: ignore[misc]
 
 
 class TrainingProgress(Callback):  # type: ignore[misc]
-    """A bar on stderr with loss, validation F1 and the time left; where there is no terminal, a line per epoch."""
+    """A bar on stderr with loss, validation F1 and the time left; where there is no terminal, a line per epoch.
+
+    The F1 is that of the best threshold; the one that is chosen in the end is steadier, and its F1 lower.
+    """
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
@@ -137,7 +140,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         """The validation figures are new."""
         metrics = trainer.callback_metrics
         self.figures = (
-            f"validation loss {float(metrics['validation_loss']):.3f} F1 {float(metrics['validation_f1']):.3f}"
+            f"validation loss {float(metrics['validation_loss']):.3f} best F1 {float(metrics['validation_f1']):.3f}"
         )
         epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
