@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +23,10 @@ def diagnose(
     episode: Annotated[
         list[str] | None, typer.Option("--episode", help="Only this one, by its id. May be repeated.")
     ] = None,
+    part: Annotated[
+        Literal["all", "train", "validation", "test"],
+        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+    ] = "all",
     trust: Annotated[
         bool, typer.Option("--trust/--no-trust", help="Judge the attention of each anomalous episode; takes longer.")
     ] = True,
@@ -45,14 +49,18 @@ def diagnose(
     Without --episode: of every episode that is called anomalous.
     """
     from dfstrans.diagnoser import Diagnoser
-    from dfstrans.pipeline import diagnose_table, select_ids
+    from dfstrans.pipeline import diagnose_table, part_of, select_ids, trained_from
     from dfstrans.scorable import scorable
 
     if raw and not as_json:
         raise DfstransError("expected --json with --raw, got --raw alone; add --json, or take --out for a table")
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
-    episodes = select_ids(beside, episode) if episode else beside
+    episodes = beside if part == "all" else part_of(detector, beside, part)
+    if episode:
+        episodes = select_ids(episodes, episode)
+    elif part == "all" and trained_from(detector, beside):
+        remark("the model was trained on most of these episodes, which flatters; --part test has those it never saw")
     episodes = scorable(detector, episodes, remark, every=bool(episode))
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(

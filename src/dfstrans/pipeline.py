@@ -133,10 +133,15 @@ def evaluate_diagnoses(
     return assess(detector, detector.require_reference(), diagnoses, anomalous, normal, progress)
 
 
+def trained_from(detector: EpisodeClassifier, episodes: Episodes) -> bool:
+    """Whether these are the episodes that a model's parts were cut from; reads them all."""
+    expected = detector.data_.source_fingerprint
+    return expected is not None and expected == episodes.fingerprint()
+
+
 def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:
     """All episodes, or one part of the set that the model was trained from, cut as it was then."""
-    record = detector.data_
-    same_set = record.source_fingerprint is not None and record.source_fingerprint == episodes.fingerprint()
+    record, same_set = detector.data_, trained_from(detector, episodes)
     if part == "all":
         if same_set:
             warnings.warn(

@@ -32,6 +32,19 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
     assert "got nobody" in err
 
 
+@pytest.mark.filterwarnings("ignore:values outside the range")
+def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_are_said_to_flatter(
+    model: Path, table: Path
+) -> None:
+    code, out, err = run("diagnose", model, table, "--all", "--no-trust", "--part", "test", "--json")
+    assert code == 0
+    assert len(json.loads(out)) < 10
+    assert "flatters" not in err
+    code, _, err = run("diagnose", model, table, "--no-trust")
+    assert code == 0
+    assert "the model was trained on most of these episodes, which flatters; --part test" in err
+
+
 def test_the_numbers_behind_a_page_are_given_to_programs_that_ask(model: Path, table: Path) -> None:
     code, out, _ = run("diagnose", model, table, "--episode", "run_0003", "--json", "--raw")
     assert code == 0
