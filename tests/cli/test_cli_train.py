@@ -118,6 +118,7 @@ def test_replacing_a_model_is_said(table: Path, tmp_path: Path) -> None:
     assert f"the earlier model in {tmp_path / 'm'} was replaced" in said[1]
 
 
+@pytest.mark.filterwarnings("ignore:values outside the range")
 def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(table: Path, tmp_path: Path) -> None:
     rival = tmp_path / "rival"
     command = ("train", table, "--out", rival, "--model", "boosting", "--seed", "3", "--json")
