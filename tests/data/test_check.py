@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pytest
 
 from dfstrans.data import Episodes, check, load_episodes, save_episodes
-from dfstrans.data.check import DataCheck, check_episodes
+from dfstrans.data.check import check_episodes
+from dfstrans.data.check_result import DataCheck
 from dfstrans.data.episodes import Fault
 
 Array = npt.NDArray[np.float32]
