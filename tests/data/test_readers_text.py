@@ -1,4 +1,4 @@
-"""Long tables in text: the habits of files, times, labels and what is refused."""
+"""Long tables in text: the habits of files, and what is refused."""
 
 from __future__ import annotations
 
@@ -13,14 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dfstrans.data import Episodes, Fault, load_episodes
 from dfstrans.errors import DfstransError
-
-PLAIN = "episode_id,time,a,b,label\n1,0,1.5,2,0\n1,1,2.5,3,0\n2,0,3.5,4,1\n2,1,4.5,5,1\n"
-
-
-def from_text(folder: Path, text: str | bytes, name: str = "runs.csv", **options: object) -> Episodes:
-    path = folder / name
-    path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return load_episodes(path, **options)
+from tests.data.text_tables import PLAIN, from_text
 
 
 def assert_plain(episodes: Episodes) -> None:
@@ -114,119 +107,12 @@ def test_episodes_may_be_interleaved_and_keep_the_order_of_first_appearance(tmp_
     assert_array_equal(episodes.values, [[[1, 2, 3]], [[10, 20, np.nan]]])
 
 
-def test_a_gap_in_time_becomes_missing_values(tmp_path: Path) -> None:
-    episodes = from_text(tmp_path, "id,time,a\nx,0,1\nx,0.1,2\nx,0.41,5\nx,0.5,6\nx,0.6,7\ny,3,1\n")
-    assert episodes.interval == pytest.approx(0.1)
-    assert episodes.lengths.tolist() == [7, 1]
-    assert_array_equal(np.asarray(episodes.values)[0, 0], [1, 2, np.nan, np.nan, 5, 6, 7])
-
-
-def test_one_gap_among_two_steps_is_still_a_gap(tmp_path: Path) -> None:
-    episodes = from_text(tmp_path, "id,time,a\nx,0,1\nx,0.1,2\nx,0.4,5\n")
-    assert (episodes.interval, episodes.lengths.tolist()) == (0.1, [5])
-
-
-def test_dates_give_the_interval_in_seconds(tmp_path: Path) -> None:
-    for times in (
-        ["2024-05-01 12:00:00.00", "2024-05-01 12:00:00.25", "2024-05-01 12:00:00.50"],
-        ["2024-05-01T12:00:00.000Z", "2024-05-01T12:00:00.250Z", "2024-05-01T12:00:00.500Z"],
-        ["2024-05-01T12:00:00.000+02:00", "2024-05-01T12:00:00.250+02:00", "2024-05-01T12:00:00.500+02:00"],
-    ):
-        text = "id,time,a\n" + "".join(f"x,{time},1\n" for time in times)
-        assert from_text(tmp_path, text).interval == 0.25
-    german = "id;time;a\nx;01.05.2024 12:00:00;1,5\nx;01.05.2024 12:00:02;2,5\n"
-    assert from_text(tmp_path, german).interval == 2.0
-
-
-def test_dates_that_cannot_be_told_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=r"dates such as 2024.*got 03/04/2024"):
-        from_text(tmp_path, "id,time,a\nx,03/04/2024,1\nx,03/05/2024,2\n")
-
-
-def test_unsorted_time_is_refused_until_sorting_is_asked_for(tmp_path: Path) -> None:
-    text = "id,time,a\nx,0,1\nx,2,3\nx,1,2\ny,0,4\n"
-    with pytest.raises(DfstransError, match=r"unsorted in episode 'x': 1 after 2.*sort_time"):
-        from_text(tmp_path, text)
-    assert_array_equal(np.asarray(from_text(tmp_path, text, sort_time=True).values)[0, 0], [1, 2, 3])
-
-
 @pytest.mark.parametrize("copy", [["x,0,1", "x,1,2"], ["x,1,7", "x,2,8"]], ids=["the same", "overlapping"])
 def test_an_episode_that_is_there_twice_is_named_before_sorting_is_advised(tmp_path: Path, copy: list[str]) -> None:
     lines = ["id,time,a", "x,0,1", "x,1,2", "x,2,3", "y,0,1", "y,1,2", *copy]
     with pytest.raises(DfstransError, match=r"same times more than once in x: .*id of its own") as caught:
         from_text(tmp_path, "\n".join(lines))
     assert "sort_time" not in str(caught.value)
-
-
-def test_repeated_and_irregular_times_are_refused_unless_ignored(tmp_path: Path) -> None:
-    repeated = "id,time,a\nx,0,1\nx,1,2\nx,1,3\n"
-    irregular = "id,time,a\nx,0,1\nx,1,2\nx,2.5,3\nx,3.5,3\n"
-    long_gap = "id,time,a\nx,0,1\nx,1,2\nx,2,3\nx,90000,3\n"
-    for text, words in ((repeated, "repeated one in episode 'x'"), (irregular, "step of 1.5"), (long_gap, "long gaps")):
-        with pytest.raises(DfstransError, match=words + r".*irregular_time='ignore'"):
-            from_text(tmp_path, text)
-        assert from_text(tmp_path, text, irregular_time="ignore").lengths.tolist() == [text.count("x,")]
-
-
-def test_labels_of_points_make_an_episode_anomalous_and_are_kept_as_faults(tmp_path: Path) -> None:
-    points = [("x", t, t in (1, 2, 5)) for t in range(6)] + [("y", t, False) for t in range(3)]
-    points += [("z", t, True) for t in (0, 1)]
-    text = "id,time,a,label\n" + "".join(f"{name},{t},0.5,{int(flag)}\n" for name, t, flag in points)
-    episodes = from_text(tmp_path, text)
-    assert episodes.labels is not None
-    assert episodes.labels.tolist() == [1, 0, 1]
-    assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), ())  # 1 throughout tells no place
-
-
-def test_a_label_column_without_entries_means_no_labels_but_some_missing_are_refused(tmp_path: Path) -> None:
-    header = "id,time,a,label\n"
-    assert from_text(tmp_path, header + "x,0,1,\ny,0,1,\n").labels is None
-    with pytest.raises(DfstransError, match="got none for y;"):
-        from_text(tmp_path, header + "x,0,1,1\ny,0,1,\n")
-
-
-def test_words_as_labels_need_to_be_told_which_one_is_anomalous(tmp_path: Path) -> None:
-    text = "id,time,a,label\nx,0,1,ok\ny,0,1,worn\nz,0,1,broken\n"
-    with pytest.raises(DfstransError, match=r"got ok, worn, broken; say which"):
-        from_text(tmp_path, text)
-    episodes = from_text(tmp_path, text, anomalous_value="worn")
-    assert episodes.labels is not None
-    assert episodes.labels.tolist() == [0, 1, 0]
-    with pytest.raises(DfstransError, match="expected the anomalous label 'bad'"):
-        from_text(tmp_path, text, anomalous_value="bad")
-    numbers = from_text(tmp_path, "id,time,a,label\nx,0,1,1\ny,0,1,2.0\n", anomalous_value=2)
-    assert numbers.labels is not None
-    assert numbers.labels.tolist() == [0, 1]
-
-
-def test_labels_and_groups_may_come_from_a_table_of_their_own(tmp_path: Path) -> None:
-    text = "id,time,a\nx,0,1\ny,0,2\n"
-    (tmp_path / "runs_labels.csv").write_text("id,label,machine\ny,1,m2\nx,0,m1\nunused,0,m3\n")
-    episodes = from_text(tmp_path, text)
-    assert episodes.labels is not None
-    assert episodes.groups is not None
-    assert episodes.labels.tolist() == [0, 1]
-    assert episodes.groups.tolist() == ["m1", "m2"]
-    other = tmp_path / "elsewhere" / "truth.csv"
-    other.parent.mkdir()
-    other.write_text("name;anomalous\nx;1\ny;0\n")
-    assert from_text(tmp_path, text, labels=other).n_anomalous == 1
-    other.write_text("id,label\nx,1\n")
-    with pytest.raises(DfstransError, match=r"truth\.csv, got none for y"):
-        from_text(tmp_path, text, labels=other)
-    other.write_text("id,label\nx,1\nx,0\ny,0\n")
-    with pytest.raises(DfstransError, match="repeated ids: x"):
-        from_text(tmp_path, text, labels=other)
-    with pytest.raises(DfstransError, match="got nothing there"):
-        from_text(tmp_path, text, labels=tmp_path / "no.csv")
-
-
-def test_groups_are_read_and_must_be_one_per_episode(tmp_path: Path) -> None:
-    episodes = from_text(tmp_path, "id,machine,time,a\nx,m2,0,1\nx,m2,1,1\ny,m1,0,1\n")
-    assert episodes.groups is not None
-    assert episodes.groups.tolist() == ["m2", "m1"]
-    with pytest.raises(DfstransError, match="one group per episode, got several in x"):
-        from_text(tmp_path, "id,machine,time,a\nx,m2,0,1\nx,m1,1,1\n")
 
 
 def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
@@ -242,12 +128,6 @@ def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
 def test_text_among_numbers_is_named_with_its_column_and_row(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"column 'a' of .*, got 'broken' in row 3 of the data.*drop_sensors"):
         from_text(tmp_path, PLAIN.replace("3.5", "broken"))
-
-
-def test_an_axis_called_y_is_not_taken_for_a_label(tmp_path: Path) -> None:
-    episodes = from_text(tmp_path, "id,time,x,y,z\ne,0,1,2,3\ne,1,4,5,6\n")
-    assert episodes.sensors == ("x", "y", "z")
-    assert episodes.labels is None
 
 
 def test_infinite_values_are_refused_unless_read_as_missing(tmp_path: Path) -> None:
@@ -284,26 +164,6 @@ def test_recordings_with_ids_are_cut_each_by_itself(tmp_path: Path) -> None:
     assert episodes.labels is not None
     assert episodes.groups.tolist() == ["m1", "m1", "m2", "m2"]
     assert episodes.labels.tolist() == [0, 0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("header", "first", "second", "unit"),
-    [
-        ("time", "0", "5", ""),
-        ("time [ms]", "0", "5", "ms"),
-        ("time_s", "0", "5", "s"),
-        ("date", "2024-05-01T12:00:00", "2024-05-01T12:00:05", "s"),
-    ],
-)
-def test_the_unit_of_time_is_that_of_the_header_or_seconds_of_dates(
-    tmp_path: Path, header: str, first: str, second: str, unit: str
-) -> None:
-    episodes = from_text(tmp_path, f"id,{header},a\nx,{first},1\nx,{second},2\n")
-    assert (episodes.interval, episodes.time_unit) == (5.0, unit)
-
-
-def test_no_time_column_means_no_interval(tmp_path: Path) -> None:
-    assert from_text(tmp_path, "id,a\nx,1\nx,2\n").interval is None
 
 
 @pytest.mark.parametrize(
@@ -393,23 +253,6 @@ def test_a_table_of_thousands_of_sensors_is_read(tmp_path: Path, width: int) -> 
     assert_allclose(np.asarray(episodes.values)[0, :, 1], np.arange(4000) + 1.123456789, rtol=1e-6)
 
 
-def test_a_general_label_table_of_other_recordings_is_left_aside_with_a_remark(tmp_path: Path) -> None:
-    text = "id,time,a\nx,0,1\ny,0,2\n"
-    (tmp_path / "labels.csv").write_text("id,label\nx,ok\nold,worn\n")
-    with pytest.warns(UserWarning, match=r"left aside the label table .*labels\.csv.*runs\.csv.*labels=…"):
-        assert from_text(tmp_path, text).labels is None
-    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
-        from_text(tmp_path, text, labels=tmp_path / "labels.csv", anomalous_value="worn")
-    (tmp_path / "labels.csv").write_text("when,what,why\n1,2,3\n")
-    with pytest.warns(UserWarning, match="left aside"):
-        assert from_text(tmp_path, text).labels is None
-    (tmp_path / "labels.csv").write_text("id,label\nx,0\ny,1\nold,1\n")
-    assert from_text(tmp_path, text).n_anomalous == 1
-    (tmp_path / "runs_labels.csv").write_text("id,label\nx,0\n")
-    with pytest.raises(DfstransError, match=r"runs_labels\.csv, got none for y"):
-        from_text(tmp_path, text)
-
-
 @pytest.mark.parametrize(
     ("column", "words"),
     [
@@ -436,29 +279,6 @@ def test_a_dropped_column_does_not_take_its_namesake_along(tmp_path: Path) -> No
     assert_array_equal(np.asarray(episodes.values)[0], [[1, 4], [3, 6]])
 
 
-def test_a_second_label_column_is_read_as_a_sensor_but_not_in_silence(tmp_path: Path) -> None:
-    text = PLAIN.replace("b,label", "anomaly,label")
-    with pytest.warns(UserWarning, match=r"anomaly of .* is read as a sensor.*drop_sensors='anomaly'"):
-        assert from_text(tmp_path, text).sensors == ("a", "anomaly")
-    assert from_text(tmp_path, text, drop_sensors=("anomaly",)).sensors == ("a",)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "seconds"),
-    [
-        ("31.03.2024 00:30", "31.03.2024 00:31", 60),
-        ("31.03.2024", "01.04.2024", 86400),
-        ("00:30:00", "00:30:10", 10),
-        ("00:30:00.25", "00:30:00.75", 0.5),
-    ],
-)
-def test_dates_without_seconds_and_times_of_day_are_times(
-    tmp_path: Path, first: str, second: str, seconds: float
-) -> None:
-    episodes = from_text(tmp_path, f"episode_id,time,a\n1,{first},5\n1,{second},6\n")
-    assert (episodes.interval, episodes.time_unit) == (seconds, "s")
-
-
 @pytest.mark.parametrize("word", ["n.a.", "<NA>", "--", "#NV", "#DIV/0!"])
 def test_what_spreadsheets_and_people_write_for_a_missing_value_is_missing(tmp_path: Path, word: str) -> None:
     episodes = from_text(tmp_path, PLAIN.replace("2.5", word))
@@ -479,9 +299,3 @@ def test_columns_between_blanks_are_told_to_need_another_delimiter(tmp_path: Pat
 def test_archives_and_spreadsheets_are_called_what_they_are(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(DfstransError, match=words):
         from_text(tmp_path, b"PK\3\4", name)
-
-
-def test_a_label_table_with_ids_written_otherwise_shows_both(tmp_path: Path) -> None:
-    (tmp_path / "runs_labels.csv").write_text("id,label\n1,0\n2,1\n")
-    with pytest.raises(DfstransError, match=r"got none for 001 but for 1, 2; write the ids alike"):
-        from_text(tmp_path, "episode_id,time,a\n001,0,5\n001,1,6\n")

@@ -1,0 +1,94 @@
+"""The time of long tables: dates, units, gaps, order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dfstrans.errors import DfstransError
+from tests.data.text_tables import from_text
+
+
+def test_a_gap_in_time_becomes_missing_values(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,a\nx,0,1\nx,0.1,2\nx,0.41,5\nx,0.5,6\nx,0.6,7\ny,3,1\n")
+    assert episodes.interval == pytest.approx(0.1)
+    assert episodes.lengths.tolist() == [7, 1]
+    assert_array_equal(np.asarray(episodes.values)[0, 0], [1, 2, np.nan, np.nan, 5, 6, 7])
+
+
+def test_one_gap_among_two_steps_is_still_a_gap(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,a\nx,0,1\nx,0.1,2\nx,0.4,5\n")
+    assert (episodes.interval, episodes.lengths.tolist()) == (0.1, [5])
+
+
+def test_dates_give_the_interval_in_seconds(tmp_path: Path) -> None:
+    for times in (
+        ["2024-05-01 12:00:00.00", "2024-05-01 12:00:00.25", "2024-05-01 12:00:00.50"],
+        ["2024-05-01T12:00:00.000Z", "2024-05-01T12:00:00.250Z", "2024-05-01T12:00:00.500Z"],
+        ["2024-05-01T12:00:00.000+02:00", "2024-05-01T12:00:00.250+02:00", "2024-05-01T12:00:00.500+02:00"],
+    ):
+        text = "id,time,a\n" + "".join(f"x,{time},1\n" for time in times)
+        assert from_text(tmp_path, text).interval == 0.25
+    german = "id;time;a\nx;01.05.2024 12:00:00;1,5\nx;01.05.2024 12:00:02;2,5\n"
+    assert from_text(tmp_path, german).interval == 2.0
+
+
+def test_dates_that_cannot_be_told_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"dates such as 2024.*got 03/04/2024"):
+        from_text(tmp_path, "id,time,a\nx,03/04/2024,1\nx,03/05/2024,2\n")
+
+
+def test_unsorted_time_is_refused_until_sorting_is_asked_for(tmp_path: Path) -> None:
+    text = "id,time,a\nx,0,1\nx,2,3\nx,1,2\ny,0,4\n"
+    with pytest.raises(DfstransError, match=r"unsorted in episode 'x': 1 after 2.*sort_time"):
+        from_text(tmp_path, text)
+    assert_array_equal(np.asarray(from_text(tmp_path, text, sort_time=True).values)[0, 0], [1, 2, 3])
+
+
+def test_repeated_and_irregular_times_are_refused_unless_ignored(tmp_path: Path) -> None:
+    repeated = "id,time,a\nx,0,1\nx,1,2\nx,1,3\n"
+    irregular = "id,time,a\nx,0,1\nx,1,2\nx,2.5,3\nx,3.5,3\n"
+    long_gap = "id,time,a\nx,0,1\nx,1,2\nx,2,3\nx,90000,3\n"
+    for text, words in ((repeated, "repeated one in episode 'x'"), (irregular, "step of 1.5"), (long_gap, "long gaps")):
+        with pytest.raises(DfstransError, match=words + r".*irregular_time='ignore'"):
+            from_text(tmp_path, text)
+        assert from_text(tmp_path, text, irregular_time="ignore").lengths.tolist() == [text.count("x,")]
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "second", "unit"),
+    [
+        ("time", "0", "5", ""),
+        ("time [ms]", "0", "5", "ms"),
+        ("time_s", "0", "5", "s"),
+        ("date", "2024-05-01T12:00:00", "2024-05-01T12:00:05", "s"),
+    ],
+)
+def test_the_unit_of_time_is_that_of_the_header_or_seconds_of_dates(
+    tmp_path: Path, header: str, first: str, second: str, unit: str
+) -> None:
+    episodes = from_text(tmp_path, f"id,{header},a\nx,{first},1\nx,{second},2\n")
+    assert (episodes.interval, episodes.time_unit) == (5.0, unit)
+
+
+def test_no_time_column_means_no_interval(tmp_path: Path) -> None:
+    assert from_text(tmp_path, "id,a\nx,1\nx,2\n").interval is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "seconds"),
+    [
+        ("31.03.2024 00:30", "31.03.2024 00:31", 60),
+        ("31.03.2024", "01.04.2024", 86400),
+        ("00:30:00", "00:30:10", 10),
+        ("00:30:00.25", "00:30:00.75", 0.5),
+    ],
+)
+def test_dates_without_seconds_and_times_of_day_are_times(
+    tmp_path: Path, first: str, second: str, seconds: float
+) -> None:
+    episodes = from_text(tmp_path, f"episode_id,time,a\n1,{first},5\n1,{second},6\n")
+    assert (episodes.interval, episodes.time_unit) == (seconds, "s")

@@ -1,0 +1,15 @@
+"""Tables written as text, and read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dfstrans.data import Episodes, load_episodes
+
+PLAIN = "episode_id,time,a,b,label\n1,0,1.5,2,0\n1,1,2.5,3,0\n2,0,3.5,4,1\n2,1,4.5,5,1\n"
+
+
+def from_text(folder: Path, text: str | bytes, name: str = "runs.csv", **options: object) -> Episodes:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return load_episodes(path, **options)
