@@ -7,7 +7,8 @@ import numpy as np
 
 from dfstrans.data.planted import planted_episodes
 from dfstrans.diagnoser import Diagnoser
-from tests.report.drawn import made_diagnosis
+from dfstrans.diagnosis.usual import SCORES
+from tests.report.drawn import bands_with, made_diagnosis
 from tests.tiny import TINY
 
 
@@ -16,12 +17,13 @@ def test_sensors_moments_and_pairs_above_their_band_are_told_worked_by_hand() ->
     pairs = np.zeros((6, 4, 4))
     pairs[2:5, 0, 1] = 1.2, 2.5, 1.1
     pairs[0, 0, 1] = 1.4  # another stretch than that of its strangest moment
-    found = replace(
-        diagnosis,
-        sensor_excess=np.array([0.9, 1.5, -3.0, 2.0]),
-        segment_excess=np.array([1.2, 0.0, 1.6, 3.0, 1.0, 0.2]),
-        pair_excess=pairs,
-    ).beyond_band
+    bands = bands_with(
+        diagnosis.scores,
+        sensor=np.array([0.9, 1.5, -3.0, 2.0]),
+        segment=np.array([1.2, 0.0, 1.6, 3.0, 0.99, 0.2]),
+        spatial=pairs,
+    )
+    found = replace(diagnosis, bands=bands).beyond_band
     assert [one.sentence for one in found] == [
         "relevance of S3 is above its 99 % normal band (2.0 times the edge)",
         "relevance of S1 is above its 99 % normal band (1.5 times the edge)",
@@ -34,9 +36,8 @@ def test_sensors_moments_and_pairs_above_their_band_are_told_worked_by_hand() ->
 
 def test_what_is_within_its_band_is_not_told() -> None:
     diagnosis, _ = made_diagnosis()
-    calm = replace(
-        diagnosis, sensor_excess=np.zeros(4), segment_excess=np.ones(6), pair_excess=np.full((6, 4, 4), 0.99)
-    )
+    within = {"sensor": np.zeros(4), "segment": np.full(6, 0.99), "spatial": np.full((6, 4, 4), 0.99)}
+    calm = replace(diagnosis, bands=bands_with(diagnosis.scores, **within))
     assert calm.beyond_band == []
     assert calm.to_dict()["beyond_band"] == []
 
@@ -47,11 +48,12 @@ def test_the_excess_is_that_of_the_model_s_stored_band_for_usual_and_unusual_len
     reference = detector.require_reference()
     for values in (episodes.values[:1], np.concatenate([episodes.values[:1]] * 2, axis=2)):
         (one,) = detector.diagnose(values)
-        for excess, relevance, name in (
-            (one.sensor_excess, one.scores.sensor, "sensor"),
-            (one.segment_excess, one.scores.segment, "segment"),
-        ):
-            assert excess.shape == relevance.shape
+        assert tuple(one.excess) == SCORES
+        for name, excess in one.excess.items():
+            score = getattr(one.scores, name)
+            assert excess.shape == score.shape
             usual = (reference.by_moment if len(one.scores.segment) == 3 else reference.over_moments)[name]
-            np.testing.assert_allclose(excess, (relevance - usual.centre) / np.maximum(usual.width, usual.floor))
+            if len(one.scores.segment) != 3 and name in ("temporal", "global_temporal"):
+                score = score * len(one.scores.segment)  # kept as a multiple of an even spread
+            np.testing.assert_allclose(excess, (score - usual.centre) / np.maximum(usual.width, usual.floor))
         json.dumps(one.to_dict())

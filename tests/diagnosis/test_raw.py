@@ -28,6 +28,12 @@ def test_all_scores_are_there_with_the_axes_of_the_paper() -> None:
     )
     np.testing.assert_allclose(raw["deviation"], diagnosis.deviation, atol=1e-4)
     assert raw["sensors"] == list(diagnosis.sensors)
+    assert set(raw["normal"]) < set(raw)
+    for name, band in raw["normal"].items():
+        assert np.shape(band["median"]) == np.shape(band["edge"]) == np.shape(raw[name])
+    relevance, band = raw["global_spatial_relevance"], raw["normal"]["global_spatial_relevance"]
+    np.testing.assert_allclose(np.subtract(relevance, band["median"]), 0.1 * np.linspace(0.5, 1.5, 4), atol=1e-4)
+    np.testing.assert_allclose(np.subtract(band["edge"], band["median"]), 0.1, atol=1e-4)
 
 
 def test_what_is_not_known_is_null() -> None:

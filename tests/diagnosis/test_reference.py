@@ -9,6 +9,7 @@ from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.inspection import episode_scores
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.scores import global_spatial_relevance
+from dfstrans.diagnosis.usual import SCORES
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
 
@@ -54,8 +55,9 @@ def test_padding_leaves_no_trace(detector: Diagnoser) -> None:
 def test_normal_episodes_are_seldom_beyond_their_own_band(
     detector: Diagnoser, normal: Episodes, reference: NormalReference
 ) -> None:
-    beyond = [reference.strangeness(one, "cell") > 1 for one in episode_scores(detector, normal)]
-    assert np.mean(beyond) < 0.05
+    for name in SCORES:
+        beyond = [reference.strangeness(one, name) > 1 for one in episode_scores(detector, normal)]
+        assert np.mean(beyond) < 0.05
     deviations = [reference.deviation(one) for one in episode_scores(detector, normal)]
     assert np.mean(deviations) == pytest.approx(1, abs=0.3)
 
@@ -73,8 +75,8 @@ def test_an_unusual_length_is_compared_with_all_moments(detector: Diagnoser, ref
     values = tiny_episodes().values[0]
     (scores,) = episode_scores(detector, [values[:, : values.shape[1] // 2]])
     assert len(scores.segment) != reference.n_segments
-    assert reference.strangeness(scores, "cell").shape == scores.cell.shape
-    assert reference.strangeness(scores, "spatial").shape == scores.spatial.shape
+    for name in SCORES:
+        assert reference.strangeness(scores, name).shape == getattr(scores, name).shape
 
 
 def test_arrays_and_back(reference: NormalReference, detector: Diagnoser, normal: Episodes) -> None:
@@ -93,6 +95,22 @@ def test_a_reference_from_before_there_were_examples_has_the_distance_from_the_m
     squares = np.mean([before.deviation(one) ** 2 for one in episode_scores(detector, normal)], axis=0)
     assert np.median(squares) == pytest.approx(1)
     assert squares.max() < 1.001  # less where no dimension of the embedding ever moves
+
+
+def test_a_reference_from_before_all_scores_were_kept_has_the_bands_it_keeps(
+    reference: NormalReference, detector: Diagnoser, normal: Episodes
+) -> None:
+    first = ("sensor", "segment", "spatial", "contribution", "level", "embedding")
+    kept = {name: values for name, values in reference.to_arrays().items() if _quantity(name) in (None, *first)}
+    older = NormalReference.from_arrays(kept)
+    scores = next(episode_scores(detector, normal))
+    assert set(older.bands(scores)) == {"sensor", "segment", "spatial"}
+    np.testing.assert_allclose(older.deviation(scores), reference.deviation(scores), rtol=2e-2)
+
+
+def _quantity(array: str) -> str | None:
+    """The quantity that a stored array is about; None of what is no band."""
+    return array.split(".")[1] if array.endswith((".centre", ".width")) else None
 
 
 def test_an_unusual_length_has_examples_of_all_moments(reference: NormalReference, detector: Diagnoser) -> None:

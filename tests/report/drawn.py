@@ -8,8 +8,17 @@ from dfstrans.data.episodes import Episode, Fault
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import Finding
+from dfstrans.diagnosis.usual import Usual
 from dfstrans.diagnosis.verdict import Verdict
 from dfstrans.report.views import Recording
+
+
+def bands_with(scores: EpisodeScores, **excess: np.ndarray) -> dict[str, Usual]:
+    """Bands of width 0.1 that scores exceed by so many widths, by the name of the score."""
+    return {
+        name: Usual(getattr(scores, name) - 0.1 * values, np.full_like(values, 0.1, dtype=np.float64), 1e-3)
+        for name, values in excess.items()
+    }
 
 
 def made_diagnosis(
@@ -50,9 +59,17 @@ def made_diagnosis(
         deviation=deviation,
         contribution=scores.contribution,
         level=scores.level,
-        sensor_excess=np.linspace(0.5, 1.5, s),
-        segment_excess=np.where(np.arange(t) // 2 == strange[0] // 2, 2.0, 0.5),
-        pair_excess=pair_excess,
+        bands=bands_with(
+            scores,
+            sensor=np.linspace(0.5, 1.5, s),
+            segment=np.where(np.arange(t) // 2 == strange[0] // 2, 2.0, 0.5),
+            spatial=pair_excess,
+            spatial_relevance=np.where(np.arange(t * s).reshape(t, s) == strange[0] * s, 2.0, 0.5),
+            temporal_relevance=np.full((s, t), 0.5),
+            global_temporal=np.eye(t) * 2,
+            global_spatial=np.eye(s) * 2,
+            temporal=np.zeros((s, t, t)),
+        ),
         time_unit="s",
         health=(Finding("S2", "stuck", 0.4, 0.01),),
         trust=Verdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),

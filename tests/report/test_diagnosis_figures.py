@@ -11,6 +11,7 @@ import pytest
 
 from dfstrans.diagnosis.trust import AttentionTrust
 from dfstrans.errors import DfstransError
+from dfstrans.report.attention_views import between_moments, between_sensors
 from dfstrans.report.diagnosis_figures import (
     MARKED,
     attention_figure,
@@ -22,7 +23,7 @@ from dfstrans.report.diagnosis_figures import (
     signals_figure,
     trust_figure,
 )
-from dfstrans.report.figures import ANOMALOUS
+from dfstrans.report.figures import ANOMALOUS, NORMAL
 from dfstrans.report.views import relevance_courses, shaded, trust_boxes
 from tests.report.drawn import made_diagnosis
 
@@ -64,22 +65,35 @@ def test_cells_and_lanes_show_every_sensor() -> None:
 
 def test_below_an_attention_matrix_stand_its_column_sums() -> None:
     diagnosis, _ = made_diagnosis()
-    scores = diagnosis.scores
-    matrix, bars = attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor").data
+    matrix, dots, bars, edges = attention_figure(between_sensors(diagnosis), diagnosis.sensors, "sensor").data
     np.testing.assert_allclose(np.sum(matrix.z, axis=0), bars.y, rtol=1e-6)
-    beyond = np.array([False, True, False, False])
-    marked = attention_figure(scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor", beyond).data[1]
-    assert [colour == ANOMALOUS for colour in marked.marker.color] == beyond.tolist()
+    assert list(zip(dots.x, dots.y, strict=True)) == [(name, name) for name in diagnosis.sensors]  # above their band
+    assert [colour == ANOMALOUS for colour in bars.marker.color] == [False, False, True, True]
+    np.testing.assert_allclose(edges.y, bars.y - 0.1 * (np.linspace(0.5, 1.5, 4) - 1))
     (at_two,) = moment_figures(diagnosis, [2]).values()
-    np.testing.assert_allclose(at_two.data[0].z, scores.spatial[2], rtol=1e-6)
+    np.testing.assert_allclose(at_two.data[0].z, diagnosis.scores.spatial[2], rtol=1e-6)
+
+
+def test_attention_of_a_model_without_its_bands_is_drawn_without_marks() -> None:
+    diagnosis, recording = made_diagnosis()
+    known = {name: diagnosis.bands[name] for name in ("sensor", "segment", "spatial")}
+    older = replace(diagnosis, bands=known)
+    _, dots, bars, edges = attention_figure(between_moments(older), None, "segment").data
+    assert len(dots.x) == 0
+    assert [colour == ANOMALOUS for colour in bars.marker.color] == [False, False, True, True, False, False]
+    _, dots, bars, edges = attention_figure(between_sensors(older, 3), older.sensors, "sensor").data
+    assert (list(dots.x), list(dots.y)) == ([older.sensors[1]], [older.sensors[0]])
+    assert np.isnan(edges.y).all()
+    assert set(bars.marker.color) == {NORMAL}
+    assert np.isnan(relevance_courses([(older, recording)], "S1")[0].edge).all()
 
 
 def test_relevance_of_anomalous_episodes_is_red_and_of_others_is_not() -> None:
     courses = relevance_courses([made_diagnosis(), made_diagnosis(probability=0.1, name="calm")], "S1")
     over = relevance_figure(courses, "S1").data
-    assert [trace.line.color == ANOMALOUS for trace in over] == [False, True, False, False]
+    assert [trace.line.color == ANOMALOUS for trace in over] == [False, True, False, False, False, False]
     beside = relevance_beside_normal_figure(courses, "S1").data
-    assert [trace.line.color == ANOMALOUS for trace in beside] == [True, False]
+    assert [trace.line.color == ANOMALOUS for trace in beside] == [True, False, False]
 
 
 def test_trust_has_a_panel_per_kind_and_a_box_per_control() -> None:

@@ -16,6 +16,7 @@ from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.pipeline import recordings_of
 from dfstrans.report.html import agreement, write_report
+from tests.report.drawn import bands_with
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
@@ -46,9 +47,7 @@ def diagnosis_of(
         deviation,
         contribution=flat,
         level=flat,
-        sensor_excess=np.zeros(s),
-        segment_excess=np.zeros(t),
-        pair_excess=np.zeros((t, s, s)),
+        bands=bands_with(scores, sensor=np.zeros(s), segment=np.zeros(t), spatial=np.zeros((t, s, s))),
         health=(),
         resembles=resembles,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +15,7 @@ from dfstrans.diagnosis.beyond_band import BeyondBand, beyond_band
 from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import Finding
+from dfstrans.diagnosis.usual import Usual
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
@@ -80,9 +82,7 @@ class Diagnosis:
     deviation: Array
     contribution: Array  # (segment, sensor): what each adds to the logit beyond what is usual
     level: Array  # (segment, sensor): distance of the mean value from normal, in deviations
-    sensor_excess: Array  # (sensor,): global relevance b^G above its normal band, 1 is the edge
-    segment_excess: Array  # (segment,): global relevance a^G likewise
-    pair_excess: Array  # (segment, looking, at): attention likewise
+    bands: Mapping[str, Usual]  # what is normal of each score, by its name in `scores`; older models keep only some
     health: tuple[Finding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
     time_unit: str = ""  # of `segment_bounds`: "points" without an interval, empty where nobody knows
@@ -112,6 +112,11 @@ class Diagnosis:
     def segment_deviation(self) -> Array:
         """How far each moment is from normal in its strangest sensor: (segment,)."""
         return np.asarray(self.deviation.max(axis=1))
+
+    @cached_property
+    def excess(self) -> dict[str, Array]:
+        """How far each score is above its normal band, in its shape: 0 is the normal median, 1 the edge."""
+        return {name: band.strangeness(getattr(self.scores, name)) for name, band in self.bands.items()}
 
     @property
     def top_sensor(self) -> str:
@@ -180,12 +185,13 @@ class Diagnosis:
 
     def top_pairs(self, n: int = 3) -> list[RankedPair]:
         """Pairs of sensors whose attention is furthest above its normal band, each pair at its strangest moment."""
-        strangest = self.pair_excess.max(axis=0)
+        pair_excess = self.excess["spatial"]
+        strangest = pair_excess.max(axis=0)
         np.fill_diagonal(strangest, -np.inf)
         found = []
         for looking, at in zip(*np.unravel_index(_largest(strangest.ravel(), n), strangest.shape), strict=True):
             if np.isfinite(strangest[looking, at]):
-                moment = int(self.pair_excess[:, looking, at].argmax())
+                moment = int(pair_excess[:, looking, at].argmax())
                 found.append(RankedPair(self.sensors[looking], self.sensors[at], moment, float(strangest[looking, at])))
         return found
 
@@ -200,23 +206,27 @@ class Diagnosis:
         return beyond_band(
             self.sensors,
             self.segment_bounds,
-            self.sensor_excess,
-            self.segment_excess,
-            self.pair_excess,
+            self.excess["sensor"],
+            self.excess["segment"],
+            self.excess["spatial"],
             self.changed_pairs,
         )
 
-    def related_sensors(self, sensor: str, segment: int) -> pd.Series[float]:
-        """At a moment when one sensor looks odd, how are the others related: its row of B^(τ), largest first."""
-        row = self.scores.spatial[self._check_segment(segment), self._check_sensor(sensor)]
-        return pd.Series(row, index=list(self.sensors), name="attention").sort_values(ascending=False)
+    def related_sensors(self, sensor: str, segment: int) -> pd.DataFrame:
+        """At a moment when one sensor looks odd, how are the others related: its row of B^(τ), largest first.
 
-    def triggers(self, sensor: str, segment: int) -> pd.Series[float]:
-        """In an odd sensor, which moments act on a given one: its row of A^(s), largest first, by segment."""
-        row = self.scores.temporal[self._check_sensor(sensor), self._check_segment(segment)]
-        return pd.Series(row, index=pd.RangeIndex(len(row), name="segment"), name="attention").sort_values(
-            ascending=False
-        )
+        Beside the attention its normal median and its excess (1 is the edge of the 99 % band); by sensor.
+        """
+        row = (self._check_segment(segment), self._check_sensor(sensor))
+        return self._beside_normal("spatial", row, pd.Index(self.sensors, name="sensor"))
+
+    def triggers(self, sensor: str, segment: int) -> pd.DataFrame:
+        """In an odd sensor, which moments act on a given one: its row of A^(s), largest first, by segment.
+
+        Beside the attention its normal median and its excess, as in `related_sensors`.
+        """
+        row = (self._check_sensor(sensor), self._check_segment(segment))
+        return self._beside_normal("temporal", row, pd.RangeIndex(len(self.segment_bounds), name="segment"))
 
     def summary(self) -> str:
         """A few plain sentences."""
@@ -268,7 +278,9 @@ class Diagnosis:
                 "level": self.level.ravel(),
                 "loss": np.nan if self.occlusion is None else self.occlusion.ravel(),
                 "temporal_relevance": self.scores.temporal_relevance.T.ravel(),
+                "temporal_relevance_excess": self._excess_of_cells("temporal_relevance"),
                 "spatial_relevance": self.scores.spatial_relevance.ravel(),
+                "spatial_relevance_excess": self._excess_of_cells("spatial_relevance"),
             }
         )
 
@@ -294,6 +306,22 @@ class Diagnosis:
             "ranked_by": "deviation" if self.occlusion is None else "occlusion",
             "summary": self.summary(),
         }
+
+    def _beside_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
+        """One row of an attention tensor beside what is normal of it; unknown in models that keep no band of it."""
+        attention = getattr(self.scores, score)
+        band = self.bands.get(score)
+        usual = np.full(len(index), np.nan) if band is None else np.broadcast_to(band.centre, attention.shape)[row]
+        excess = np.full(len(index), np.nan) if band is None else self.excess[score][row]
+        frame = pd.DataFrame({"attention": attention[row], "usual": usual, "excess": excess}, index=index)
+        return frame.sort_values("attention", ascending=False, kind="stable")
+
+    def _excess_of_cells(self, score: str) -> Any:
+        """The excess of a local relevance, cell after cell; unknown as in `_beside_normal`."""
+        if score not in self.bands:
+            return np.nan
+        excess = self.excess[score]
+        return (excess.T if score == "temporal_relevance" else excess).ravel()
 
     def _interpretation(self, ranked: RankedSensor) -> dict[str, Any]:
         sensor = self.sensors.index(ranked.sensor)

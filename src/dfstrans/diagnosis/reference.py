@@ -2,7 +2,7 @@
 
 A model keeps, from the normal episodes of its training part, the median and the upper edge of each score, mean and
 deviation of levels and embeddings, and some embeddings as examples. Recordings of the usual length are compared moment
-by moment; others with all moments together.
+by moment; others with all moments together; see `usual`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,17 @@ from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.normal_examples import NormalExamples
+from dfstrans.diagnosis.usual import (
+    BANDS,
+    FLOORS,
+    SCORES,
+    SPREADS,
+    Usual,
+    fitted_to,
+    kept_by_moment,
+    usual_by_moment,
+    usual_over_moments,
+)
 from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float64]
@@ -28,24 +39,6 @@ Arrays = dict[str, npt.NDArray[Any]]
 MOST_EPISODES = 400  # enough for a 99 % quantile
 LEAST_EPISODES = 30
 MOST_VALUES = 1 << 25  # numbers held at once, unless fewer than LEAST_EPISODES episodes would be left
-WIDTH = 0.99  # share of normal episodes below the edge of a band
-BANDS = ("sensor", "segment", "cell", "spatial", "contribution")  # scores with a median and an edge
-SPREADS = ("level", "embedding")  # quantities with a mean and a deviation
-# widths below these are taken for these: a sensor that never moves, an attention that never changes
-FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2}
-
-
-@dataclass(frozen=True)
-class Usual:
-    """The usual value of a quantity and how far normal episodes stray from it; shapes as the quantity's."""
-
-    centre: Array
-    width: Array
-    floor: float
-
-    def strangeness(self, values: Array) -> Array:
-        """How far values lie above the centre, in widths: 0 is as usual; for a band 1 is its edge."""
-        return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
 
 
 @dataclass(frozen=True)
@@ -75,8 +68,8 @@ class NormalReference:
         scores = list(episode_scores(detector, normal))
         usual = _usual_segments(scores)
         alike = [one for one in scores if len(one.segment) == usual]
-        by_moment = {name: _usual(name, [getattr(one, name) for one in alike]) for name in BANDS + SPREADS if usual}
-        over_moments = {name: _usual(name, _over_moments(scores, name)) for name in BANDS + SPREADS}
+        by_moment = {name: usual_by_moment(name, alike) for name in kept_by_moment(alike)}
+        over_moments = {name: usual_over_moments(name, scores, seed) for name in BANDS + SPREADS}
         moments = [one.embedding[t : t + 1] for one in scores for t in range(len(one.embedding))]
         drawn = np.random.default_rng(seed).permutation(len(moments))[:MOST_EPISODES]
         return cls(
@@ -92,18 +85,21 @@ class NormalReference:
             course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
         )
 
+    def bands(self, scores: EpisodeScores) -> dict[str, Usual]:
+        """The normal band of each of the eight scores, for an episode of that length; of those that the model keeps."""
+        return {name: self._usual(len(scores.segment), name) for name in SCORES if name in self.over_moments}
+
     def strangeness(self, scores: EpisodeScores, name: str) -> Array:
         """How unusual one quantity of an episode is, in its shape; see `Usual.strangeness`."""
-        return self._usual(scores)[name].strangeness(getattr(scores, name))
+        return self._usual(len(scores.segment), name).strangeness(getattr(scores, name))
 
     def usual(self, scores: EpisodeScores, name: str) -> Array:
         """The usual value of a quantity for an episode of that length; without the moment where lengths vary."""
-        return self._usual(scores)[name].centre
+        return self._usual(len(scores.segment), name).centre
 
     def usual_embedding(self, n_segments: int) -> Array:
         """The mean embedding of normal episodes with so many segments: (segment, sensor, d), or (sensor, d)."""
-        usual = self.by_moment if n_segments == self.n_segments else self.over_moments
-        return usual["embedding"].centre
+        return self._usual(n_segments, "embedding").centre
 
     def deviation(self, scores: EpisodeScores) -> Array:
         """How far each sensor at each moment is from normal, as the network sees it: (segment, sensor).
@@ -111,16 +107,18 @@ class NormalReference:
         The distance of its embedding from normal examples, relative to what normal episodes have: 1 is usual; see
         `NormalExamples.deviation`. In models without examples, the distance from the normal mean.
         """
-        usual = self._usual(scores)["embedding"]
-        by_moment = len(scores.segment) == self.n_segments
-        examples = self.examples_by_moment if by_moment else self.examples_over_moments
+        n_segments = len(scores.segment)
+        usual = self._usual(n_segments, "embedding")
+        examples = self.examples_by_moment if n_segments == self.n_segments else self.examples_over_moments
         strangeness, varying = usual.strangeness(scores.embedding), _varying(usual)
         if examples is None:
             return np.asarray(np.sqrt((strangeness**2).sum(axis=-1) / np.maximum(varying, 1)))
         return examples.deviation(strangeness.astype(np.float32), varying)
 
-    def _usual(self, scores: EpisodeScores) -> dict[str, Usual]:
-        return self.by_moment if len(scores.segment) == self.n_segments else self.over_moments
+    def _usual(self, n_segments: int, name: str) -> Usual:
+        if n_segments == self.n_segments and name in self.by_moment:
+            return self.by_moment[name]
+        return fitted_to(self.over_moments[name], name, n_segments)
 
     def to_arrays(self) -> Arrays:
         """Everything as named arrays, for a file."""
@@ -175,14 +173,6 @@ class NormalReference:
         )
 
 
-def _usual(name: str, samples: list[Array]) -> Usual:
-    """What is usual of a quantity over samples, the first axis."""
-    if name in SPREADS:
-        return Usual(np.mean(samples, axis=0), np.std(samples, axis=0), FLOORS[name])
-    centre, edge = np.quantile(samples, (0.5, WIDTH), axis=0)
-    return Usual(centre, edge - centre, FLOORS[name])
-
-
 def _varying(usual: Usual) -> npt.NDArray[np.float32]:
     """How many dimensions of an embedding vary: 1 for each that does, less for one below the floor."""
     return np.asarray((np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
@@ -196,13 +186,6 @@ def _examples(usual: Usual, embeddings: list[Array], seed: int) -> NormalExample
 def _stored_examples(arrays: Arrays, prefix: str) -> NormalExamples | None:
     own = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
     return NormalExamples.from_arrays(own) if own else None
-
-
-def _over_moments(scores: list[EpisodeScores], name: str) -> list[Array]:
-    """Samples of a quantity without its moment; a sensor's global relevance has none."""
-    if name == "sensor":
-        return [one.sensor for one in scores]
-    return [moment for one in scores for moment in getattr(one, name)]
 
 
 def _usual_segments(scores: list[EpisodeScores]) -> int:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.report.attention_views import AttentionView, between_sensors
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.views import (
     Array,
@@ -30,6 +30,8 @@ USUAL = "rgba(102, 161, 130, 0.22)"
 NEAREST = "#7fa3c9"
 KNOWN = "#edae49"
 RANDOM, BOTTOM = "#9aa5b1", "#66a182"
+EDGE = {"color": INK, "dash": "dot", "width": 1}  # of a normal band
+MANY_CELLS = 40  # in a row of a matrix
 LIMITS = {"fixedrange": True}  # of an axis that zooming leaves alone
 
 
@@ -128,46 +130,52 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     return _over_time(figure, recording, 70 + 30 * n, top=8, left=_room(names))
 
 
-def attention_figure(
-    attention: Array,
-    relevance: Array,
-    names: Sequence[str] | None,
-    what: str,
-    beyond: npt.NDArray[np.bool_] | None = None,
-) -> go.Figure:
+def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str) -> go.Figure:
     """An attention matrix, whose rows attend to its columns, and below it their relevance: its column sums.
 
-    [fig:mix2] to [fig:mix5] and [fig:lsa_t34]: A^G with a^G, B^G with b^G, B^(τ) with b^(τ). Bars that are `beyond`
-    their normal band are red.
-
-    Shape:
-        attention (query, key), relevance (key,), beyond (key,)
+    [fig:mix2] to [fig:mix5] and [fig:lsa_t34]: A^G with a^G, B^G with b^G, B^(τ) with b^(τ). What is above its normal
+    band is red: a dot on a cell, a bar. A dash over a bar is the edge of its band.
     """
-    labels = list(map(str, range(len(attention)))) if names is None else list(names)
+    labels = list(map(str, range(len(view.attention)))) if names is None else list(names)
     figure = make_subplots(rows=2, shared_xaxes=True, row_heights=[0.76, 0.24], vertical_spacing=0.04)
     figure.add_heatmap(
-        z=attention.astype(np.float32),
+        z=view.attention.astype(np.float32),
         x=labels,
         y=labels,
         colorscale="Blues",
         zmin=0,
         showscale=False,
-        hovertemplate="%{y} attends to %{x}: %{z:.3f}<extra></extra>",
+        customdata=view.usual.astype(np.float32),
+        hovertemplate="%{y} attends to %{x}: %{z:.3f}, normally %{customdata:.3f}<extra></extra>",
+        row=1,
+        col=1,
+    )
+    rows, columns = view.cells_beyond
+    figure.add_scatter(
+        x=[labels[column] for column in columns],
+        y=[labels[row] for row in rows],
+        mode="markers",
+        marker={"color": ANOMALOUS, "size": 3 if len(labels) > MANY_CELLS else 5},
+        hoverinfo="skip",
         row=1,
         col=1,
     )
     figure.add_bar(
         x=labels,
-        y=relevance,
-        marker_color=NORMAL if beyond is None else [ANOMALOUS if one else NORMAL for one in beyond],
-        hovertemplate="%{x}: %{y:.2f}<extra></extra>",
+        y=view.relevance,
+        marker_color=np.where(view.bars_beyond, ANOMALOUS, NORMAL),
+        customdata=view.relevance_edge,
+        hovertemplate="%{x}: %{y:.2f}, edge of normal %{customdata:.2f}<extra></extra>",
         row=2,
         col=1,
     )
+    dash = {"symbol": "line-ew", "size": max(3, 190 // len(labels)), "line": {"color": INK, "width": 1.5}}
+    figure.add_scatter(x=labels, y=view.relevance_edge, mode="markers", marker=dash, hoverinfo="skip", row=2, col=1)
     figure.add_hline(1, line_dash="dot", line_color=INK, line_width=1, row=2, col=1)
     small = {"size": 10}
-    figure.update_xaxes(type="category", tickfont=small, **LIMITS)
-    figure.update_yaxes(type="category", autorange="reversed", tickfont=small, row=1, **LIMITS)
+    first, last = -0.5, len(labels) - 0.5
+    figure.update_xaxes(type="category", range=[first, last], tickfont=small, **LIMITS)
+    figure.update_yaxes(type="category", range=[last, first], tickfont=small, row=1, **LIMITS)
     figure.update_yaxes(nticks=4, tickfont=small, row=2, **LIMITS)
     figure.update_xaxes(title={"text": what, "standoff": 8}, row=2)
     return styled(figure, height=470, showlegend=False).update_layout(margin={"l": 10, "r": 10, "t": 10, "b": 10})
@@ -175,9 +183,8 @@ def attention_figure(
 
 def moment_figures(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -> dict[str, go.Figure]:
     """B^(τ) and b^(τ) at some moments, by title [fig:lsa_t34] to [fig:lsa_t75]."""
-    scores = diagnosis.scores
     return {
-        title: attention_figure(scores.spatial[t], scores.spatial_relevance[t], diagnosis.sensors, "sensor")
+        title: attention_figure(between_sensors(diagnosis, t), diagnosis.sensors, "sensor")
         for t, title in chosen_moments(diagnosis, segments).items()
     }
 
@@ -197,6 +204,9 @@ def relevance_figure(courses: Sequence[RelevanceCourse], title: str) -> go.Figur
         figure.add_scatter(
             x=course.centre, y=course.relevance, line=line, name="relevance", row=row, col=1, secondary_y=True
         )
+        figure.add_scatter(
+            x=course.centre, y=course.edge, line=EDGE, name="edge of normal", row=row, col=1, secondary_y=True
+        )
     figure.update_yaxes(nticks=4, secondary_y=True, showgrid=False, rangemode="tozero")
     figure.update_yaxes(nticks=4, secondary_y=False)
     figure.update_xaxes(title=courses[0].time_title, row=len(courses))
@@ -213,6 +223,8 @@ def relevance_beside_normal_figure(courses: Sequence[RelevanceCourse], title: st
             name=course.episode_id,
             line={"color": ANOMALOUS if course.is_anomaly else BOTTOM},
         )
+    longest = max(courses, key=lambda course: len(course.centre))
+    figure.add_scatter(x=longest.centre, y=longest.edge, line=EDGE, name="edge of normal")
     figure.update_xaxes(title=courses[0].time_title)
     figure.update_yaxes(title=f"temporal relevance of {title}")
     return styled(figure, height=340, legend={"orientation": "h", "y": -0.2})

@@ -13,6 +13,7 @@ import numpy as np
 from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
 from dfstrans.files import written_atomically
+from dfstrans.report.attention_views import between_moments, between_sensors
 from dfstrans.report.diagnosis_figures import (
     KNOWN,
     MARKED,
@@ -38,17 +39,12 @@ TRUST_WORDS = {
 
 def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, script_file: str | None = None) -> Path:
     """Write one episode's diagnosis as a page; it holds plotly's code itself unless that is in a file beside it."""
-    scores = diagnosis.scores
     figures = {
         "signals": signals_figure(diagnosis, recording),
         "cells": cells_figure(diagnosis, recording),
         "lanes": lanes_figure(diagnosis, recording),
-        "temporal": attention_figure(
-            scores.global_temporal, scores.segment, None, "segment", diagnosis.segment_excess > 1
-        ),
-        "spatial": attention_figure(
-            scores.global_spatial, scores.sensor, diagnosis.sensors, "sensor", diagnosis.sensor_excess > 1
-        ),
+        "temporal": attention_figure(between_moments(diagnosis), None, "segment"),
+        "spatial": attention_figure(between_sensors(diagnosis), diagnosis.sensors, "sensor"),
     }
     moments, sensors = spans(diagnosis), diagnosis.top_sensors(5)
     largest = np.log10(max(float(diagnosis.deviation.max()), 10.0))

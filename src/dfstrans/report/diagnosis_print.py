@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.report.attention_views import AttentionView, between_moments, between_sensors
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.printing import WIDTH, new_figure, write_figures
 from dfstrans.report.views import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 GREY, TRUTH = "#8b98a5", "#edae49"
 USUAL = "#d9e8e0"
+EDGE: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 0.9}  # of a normal band
 
 
 def write_diagnosis_figures(folder: Path, stem: str, diagnosis: Diagnosis, recording: Recording) -> list[Path]:
@@ -88,23 +90,21 @@ def print_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
 
 def print_attention(diagnosis: Diagnosis) -> Figure:
     """A^G and a^G, B^G and b^G [fig:mix2] to [fig:mix5]."""
-    scores = diagnosis.scores
     figure = new_figure(4.3)
     grid = figure.subplots(2, 2, height_ratios=[3, 1])
-    _matrix_over_bars(grid[:, 0], scores.global_temporal, scores.segment, None, ("$A^G$", "$a^G$"), "segment")
-    _matrix_over_bars(grid[:, 1], scores.global_spatial, scores.sensor, diagnosis.sensors, ("$B^G$", "$b^G$"), "")
+    _matrix_over_bars(grid[:, 0], between_moments(diagnosis), None, ("$A^G$", "$a^G$"), "segment")
+    _matrix_over_bars(grid[:, 1], between_sensors(diagnosis), diagnosis.sensors, ("$B^G$", "$b^G$"), "")
     return figure
 
 
 def print_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -> Figure:
     """B^(τ) and b^(τ) at some moments [fig:lsa_t34] to [fig:lsa_t75]."""
-    moments, scores = chosen_moments(diagnosis, segments), diagnosis.scores
+    moments = chosen_moments(diagnosis, segments)
     figure = new_figure(1.6 + WIDTH / len(moments))
     grid = figure.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
     for column, (t, title) in enumerate(moments.items()):
-        names = diagnosis.sensors
         symbols = (f"$B^{{({t})}}$, {title}", f"$b^{{({t})}}$")
-        _matrix_over_bars(grid[:, column], scores.spatial[t], scores.spatial_relevance[t], names, symbols, "")
+        _matrix_over_bars(grid[:, column], between_sensors(diagnosis, t), diagnosis.sensors, symbols, "")
     return figure
 
 
@@ -116,6 +116,7 @@ def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
         axes.plot(course.line.time, course.line.values, color=GREY, linewidth=0.7)
         other = axes.twinx()
         other.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.3)
+        other.plot(course.centre, course.edge, **EDGE)
         other.set_ylim(bottom=0)
         other.tick_params(colors=course_colour(course))
         other.set_ylabel("$a^{(s)}$")
@@ -135,9 +136,11 @@ def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str
         label = None if course.is_anomaly in named else "anomalous" if course.is_anomaly else "not anomalous"
         named.add(course.is_anomaly)
         axes.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.2, label=label)
+    longest = max(courses, key=lambda course: len(course.centre))
+    axes.plot(longest.centre, longest.edge, label="edge of the 99 % normal band", **EDGE)
     axes.set(xlabel=courses[0].time_title, ylabel=f"temporal relevance of {title}")
     axes.margins(x=0)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=2, fontsize=8)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=3, fontsize=8)
     return figure
 
 
@@ -181,18 +184,33 @@ def panel_letters(number: int) -> str:
     return (panel_letters(earlier - 1) if earlier else "") + chr(ord("a") + place)
 
 
+def mark_beyond(axes: Any, view: AttentionView) -> None:
+    """A red dot on each weight of a matrix that is above its normal band."""
+    rows, columns = view.cells_beyond
+    axes.scatter(columns, rows, s=600 / len(view.attention) ** 1.5, color=ANOMALOUS, linewidth=0)
+
+
+def relevance_bars(axes: Any, view: AttentionView) -> None:
+    """A bar per column, red above its normal band, whose edge is a dash; 1 is unremarkable."""
+    places = range(len(view.relevance))
+    axes.bar(places, view.relevance, color=np.where(view.bars_beyond, ANOMALOUS, NORMAL), width=0.85)
+    axes.scatter(places, view.relevance_edge, marker="_", s=900 / len(places), color=INK, linewidth=0.8)
+    axes.axhline(1, color=INK, linewidth=0.6, linestyle=":")
+    axes.set_xlim(-0.5, len(places) - 0.5)
+
+
 def _matrix_over_bars(
-    panels: Any, attention: Array, relevance: Array, names: Sequence[str] | None, symbols: tuple[str, str],
-    label: str,
-) -> None:  # fmt: skip
+    panels: Any, view: AttentionView, names: Sequence[str] | None, symbols: tuple[str, str], label: str
+) -> None:
     """An attention matrix and, below it, its column sums."""
     above, below = panels
-    above.imshow(attention, cmap="Blues", vmin=0, aspect="auto", interpolation="none")
+    above.imshow(view.attention, cmap="Blues", vmin=0, aspect="auto", interpolation="none")
+    mark_beyond(above, view)
     above.set_title(symbols[0])
-    below.bar(range(len(relevance)), relevance, color=NORMAL, width=0.85)
-    below.axhline(1, color=INK, linewidth=0.6, linestyle=":")
+    relevance_bars(below, view)
     below.set_title(symbols[1])
-    below.set_xlim(-0.5, len(relevance) - 0.5)
+    if names is None:
+        above.yaxis.get_major_locator().set_params(integer=True)
     below.set_xlabel(label)
     if names is not None:
         small: dict[str, Any] = {"fontsize": 5.5}

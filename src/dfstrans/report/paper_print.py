@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.report.diagnosis_print import GREY, TRUTH, course_colour
-from dfstrans.report.figures import INK, NORMAL
+from dfstrans.report.attention_views import AttentionView, between_moments, between_sensors
+from dfstrans.report.diagnosis_print import EDGE, GREY, TRUTH, course_colour, mark_beyond, relevance_bars
+from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.printing import WIDTH, new_figure
 from dfstrans.report.views import MOST_POINTS, Array, Recording, RelevanceCourse, edges, named, thinned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-REMARKABLE = 1.2  # relevance from which on a sensor is drawn dark; 1 is that of even attention
 PALE_WEIGHTS = 3.0
 FEW_NAMES = 12  # sensors that can be named without small print
 FINE = {"fontsize": 5.5}
@@ -39,18 +39,19 @@ def print_spatial(
     panels = _signals(left, diagnosis, recording, sensors, moments)
     panels[0].set_title(_title_of_signals(recording), loc="left", pad=14)
     axes = right.subplots()
-    _bars(axes, scores.sensor, diagnosis.sensors)
+    _bars(axes, between_sensors(diagnosis), diagnosis.sensors)
     axes.set_title("(b) global spatial relevance $b^G$", loc="left")
     grid = below.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
     scale = Normalize(0, _highest(*(scores.spatial[t] for t in moments)))
     image = None
     for column, (t, title) in enumerate(moments.items()):
         matrix, bars = grid[:, column]
-        image = _matrix(matrix, scores.spatial[t], diagnosis.sensors, scale)
+        view = between_sensors(diagnosis, t)
+        image = _matrix(matrix, view, diagnosis.sensors, scale)
         matrix.set_xticks(range(len(diagnosis.sensors)), [""] * len(diagnosis.sensors))  # they stand below the bars
         matrix.set_title(f"({'cdefgh'[column]}) $B^{{({t})}}$, {title}", loc="left")
         bars.set_title(f"$b^{{({t})}}$", loc="left")
-        _bars(bars, scores.spatial_relevance[t], diagnosis.sensors)
+        _bars(bars, view, diagnosis.sensors)
     grid[0, 0].set_ylabel("sensor that looks")
     grid[1, 0].set_ylabel("relevance")
     below.colorbar(image, ax=list(grid[0]), label="attention weight", pad=0.02, aspect=30)
@@ -71,20 +72,23 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
     panels[0].set_title(_title_of_signals(recording), loc="left", pad=14)
     grid = right.subplots(2, 2, height_ratios=[2.2, 1], width_ratios=[1, 1.3], sharex="col")
     scale = PowerNorm(0.5, 0, _highest(scores.global_temporal, scores.global_spatial))
-    (when, where), (moments, of_sensors) = grid
+    (when, where), (moments, bars) = grid
     time = edges(diagnosis)
-    image = when.pcolormesh(time, time, scores.global_temporal, cmap="Blues", norm=scale)
+    of_moments, of_sensors = between_moments(diagnosis), between_sensors(diagnosis)
+    image = when.pcolormesh(time, time, of_moments.attention, cmap="Blues", norm=scale)
     when.invert_yaxis()
     when.set_ylabel(f"{recording.time_title}, looking")
     when.set_title("(b) $A^G$", loc="left")
-    moments.stairs(scores.segment, time, fill=True, color=NORMAL)
-    moments.axhline(1, color=INK, linewidth=0.6, linestyle=":")
+    moments.stairs(of_moments.relevance, time, fill=True, color=NORMAL)
+    beyond = np.where(of_moments.bars_beyond, of_moments.relevance, 0)
+    moments.stairs(beyond, time, fill=True, color=ANOMALOUS)
+    moments.stairs(of_moments.relevance_edge, time, baseline=None, **EDGE)
     moments.set(xlabel=f"{recording.time_title}, looked at", ylabel="relevance", xlim=(time[0], time[-1]))
     moments.set_title("(c) $a^G$", loc="left")
-    _matrix(where, scores.global_spatial, diagnosis.sensors, scale)
+    _matrix(where, of_sensors, diagnosis.sensors, scale)
     where.set_title("(d) $B^G$", loc="left")
-    _bars(of_sensors, scores.sensor, diagnosis.sensors)
-    of_sensors.set_title("(e) $b^G$", loc="left")
+    _bars(bars, of_sensors, diagnosis.sensors)
+    bars.set_title("(e) $b^G$", loc="left")
     right.colorbar(image, ax=list(grid[0]), label="attention weight, root scale", pad=0.02, aspect=30)
     return figure
 
@@ -104,6 +108,7 @@ def print_temporal(
             other = axes.twinx()
             other.spines["right"].set_visible(True)
             other.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.3)
+            other.plot(course.centre, course.edge, **EDGE)
             other.set_ylim(bottom=0)
             axes.set_xlim(course.line.time[0], course.line.time[-1])
             other.tick_params(colors=course_colour(course), labelsize=7)
@@ -119,7 +124,8 @@ def print_temporal(
         anomalous = course.is_anomaly
         axes.plot(course.centre, course.relevance, color=course_colour(course), linestyle="-" if anomalous else "--",
                   linewidth=1.2, label=f"{course.episode_id} ({'anomalous' if anomalous else 'normal'})")  # fmt: skip
-    axes.axhline(1, color=INK, linewidth=0.6, linestyle=":")
+    longest = max(beside, key=lambda course: len(course.centre))
+    axes.plot(longest.centre, longest.edge, label="edge of the 99 % normal band", **EDGE)
     axes.set(xlabel=time_title, ylabel="temporal relevance", xlim=(0, max(c.line.time[-1] for c in beside)))
     axes.set_title(f"(c) $a^{{(s)}}$ of {sensor}", loc="left")
     axes.legend(ncols=2, fontsize=7)
@@ -166,19 +172,17 @@ def _highest(*attentions: Array) -> float:
     return max(float(max(one.max(), PALE_WEIGHTS / len(one))) for one in attentions)
 
 
-def _matrix(axes: Any, attention: Array, names: Sequence[str], scale: Any) -> Any:
-    """An attention matrix of sensors: rows look, columns are looked at."""
-    image = axes.imshow(attention, cmap="Blues", norm=scale, aspect="auto", interpolation="none")
+def _matrix(axes: Any, view: AttentionView, names: Sequence[str], scale: Any) -> Any:
+    """An attention matrix of sensors: rows look, columns are looked at; dots are above their normal band."""
+    image = axes.imshow(view.attention, cmap="Blues", norm=scale, aspect="auto", interpolation="none")
+    mark_beyond(axes, view)
     axes.set_yticks(range(len(names)), names, **_print_of(names))
     return image
 
 
-def _bars(axes: Any, relevance: Array, names: Sequence[str]) -> None:
-    """A relevance per sensor; 1 is unremarkable, and what is above it is dark."""
-    colours = np.where(relevance >= REMARKABLE, NORMAL, "#a9bfd6")
-    axes.bar(range(len(relevance)), relevance, color=colours, width=0.85)
-    axes.axhline(1, color=INK, linewidth=0.6, linestyle=":")
-    axes.set_xlim(-0.5, len(relevance) - 0.5)
+def _bars(axes: Any, view: AttentionView, names: Sequence[str]) -> None:
+    """A relevance per sensor, with their names."""
+    relevance_bars(axes, view)
     axes.set_xticks(range(len(names)), names, rotation=90, **_print_of(names))
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episode
 from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
 from dfstrans.errors import DfstransError
+from dfstrans.report.attention_views import relevance_edge
 
 if TYPE_CHECKING:
     from dfstrans.diagnosis.trust import AttentionTrust
@@ -85,6 +86,7 @@ class RelevanceCourse(NamedTuple):
     line: Line
     centre: Array
     relevance: Array
+    edge: Array  # of its normal band; NaN where the model keeps none
     time_title: str
 
 
@@ -232,6 +234,7 @@ def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str)
                 thinned(recording.episode.values[row], recording.step, MOST_POINTS),
                 diagnosis.segment_bounds.mean(axis=1),
                 diagnosis.scores.temporal_relevance[row],
+                relevance_edge(diagnosis, row),
                 recording.time_title,
             )
         )

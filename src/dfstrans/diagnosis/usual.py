@@ -1,0 +1,125 @@
+"""What is usual of a quantity in normal episodes: of each score a band, of levels and embeddings a spread.
+
+A quantity that has moments is kept twice: moment by moment, for recordings of the usual length, and over all moments,
+for others. Temporal attention is spread over as many moments as there are, so over lengths it is compared as a multiple
+of an even spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.diagnosis.episode_scores import EpisodeScores
+
+Array = npt.NDArray[np.float64]
+
+WIDTH = 0.99  # share of normal episodes below the edge of a band
+# the eight scores in the order of the paper's equations: A^(s), a^(s), A^G, a^G, B^(τ), b^(τ), B^G, b^G
+SCORES = (
+    "temporal",
+    "temporal_relevance",
+    "global_temporal",
+    "segment",
+    "spatial",
+    "spatial_relevance",
+    "global_spatial",
+    "sensor",
+)
+BANDS = (*SCORES, "contribution")  # with a median and an edge
+SPREADS = ("level", "embedding")  # with a mean and a deviation
+BETWEEN_MOMENTS = ("temporal", "global_temporal")  # whose last two axes are moments
+WITHOUT_MOMENTS = ("global_spatial", "sensor")
+# widths below these are taken for these: a sensor that never moves, an attention that never changes
+FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2}
+MOST_SAMPLES = 1 << 14  # moments that a band over all of them is made of
+MOST_BY_MOMENT = 1 << 22  # numbers of a band that are kept moment by moment; beyond, only over all moments
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The usual value of a quantity and how far normal episodes stray from it; shapes as the quantity's, or broadcast.
+
+    Of a band, the centre is the median and the width reaches to its upper edge; of a spread, mean and deviation.
+    """
+
+    centre: Array
+    width: Array
+    floor: float
+
+    def strangeness(self, values: Array) -> Array:
+        """How far values lie above the centre, in widths: 0 is as usual; for a band 1 is its edge."""
+        return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
+
+    @property
+    def edge(self) -> Array:
+        """From where on a value is outside."""
+        return self.centre + np.maximum(self.width, self.floor)
+
+    def divided(self, by: float) -> Usual:
+        """The same of the quantity divided by a number."""
+        return Usual(self.centre / by, self.width / by, self.floor / by)
+
+
+def kept_by_moment(alike: Sequence[EpisodeScores]) -> list[str]:
+    """The quantities whose every moment is kept: all but matrices that are too large for it; none without episodes."""
+    small = [name for name in BANDS if alike and getattr(alike[0], name).size <= MOST_BY_MOMENT]
+    return [*small, *(SPREADS if alike else ())]
+
+
+def usual_by_moment(name: str, alike: Sequence[EpisodeScores]) -> Usual:
+    """Of episodes with the same number of segments, in the quantity's shape."""
+    return _usual(name, np.stack([getattr(one, name) for one in alike]))
+
+
+def usual_over_moments(name: str, scores: Sequence[EpisodeScores], seed: int) -> Usual:
+    """Of episodes of any length, in the quantity's shape with one moment, or none where that axis is the first."""
+    if name in WITHOUT_MOMENTS:
+        return _usual(name, np.stack([getattr(one, name) for one in scores]))
+    samples = _drawn([_moments(one, name) for one in scores], seed)
+    usual = _usual(name, samples)
+    centre, width = (_with_place_for_moments(name, values) for values in (usual.centre, usual.width))
+    return Usual(centre, width, usual.floor)
+
+
+def fitted_to(usual: Usual, name: str, n_segments: int) -> Usual:
+    """What is usual over all moments, for an episode with so many segments."""
+    return usual.divided(n_segments) if name in BETWEEN_MOMENTS else usual
+
+
+def _moments(scores: EpisodeScores, name: str) -> Array:
+    """A quantity with its moments, or pairs of moments, as the first axis."""
+    values = getattr(scores, name)
+    if name in BETWEEN_MOMENTS:
+        pairs = values.reshape(*values.shape[:-2], -1) * len(scores.segment)  # 1 is an even spread
+        return np.moveaxis(pairs, -1, 0)
+    return np.asarray(values.T) if name == "temporal_relevance" else np.asarray(values)
+
+
+def _with_place_for_moments(name: str, values: Array) -> Array:
+    """Axes of length one where a score has its moments last."""
+    last = {"temporal": 2, "global_temporal": 2, "temporal_relevance": 1}.get(name, 0)
+    return np.reshape(values, np.shape(values) + (1,) * last)
+
+
+def _drawn(moments: Sequence[Array], seed: int) -> Array:
+    """All moments, or as many as are needed, drawn from all episodes alike."""
+    counts = [len(one) for one in moments]
+    total, first = sum(counts), np.cumsum([0, *counts])
+    if total <= MOST_SAMPLES:
+        return np.concatenate(moments)
+    rows = np.sort(np.random.default_rng(seed).choice(total, MOST_SAMPLES, replace=False))
+    of_episodes = np.split(rows, np.searchsorted(rows, first[1:-1]))
+    own = zip(moments, first[:-1], of_episodes, strict=True)
+    return np.concatenate([one[rows_of_one - before] for one, before, rows_of_one in own])
+
+
+def _usual(name: str, samples: Array) -> Usual:
+    """What is usual of a quantity over samples, the first axis."""
+    if name in SPREADS:
+        return Usual(samples.mean(axis=0), samples.std(axis=0), FLOORS[name])
+    centre, edge = np.quantile(samples, (0.5, WIDTH), axis=0)
+    return Usual(centre, edge - centre, FLOORS[name])
