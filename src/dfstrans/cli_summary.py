@@ -43,6 +43,8 @@ def summary(
     if as_json:
         print_json(content)
         return
+    if "description" in content:
+        print(f"{content['description']}\n")
     for name, count in content["parts"].items():
         print(f"{name:<20}{count:>12,}")
     print(f"{'parameters':<20}{content['parameters']:>12,}")

@@ -22,21 +22,14 @@ FIGURES = {
 
 def model_card(record: dict[str, Any]) -> str:
     """Markdown for people, made from the content of model.json."""
-    data, network, threshold = record["data"], record["network"], record["threshold"]
-    sensors = ", ".join(
-        f"{name} [{unit}]" if unit else name for name, unit in zip(record["sensors"], record["units"], strict=True)
-    )
+    data, threshold = record["data"], record["threshold"]
     return f"""# Model card
 
 A {record["estimator"]} detector, saved {record["created"]} with dfstrans {record["versions"]["dfstrans"]}.
 
 ## What it takes and gives
-Episodes of {len(record["sensors"])} sensors{_cut(network)}.
-It was trained on episodes of {data["shortest"]} to {data["longest"]} points{_interval(data)}.
-It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
+{takes_and_gives(record)}
 
-Sensors: {sensors}
-{_known_cases(record.get("known_cases", {}))}
 ## How good it was
 {_figures_table(record["metrics"])}
 
@@ -55,6 +48,23 @@ Sensors: {sensors}
 - A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
 - {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
 """
+
+
+def takes_and_gives(record: dict[str, Any]) -> str:
+    """What recordings a model is for, and what it tells of them."""
+    data, threshold = record["data"], record["threshold"]
+    named = zip(record["sensors"], record["units"], strict=True)
+    sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
+    return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
+It was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
+It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
+
+Sensors: {sensors}
+{_known_cases(record.get("known_cases", {}))}""".rstrip()
+
+
+def _range(shortest: int, longest: int) -> str:
+    return str(longest) if shortest == longest else f"{shortest} to {longest}"
 
 
 def _standing(metrics: dict[str, dict[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from dfstrans.data.segments import count_segments
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
+from dfstrans.model_card import takes_and_gives
 from dfstrans.standing import standing
 
 PARTS = {
@@ -51,7 +53,11 @@ def model_summary(folder: Path) -> dict[str, Any]:
     return {
         **_shape(folder, record),
         "estimator": record.estimator,
+        "description": takes_and_gives(record.model_dump()),
         "sensors": list(record.sensors),
+        "units": list(record.units),
+        "data": record.data.model_dump(),
+        "known_faults": dict(Counter(record.known_cases.values())),
         "threshold": record.threshold.model_dump(),
         "calibration": record.calibration.model_dump(),
         "metrics": record.metrics,

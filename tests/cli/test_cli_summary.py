@@ -25,3 +25,5 @@ def test_summary_of_a_saved_model_shows_its_figures(model: Path) -> None:
     assert code == 0
     assert "parameters" in out
     assert "PR-AUC" in out
+    assert "cut into segments of" in out
+    assert "calls it anomalous from" in out

@@ -42,17 +42,12 @@ def assess(
     """
     segment_length = detector.network_settings_.segment_length
     causes = {cause.episode_id: cause for cause in known_causes(episodes, segment_length) if cause.segments.any()}
+    if not causes:
+        raise _none_detected(episodes, 0, "give anomalous recordings whose faults are known")
     found = {d.episode_id: d for d in diagnoses if d.is_anomaly and d.episode_id in causes}
     if not found:
-        remedy = (
-            f"none of these is called anomalous: train a better model, or one with a lower {spelled('threshold_value')}"
-            if causes
-            else "give anomalous recordings whose faults are known"
-        )
-        raise DfstransError(
-            f"expected detected episodes whose cause is known, got none among {len(episodes)} anomalous ones "
-            f"({len(causes)} with a known cause); {remedy}"
-        )
+        remedy = f"train a better model, or one with a lower {spelled('threshold_value')}"
+        raise _none_detected(episodes, len(causes), f"none of these is called anomalous: {remedy}")
     detected = episodes[[row for row, name in enumerate(episodes.ids) if str(name) in found]]
     found = {str(name): found[str(name)] for name in detected.ids}
     rankings = {
@@ -87,6 +82,13 @@ def assess(
         "rankings": {name: _plain(ranking, [causes[one] for one in found]) for name, ranking in rankings.items()},
         "missing": missing,
     }
+
+
+def _none_detected(episodes: Episodes, n_known: int, remedy: str) -> DfstransError:
+    return DfstransError(
+        f"expected detected episodes whose cause is known, got none among {len(episodes)} anomalous ones "
+        f"({n_known} with a known cause); {remedy}"
+    )
 
 
 def mean_curves(curves: list[RankingCurves]) -> dict[str, Any]:

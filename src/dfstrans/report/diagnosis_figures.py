@@ -95,16 +95,17 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
             customdata=values.astype(np.float32),
             hovertemplate="%{y} at %{x}: %{customdata:.1f}<extra></extra>",
             colorbar={
-                "title": {"text": ranking_title(diagnosis), "side": "top"},
                 "orientation": "h",
                 "thickness": 12,
-                "x": 0.5,
+                "yref": "container",  # so that it takes no room of the picture's, which would misplace the axis title
                 "y": 1.0,
-                "yanchor": "bottom",
+                "yanchor": "top",
                 **({} if ticks is None else {"tickvals": np.log10(ticks), "ticktext": [f"{t:g}" for t in ticks]}),
             },
         )
     )
+    title = {"text": ranking_title(diagnosis), "xref": "paper", "yref": "paper", "y": 1, "yanchor": "bottom"}
+    figure.add_annotation(title, yshift=1, showarrow=False)
     figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 11}, **LIMITS)
     return _over_time(figure, recording, 150 + 22 * len(diagnosis.sensors), top=64, left=_room(diagnosis.sensors))
 
