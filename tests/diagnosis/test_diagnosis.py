@@ -68,6 +68,17 @@ def test_rankings_are_sorted_and_in_the_episode_s_own_time(planted: Episodes, di
     assert [pair.excess for pair in pairs] == sorted((pair.excess for pair in pairs), reverse=True)
 
 
+def test_a_diagnosis_shows_itself_in_a_line(diagnoses: list[Diagnosis]) -> None:
+    one = dataclasses.replace(diagnoses[0], episode_id="run 7", probability=0.25, threshold=0.5)
+    assert repr(one) == f"Diagnosis('run 7', not anomalous, probability=0.250, {len(one.sensors)} sensors, 6 segments)"
+
+
+def test_without_a_single_reading_nothing_is_said() -> None:
+    detector = Diagnoser(**TINY).fit(tiny_episodes())
+    (one,) = detector.diagnose(np.full((1, *tiny_episodes().values.shape[1:]), np.nan, dtype=np.float32))
+    assert one.summary().endswith("nothing can be said of it: no sensor has a single reading.")
+
+
 def test_the_two_questions_of_the_paper(diagnoses: list[Diagnosis]) -> None:
     one = diagnoses[0]
     related = one.related_sensors(one.sensors[2], 3)

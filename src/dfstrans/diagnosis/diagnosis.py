@@ -64,7 +64,7 @@ class RankedPair(NamedTuple):
     excess: float
 
 
-@dataclass(frozen=True, eq=False)  # arrays have no single answer to ==
+@dataclass(frozen=True, eq=False, repr=False)  # arrays have no single answer to ==, and fill screens
 class Diagnosis:
     """One episode: how anomalous, which sensors and moments are unlike normal ones, and who attends to whom.
 
@@ -92,6 +92,11 @@ class Diagnosis:
     usual_course: Array | None = (
         None  # (segment, sensor, 2): lowest and highest value of normal ones; see `NormalCourse`
     )
+
+    def __repr__(self) -> str:
+        verdict = "anomalous" if self.is_anomaly else "not anomalous"
+        shape = f"{len(self.sensors)} sensors, {len(self.segment_bounds)} segments"
+        return f"Diagnosis({self.episode_id!r}, {verdict}, probability={self.probability:.3f}, {shape})"
 
     @property
     def is_anomaly(self) -> bool:
@@ -230,6 +235,8 @@ class Diagnosis:
 
     def summary(self) -> str:
         """A few plain sentences."""
+        if len(self.without_readings) == len(self.sensors):
+            return f"{self.episode_id}: nothing can be said of it: no sensor has a single reading."
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
         text = (
             f"{self.episode_id}: {verdict} (probability {self.probability:.3f}, anomalous from {self.threshold:.3f} on)"
