@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from dfstrans.config import NetworkSettings
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
+from dfstrans.model.pooling import LEAST_VARIANCE
 
 PARTS_OF_A_BLOCK = 4  # convolution, max-pooling, ReLU, batch norm
 
@@ -73,7 +74,9 @@ class LoopNetwork(nn.Module):
         self.register_buffer("encoding", torch.as_tensor(encoding, dtype=torch.float32).unsqueeze(1))  # (t, 1, d)
         self.embeddings = nn.ModuleList(_sensor_cnn(settings) for _ in range(settings.n_sensors))
         self.layers = nn.ModuleList(LoopLayer(settings, n_segments) for _ in range(settings.layers))
-        self.head = nn.Linear(settings.n_sensors * settings.d_model, settings.head_width)
+        self.pooling = settings.pooling
+        channels = settings.n_sensors * settings.d_model
+        self.head = nn.Linear(channels if self.pooling == "mean" else 2 * channels, settings.head_width)
         self.logit = nn.Linear(settings.head_width, 1)
         self.dropout = nn.Dropout(settings.dropout)
 
@@ -86,8 +89,11 @@ class LoopNetwork(nn.Module):
         x = self.dropout(torch.stack(embedded, dim=2) + self.encoding)  # (b, t, s, d)
         for layer in self.layers:
             x = layer(x)
-        x = x.flatten(2).mean(dim=1)  # (b, s·d)
-        x = self.dropout(torch.relu(self.head(x)))
+        x = x.flatten(2)  # (b, t, s·d)
+        pooled = x.mean(dim=1)
+        if self.pooling != "mean":
+            pooled = torch.cat([pooled, torch.sqrt(x.var(dim=1, correction=0) + LEAST_VARIANCE)], dim=1)
+        x = self.dropout(torch.relu(self.head(pooled)))
         return self.logit(x).squeeze(-1)
 
 

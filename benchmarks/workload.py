@@ -17,6 +17,7 @@ from dfstrans.config import NetworkSettings
 from dfstrans.data import Episodes
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
+from dfstrans.model.pooling import pooled_width
 from dfstrans.training.fit import bf16_is_fast
 
 MODELS = ("loop", "plain", "fp32", "bf16")
@@ -139,6 +140,6 @@ def count_flops(shape: Shape, task: str, batch: int) -> float:
     projections = 2 * 3 * s * t * d * d
     products = 2 * (s * t * t * d + t * s * s * d)  # Q Kᵀ and weights · V, along time and along sensors
     feedforward = 2 * s * t * d * settings.feedforward
-    head = s * d * settings.head_width + settings.head_width
+    head = pooled_width(s * d, settings.pooling) * settings.head_width + settings.head_width
     forward = 2.0 * (settings.layers * (projections + products + feedforward) + convolutions + head)
     return batch * forward * (3 if task == "train" else 1)

@@ -13,6 +13,7 @@ from dfstrans.errors import DfstransError, spelled
 Encoding = Literal["faithful", "vanilla", "none"]
 Embedding = Literal["cnn", "linear", "tanh"]
 Norm = Literal["batch", "renorm"]
+Pooling = Literal["mean", "mean+deviation"]
 Precision = Literal["auto", "32", "bf16"]
 Schedule = Literal["one-cycle", "constant"]
 Imbalance = Literal["weighted", "none"]
@@ -62,10 +63,11 @@ class NetworkSettings(Settings):
     head_width: int = Field(
         default=512, ge=1, description="Width of the classification head."
     )  # tab:trans_hyp, "Dim feedforward 1"
+    pooling: Pooling = Field(
+        default="mean", description="What the head sees of all segments: their mean, or their mean and deviation."
+    )
     layers: int = Field(default=1, ge=1, description="Spatio-temporal layers.")  # tab:trans_hyp
-    dropout: float = Field(
-        default=0.3, ge=0, lt=1, description="Dropout rate."
-    )  # tab:trans_hyp: 0.1; see docs/training.md
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout rate.")  # tab:trans_hyp
     norm: Norm = Field(
         default="batch",
         description="What convolutions are normalised by in training: the batch, or what prediction will use (renorm).",
@@ -168,6 +170,7 @@ class TrainingSettings(DecisionSettings, LearningSettings):
     """How a network is trained, and how it is settled."""
 
 
+STEPS = 240  # of training, from where on validation hardly gains; see docs/performance.md
 PRESETS: dict[Preset, dict[str, Any]] = {
     # slim: a fifth of the time of the paper's network; see docs/reproduction.md
     "tuned": {
@@ -175,8 +178,11 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "heads": 8,
         "feedforward": 128,
         "head_width": 128,
+        "pooling": "mean+deviation",
+        "dropout": 0.0,
         "norm": "renorm",
         "batch_size": None,
+        "epochs": None,
         "mixup": 0.3,
     },
     # tab:mh1dcnn, tab:trans_hyp and the text of the experiments, as far as they are given
@@ -185,6 +191,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "heads": 10,
         "feedforward": 2048,
         "head_width": 512,
+        "pooling": "mean",
         "dropout": 0.1,
         "norm": "batch",
         "batch_size": 16,
@@ -206,6 +213,16 @@ PRESETS: dict[Preset, dict[str, Any]] = {
 def default_batch_size(n_episodes: int) -> int:
     """A tenth of the episodes, from 16 to 64: ten steps an epoch, and batch statistics that one spike does not rule."""
     return min(max(n_episodes // 10, 16), 64)
+
+
+def default_epochs(n_episodes: int, batch_size: int) -> int:
+    """As many as make some 240 steps, from 20 to 60: many of few episodes, few of many.
+
+    >>> [default_epochs(n, default_batch_size(n)) for n in (50, 150, 664, 10_000)]
+    [60, 24, 22, 20]
+    """
+    steps = -(-n_episodes // batch_size)
+    return min(max(-(-STEPS // steps), 20), 60)
 
 
 def check_settings(settings: dict[str, Any]) -> None:

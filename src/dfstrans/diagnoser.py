@@ -16,6 +16,7 @@ from dfstrans.config import (
     Imbalance,
     NetworkSettings,
     Norm,
+    Pooling,
     Precision,
     Schedule,
     Settings,
@@ -41,7 +42,7 @@ class Diagnoser(NetworkClassifier):
 
     The arguments are the fields of `NetworkSettings` and `TrainingSettings`, where they are explained. Without a
     `segment_length` or a number of `filters` it is chosen from the lengths of the training episodes, without a
-    `batch_size` from their number.
+    `batch_size` and `epochs` from their number.
     `Diagnoser(**PRESETS["paper"])` is the paper's network, trained as the paper did.
 
     >>> from dfstrans.data.planted import planted_episodes
@@ -65,12 +66,13 @@ class Diagnoser(NetworkClassifier):
         heads: int = 8,
         feedforward: int = 128,
         head_width: int = 128,
+        pooling: Pooling = "mean+deviation",
         layers: int = 1,
-        dropout: float = 0.3,
+        dropout: float = 0.0,
         norm: Norm = "renorm",
         encoding: Encoding = "faithful",
         embedding: Embedding = "cnn",
-        epochs: int = 40,
+        epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 2e-3,
         weight_decay: float = 0.05,
@@ -96,6 +98,7 @@ class Diagnoser(NetworkClassifier):
         self.heads = heads
         self.feedforward = feedforward
         self.head_width = head_width
+        self.pooling = pooling
         self.layers = layers
         self.dropout = dropout
         self.norm = norm

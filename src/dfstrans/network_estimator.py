@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dfstrans.config import DecisionSettings, TrainingSettings, default_batch_size
+from dfstrans.config import DecisionSettings, TrainingSettings, default_batch_size, default_epochs
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
@@ -24,7 +24,7 @@ PREDICTION_BATCH = 32
 
 
 class NetworkClassifier(EpisodeClassifier):
-    """A detector that is a network. A kind of it names the network; without a `batch_size` one is chosen."""
+    """A detector that is a network. A kind of it names the network; `batch_size` and `epochs` may be chosen for it."""
 
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
 
@@ -36,8 +36,9 @@ class NetworkClassifier(EpisodeClassifier):
     def training_settings(self, n_episodes: int) -> TrainingSettings:
         """The estimator's arguments that tell how to train on so many episodes, checked."""
         batch_size = default_batch_size(n_episodes) if self.batch_size is None else self.batch_size
+        epochs = default_epochs(n_episodes, batch_size) if self.epochs is None else self.epochs
         shift = {} if "time_shift" in self.get_params() else {"time_shift": 0.0}  # of a point's segment there is none
-        return self._settings(TrainingSettings, batch_size=batch_size, **shift)  # type: ignore[no-any-return]
+        return self._settings(TrainingSettings, batch_size=batch_size, epochs=epochs, **shift)  # type: ignore[no-any-return]
 
     def _learn(self, lesson: Lesson) -> Learned:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import

@@ -19,6 +19,7 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
+POOLINGS = ("mean", "mean+deviation")
 GARBAGE = (math.nan, math.inf, -math.inf, 1e30)
 
 
@@ -182,7 +183,7 @@ def test_a_mask_may_differ_from_layer_to_layer() -> None:
 def test_an_episode_has_the_same_logit_alone_and_in_any_batch_with_any_padding(
     seed: int, lengths: list[int], more: int, garbage: float
 ) -> None:
-    network = random_network(seed, layers=1 + seed % 2).eval()
+    network = random_network(seed, layers=1 + seed % 2, pooling=POOLINGS[seed % 3 % 2]).eval()
     episodes = [random_segments(length) for length in lengths]
     segments, valid = padded_batch(episodes, max(lengths) + more, garbage)
     together = network(segments, valid, return_attention=True)
@@ -380,8 +381,9 @@ def test_dropout_comes_again_with_the_seed_and_rests_in_evaluation() -> None:
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_contributions_and_a_constant_add_up_to_the_logit(ragged: bool) -> None:
-    network = random_network().eval()
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_contributions_and_a_constant_add_up_to_the_logit(pooling: str, ragged: bool) -> None:
+    network = random_network(pooling=pooling).eval()
     valid = torch.tensor([[True] * 4, [True, True, False, False]]) if ragged else None
     forward = network(random_segments(2, 4), valid, return_attention=True)
     active = network.logit.weight[0] * (forward.features > 0)

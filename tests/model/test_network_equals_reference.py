@@ -14,11 +14,18 @@ from dfstrans.model.network import DFSTrans
 N_SEGMENTS = 5
 
 
-@pytest.fixture(params=[(1, 1), (1, 4), (2, 4)], ids=lambda p: f"{p[0]} layers, {p[1]} heads")
+VARIANTS = [
+    {"layers": 1, "heads": 1},
+    {"layers": 1, "heads": 4},
+    {"layers": 2, "heads": 4},
+    {"layers": 1, "heads": 4, "pooling": "mean+deviation"},
+]
+
+
+@pytest.fixture(params=VARIANTS, ids=str)
 def pair(request: pytest.FixtureRequest) -> tuple[DFSTrans, LoopNetwork]:
-    layers, heads = request.param
     settings = NetworkSettings(
-        n_sensors=3, segment_length=19, filters=4, heads=heads, feedforward=32, head_width=16, layers=layers, dropout=0
+        n_sensors=3, segment_length=19, filters=4, feedforward=32, head_width=16, dropout=0, **request.param
     )
     torch.manual_seed(0)
     network = DFSTrans(settings)

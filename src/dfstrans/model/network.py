@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from einops import rearrange, reduce
+from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -16,6 +16,7 @@ from dfstrans.model.embedding import build_embedding
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.feedforward import FeedForward
 from dfstrans.model.loss_by_parts import loss_by_parts
+from dfstrans.model.pooling import added, even_share, pool, pooled_width
 
 CELLS_AT_ONCE = 2048  # (segment, sensor) cells of a part of a batch
 
@@ -109,7 +110,7 @@ class DFSTrans(DetectorNetwork):
         d = settings.d_model
         self.embedding = build_embedding(settings)
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
-        self.head = nn.Linear(settings.n_sensors * d, settings.head_width)
+        self.head = nn.Linear(pooled_width(settings.n_sensors * d, settings.pooling), settings.head_width)
         self.logit = nn.Linear(settings.head_width, 1)
         self.dropout = Dropout(settings.dropout)
 
@@ -189,8 +190,9 @@ class DFSTrans(DetectorNetwork):
             x, pair = layer(x, valid, layer_keep)
             if return_attention:
                 attention.append(pair)
-        mean = _mean_over_valid(rearrange(x, "b t s d -> b t (s d)"), valid)  # (b, s·d)
-        features = functional.relu(self.head(mean))  # (b, head_width)
+        share = None if valid is None else even_share(x, valid)
+        pooled = pool(rearrange(x, "b t s d -> b t (s d)"), share, self.settings.pooling)
+        features = functional.relu(self.head(pooled))  # (b, head_width)
         logit = self.logit(self.dropout(features)).squeeze(-1)  # (b,)
         if not return_attention:
             return ForwardPass(logit, features, None, None)
@@ -199,18 +201,14 @@ class DFSTrans(DetectorNetwork):
     def contribution(self, x: Tensor, features: Tensor, valid: Tensor | None) -> Tensor:
         """What each sensor at each moment adds to the logit, exactly, given which features are above 0.
 
-        The classifier averages over segments and is linear but for its ReLU: with the features that are above 0 held,
-        the logit is a sum over (segment, sensor) and a constant.
+        The classifier is linear in what it sees but for its ReLU, and that is a sum over segments (see `pooling`): with
+        the features that are above 0 held, the logit is a sum over (segment, sensor) and a constant.
 
         Shape:
             x (b, t, s, d), features (b, head_width) → (b, t, s)
         """
         active = self.logit.weight * (features > 0)  # (b, head_width)
-        weight = rearrange(active @ self.head.weight, "b (s d) -> b s d", s=x.shape[2])
-        added = torch.einsum("btsd,bsd->bts", x, weight)
-        if valid is None:
-            return added / x.shape[1]
-        return added * rearrange(valid / valid.sum(dim=1, keepdim=True), "b t -> b t 1")
+        return added(x, active @ self.head.weight, even_share(x, valid), self.settings.pooling)
 
     def _embed(self, segments: Tensor, valid: Tensor | None) -> Tensor:
         """Embed the segments that are there; padded ones become 0 and never meet the batch norm."""
@@ -238,14 +236,6 @@ def _join(parts: list[ForwardPass]) -> ForwardPass:
     temporal, spatial = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
     contribution = torch.cat([part.contribution for part in parts if part.contribution is not None])
     return ForwardPass(logit, features, AttentionPair(temporal, spatial), contribution)
-
-
-def _mean_over_valid(x: Tensor, valid: Tensor | None) -> Tensor:
-    """Global average pooling over the segments that are there: (b, t, c) → (b, c)."""
-    if valid is None:
-        return reduce(x, "b t c -> b c", "mean")
-    weight = valid.to(x.dtype) / valid.sum(dim=1, keepdim=True)
-    return torch.einsum("btc,bt->bc", x, weight)
 
 
 def _of_layer(keep: AttentionPair, number: int) -> AttentionPair:

@@ -19,6 +19,7 @@ from dfstrans.model.attention import Attended, Attention
 from dfstrans.model.embedding import SensorCNN
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans, SpatioTemporalLayer
+from dfstrans.model.pooling import pool
 
 
 class PlainPass(NamedTuple):
@@ -61,7 +62,7 @@ class PlainNetwork(nn.Module):
             x, along_time, along_sensors = _mix(layer, x, valid)  # type: ignore[arg-type]
             temporal.append(along_time * rearrange(present, "b q -> b 1 1 q 1"))
             spatial.append(along_sensors * rearrange(present, "b t -> b t 1 1 1"))
-        pooled = (share.unsqueeze(1) @ x.flatten(2)).squeeze(1)  # (b, s·d)
+        pooled = pool(x.flatten(2), share, network.settings.pooling)  # (b, s·d), or twice that
         logit = network.logit(functional.relu(network.head(pooled))).squeeze(-1)  # (b,)
         moment = temporal[-1].mean(dim=2).sum(dim=2).mean(dim=1)  # (b, s, h, q, k) → (b, t)
         at_moments = spatial[-1].mean(dim=2).sum(dim=2)  # (b, t, h, q, k) → (b, t, s)
