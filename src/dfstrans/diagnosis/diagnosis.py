@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from dfstrans.diagnosis.beyond_band import BeyondBand, beyond_band
 from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import Finding
+from dfstrans.diagnosis.ranked import RankedPair, RankedSegment, RankedSensor
 from dfstrans.diagnosis.usual import Usual
 from dfstrans.errors import DfstransError
 
@@ -27,41 +28,6 @@ SCHEMA_VERSION = 1
 MOST_PAIRS = 20  # whose change is told
 STANDS_OUT = 1.5  # times the usual distance from normal; 1 is usual
 CLEARLY = 2.0  # deviations of a level from which on it is called higher or lower
-
-
-class RankedSensor(NamedTuple):
-    """A sensor, how far it is from normal at its strangest moment (1 is usual), and what it adds to the logit.
-
-    `loss`, where the ranking is made by occlusion, is what it is ranked by: what the logit loses at its worst moment.
-    """
-
-    sensor: str
-    deviation: float
-    contribution: float
-    direction: str
-    loss: float | None = None
-
-
-class RankedSegment(NamedTuple):
-    """A moment from start to end, in the episode's own time, and how far from normal its strangest sensor is.
-
-    `loss` as in `RankedSensor`.
-    """
-
-    segment: int
-    start: float
-    end: float
-    deviation: float
-    loss: float | None = None
-
-
-class RankedPair(NamedTuple):
-    """At some moment `looking` attends to `at` more than it normally does: `excess` 1 is the edge of the 99 % band."""
-
-    looking: str
-    at: str
-    segment: int
-    excess: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # arrays have no single answer to ==, and fill screens
