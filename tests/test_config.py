@@ -27,7 +27,7 @@ def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:
     ("values", "message"),
     [
         ({"n_sensors": 0}, r"n_sensors to be a whole number of at least 1, got 0; give such a value"),
-        ({"heads": 0}, r"heads .*got 0.*the default is 10"),
+        ({"heads": 0}, r"heads .*got 0.*the default is 8"),
         ({"dropout": 1.0}, r"dropout to be a finite number of at least 0 and below 1, got 1.0"),
         ({"dropout": -0.1}, r"dropout .*got -0.1"),
         ({"dropout": math.nan}, r"dropout .*got nan"),

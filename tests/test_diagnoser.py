@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.config import PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.data.planted import planted_episodes
+from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
 
 
@@ -63,7 +65,16 @@ def test_what_is_not_given_is_chosen_from_the_episodes() -> None:
     assert (network.filters, network.heads, network.d_model) == (20, 8, 40)
     assert Diagnoser().network_settings(episodes).filters == 8
     assert [Diagnoser().training_settings(n).batch_size for n in (50, 300, 10_000)] == [16, 30, 64]
+    assert [Diagnoser().training_settings(n).epochs for n in (50, 300, 10_000)] == [60, 24, 20]
+    assert Diagnoser(batch_size=1).training_settings(50).epochs == 20
+    assert Diagnoser(epochs=7).training_settings(50).epochs == 7
     assert Diagnoser(batch_size=7).training_settings(300).batch_size == 7
+
+
+@pytest.mark.parametrize("wrong", [0, "many"])
+def test_a_wrong_batch_size_is_refused_where_the_epochs_are_chosen_too(wrong: Any) -> None:
+    with pytest.raises(DfstransError, match="expected batch_size to be"):
+        Diagnoser(batch_size=wrong).training_settings(50)
 
 
 def test_the_paper_s_preset_is_its_network_and_its_training() -> None:

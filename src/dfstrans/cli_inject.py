@@ -29,7 +29,6 @@ THRESHOLD: dict[str, Any] = {  # F1 depends on how many faults were planted; thi
 PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles the very faults that are planted
     "sensor_dropout": 0.0,
     "mixup": 0.0,
-    "dropout": 0.1,
 }
 
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")

@@ -11,7 +11,6 @@ from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_json, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
 
-DIGITS = "%.9g"  # as many as tell 32-bit numbers apart
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
 
 
@@ -36,10 +35,10 @@ def predict(
     outside = warn_out_of_range(detector, episodes)
     if out is not None:
         with written_atomically(out) as temporary:
-            table.to_csv(temporary, index=False, float_format=DIGITS)
+            table.to_csv(temporary, index=False)
         remark(f"predictions of {len(table)} episodes written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
         print_json({"threshold": detector.threshold_.value, "out_of_range": outside, "predictions": rows})
     elif out is None:
-        print(table.to_csv(index=False, float_format=DIGITS), end="")
+        print(table.to_csv(index=False), end="")

@@ -140,7 +140,11 @@ class DecisionSettings(Settings):
 class LearningSettings(Settings):
     """How the weights of a network are learned."""
 
-    epochs: int = Field(default=40, ge=1, description="Most epochs to train.")
+    epochs: int = Field(
+        default=40,
+        ge=1,
+        description="Most epochs to train; of DFStrans by default as many as make 240 steps, 20 to 60.",
+    )
     batch_size: int = Field(default=16, ge=1, description="Episodes per training step.")  # the paper's
     learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
     weight_decay: float = Field(default=0.05, ge=0, description="AdamW weight decay, on matrices only.")
@@ -170,7 +174,7 @@ class TrainingSettings(DecisionSettings, LearningSettings):
     """How a network is trained, and how it is settled."""
 
 
-STEPS = 240  # of training, from where on validation hardly gains; see docs/performance.md
+STEPS = 240  # of training, from where on validation hardly gains; see docs/performance.md, time to a good model
 PRESETS: dict[Preset, dict[str, Any]] = {
     # slim: a fifth of the time of the paper's network; see docs/reproduction.md
     "tuned": {
@@ -221,7 +225,7 @@ def default_epochs(n_episodes: int, batch_size: int) -> int:
     >>> [default_epochs(n, default_batch_size(n)) for n in (50, 150, 664, 10_000)]
     [60, 24, 22, 20]
     """
-    steps = -(-n_episodes // batch_size)
+    steps = max(-(-n_episodes // batch_size), 1)
     return min(max(-(-STEPS // steps), 20), 60)
 
 
@@ -251,8 +255,10 @@ def _problem(kind: type[BaseModel], problem: Any) -> str:
     field = kind.model_fields.get(name)
     if field is None:
         return f"{name}: {message}, got {problem['input']!r}; correct it"
-    known = not field.is_required() and field.default is not None
-    remedy = f"give such a value (the default is {field.default})" if known else "give such a value"
+    default = None if field.is_required() else field.default
+    if kind in (NetworkSettings, TrainingSettings):
+        default = PRESETS["tuned"].get(name, default)
+    remedy = "give such a value" if default is None else f"give such a value (the default is {default})"
     return f"expected {spelled(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
 
 

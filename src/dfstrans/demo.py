@@ -26,7 +26,6 @@ SETTINGS: dict[str, Any] = {  # a slim network, so that it takes minutes on two 
     "batch_size": 16,
     "epochs": 20,
     "learning_rate": 2e-3,
-    "dropout": 0.1,
     "mixup": 0.0,
 }
 SHOWN_PER_CAUSE = 2

@@ -36,9 +36,12 @@ class NetworkClassifier(EpisodeClassifier):
     def training_settings(self, n_episodes: int) -> TrainingSettings:
         """The estimator's arguments that tell how to train on so many episodes, checked."""
         batch_size = default_batch_size(n_episodes) if self.batch_size is None else self.batch_size
-        epochs = default_epochs(n_episodes, batch_size) if self.epochs is None else self.epochs
         shift = {} if "time_shift" in self.get_params() else {"time_shift": 0.0}  # of a point's segment there is none
-        return self._settings(TrainingSettings, batch_size=batch_size, epochs=epochs, **shift)  # type: ignore[no-any-return]
+        epochs = {"epochs": 1} if self.epochs is None else {}  # until the batch size is known to be one
+        checked: TrainingSettings = self._settings(TrainingSettings, batch_size=batch_size, **epochs, **shift)
+        if self.epochs is not None:
+            return checked
+        return checked.model_copy(update={"epochs": default_epochs(n_episodes, checked.batch_size)})
 
     def _learn(self, lesson: Lesson) -> Learned:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import

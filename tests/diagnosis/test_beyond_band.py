@@ -48,9 +48,9 @@ def test_the_excess_is_that_of_the_model_s_stored_band_for_usual_and_unusual_len
     reference = detector.require_reference()
     for values in (episodes.values[:1], np.concatenate([episodes.values[:1]] * 2, axis=2)):
         (one,) = detector.diagnose(values)
-        assert tuple(one.excess) == SCORES
-        for name, excess in one.excess.items():
-            score = getattr(one.scores, name)
+        assert tuple(one.bands) == SCORES
+        for name in SCORES:
+            score, excess = getattr(one.scores, name), one.excess(name)
             assert excess.shape == score.shape
             usual = (reference.by_moment if len(one.scores.segment) == 3 else reference.over_moments)[name]
             if len(one.scores.segment) != 3 and name in ("temporal", "global_temporal"):

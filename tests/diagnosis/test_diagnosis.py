@@ -87,11 +87,11 @@ def test_the_two_questions_of_the_paper(diagnoses: list[Diagnosis]) -> None:
     assert related["attention"].is_monotonic_decreasing
     assert related["attention"][one.sensors[1]] == pytest.approx(one.scores.spatial[3, 2, 1])
     assert related["usual"][one.sensors[1]] == pytest.approx(one.bands["spatial"].centre[3, 2, 1])
-    assert related["excess"][one.sensors[1]] == pytest.approx(one.excess["spatial"][3, 2, 1])
+    assert related["excess"][one.sensors[1]] == pytest.approx(one.excess("spatial")[3, 2, 1])
     moments = one.triggers(one.sensors[2], 3)
     assert moments["attention"].sum() == pytest.approx(1, abs=1e-5)
     assert moments["attention"][4] == pytest.approx(one.scores.temporal[2, 3, 4])
-    assert moments["excess"][4] == pytest.approx(one.excess["temporal"][2, 3, 4])
+    assert moments["excess"][4] == pytest.approx(one.excess("temporal")[2, 3, 4])
     older = dataclasses.replace(one, bands={name: one.bands[name] for name in ("sensor", "segment", "spatial")})
     unknown = older.triggers(one.sensors[2], 3)
     assert unknown["attention"].equals(moments["attention"])

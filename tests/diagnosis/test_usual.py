@@ -71,12 +71,13 @@ def test_a_band_over_moments_fits_episodes_of_any_length(name: str) -> None:
 def test_of_many_moments_as_many_as_are_needed_are_drawn_from_all_episodes_alike(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    episodes = [scores_of(np.full((1, 50, 50), n / 10), np.ones((50, 1, 1))) for n in range(1, 5)]
-    everything = usual_over_moments("segment", episodes, seed=0)  # 5, 10, 15 and 20
+    lengths = (50, 50, 50, 400)
+    episodes = [scores_of(np.full((1, t, t), n * 5 / t), np.ones((t, 1, 1))) for n, t in enumerate(lengths, start=1)]
+    everything = usual_over_moments("segment", episodes, seed=0)  # 5, 10, 15 and, often, 20
     monkeypatch.setattr(usual, "MOST_SAMPLES", 100)
     some = usual_over_moments("segment", episodes, seed=0)
-    assert everything.centre == pytest.approx(12.5)
-    assert 10 <= round(float(some.centre), 6) <= 15
+    assert everything.centre == pytest.approx(20)
+    assert some.centre == pytest.approx(12.5)  # 25 moments of each
     assert some.edge == pytest.approx(20)
 
 

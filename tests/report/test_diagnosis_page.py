@@ -54,6 +54,14 @@ def test_a_page_says_when_the_instrument_is_suspected_and_what_the_ranking_is(tm
     assert "No sensor looks unhealthy" in text
 
 
+def test_a_page_of_an_older_model_says_which_scores_have_no_band(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    assert "before it kept a band" not in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))
+    older = replace(diagnosis, bands={name: diagnosis.bands[name] for name in ("sensor", "segment", "spatial")})
+    text = words(write_diagnosis(tmp_path / "b.html", older, recording))
+    assert "so that of A^(s), a^(s), A^G, b^(τ), B^G nothing is marked" in text
+
+
 def test_a_page_without_reference_trust_or_interval_says_less_but_stands(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(probability=0.1)
     plain = replace(diagnosis, usual_course=None, trust=None, health=(), time_unit="points")

@@ -9,7 +9,16 @@ import pytest
 
 from dfstrans.diagnosis.trust import AttentionTrust
 from dfstrans.errors import DfstransError
-from dfstrans.report.views import chosen_moments, lanes, relevance_courses, shaded, signals, thinned, trust_boxes
+from dfstrans.report.views import (
+    chosen_moments,
+    edge_beside,
+    lanes,
+    relevance_courses,
+    shaded,
+    signals,
+    thinned,
+    trust_boxes,
+)
 from tests.report.drawn import made_diagnosis
 
 
@@ -87,6 +96,16 @@ def test_relevance_over_the_signal_is_the_sensors_own() -> None:
     np.testing.assert_allclose(course.centre, [2.5, 7.5, 12.5, 17.5, 22.5, 27.5])
     with pytest.raises(DfstransError, match="'Nobody'"):
         relevance_courses([(diagnosis, recording)], "Nobody")
+
+
+def test_the_edge_beside_several_courses_is_that_of_the_length_most_have() -> None:
+    usual, other = made_diagnosis(n_segments=6), made_diagnosis(n_segments=9)
+    courses = relevance_courses([other, usual, usual], "S1")
+    time, edge = edge_beside(courses)
+    np.testing.assert_array_equal(time, courses[1].centre)
+    np.testing.assert_array_equal(edge, courses[1].edge)
+    unknown = [course._replace(edge=np.full_like(course.edge, np.nan)) for course in courses]
+    assert len(edge_beside(unknown)[1]) == 0
 
 
 def test_trust_boxes_are_split_by_kind_of_fault() -> None:

@@ -84,10 +84,13 @@ class Diagnosis:
         """How far each moment is from normal in its strangest sensor: (segment,)."""
         return np.asarray(self.deviation.max(axis=1))
 
-    @cached_property
-    def excess(self) -> dict[str, Array]:
-        """How far each score is above its normal band, in its shape: 0 is the normal median, 1 the edge."""
-        return {name: band.strangeness(getattr(self.scores, name)) for name, band in self.bands.items()}
+    def excess(self, score: str) -> Array:
+        """How far a score is above its normal band, in its shape: 0 is the normal median, 1 the edge.
+
+        Unknown (NaN) where the model keeps no band of it; `score` is a name in `scores`.
+        """
+        values: Array = getattr(self.scores, score)
+        return self.bands[score].strangeness(values) if score in self.bands else np.full(values.shape, np.nan)
 
     @property
     def top_sensor(self) -> str:
@@ -156,7 +159,7 @@ class Diagnosis:
 
     def top_pairs(self, n: int = 3) -> list[RankedPair]:
         """Pairs of sensors whose attention is furthest above its normal band, each pair at its strangest moment."""
-        pair_excess = self.excess["spatial"]
+        pair_excess = self.excess("spatial")
         strangest = pair_excess.max(axis=0)
         np.fill_diagonal(strangest, -np.inf)
         found = []
@@ -177,9 +180,9 @@ class Diagnosis:
         return beyond_band(
             self.sensors,
             self.segment_bounds,
-            self.excess["sensor"],
-            self.excess["segment"],
-            self.excess["spatial"],
+            self.excess("sensor"),
+            self.excess("segment"),
+            self.excess("spatial"),
             self.changed_pairs,
         )
 
@@ -251,9 +254,9 @@ class Diagnosis:
                 "level": self.level.ravel(),
                 "loss": np.nan if self.occlusion is None else self.occlusion.ravel(),
                 "temporal_relevance": self.scores.temporal_relevance.T.ravel(),
-                "temporal_relevance_excess": self._excess_of_cells("temporal_relevance"),
                 "spatial_relevance": self.scores.spatial_relevance.ravel(),
-                "spatial_relevance_excess": self._excess_of_cells("spatial_relevance"),
+                "temporal_relevance_excess": self.excess("temporal_relevance").T.ravel(),
+                "spatial_relevance_excess": self.excess("spatial_relevance").ravel(),
             }
         )
 
@@ -282,19 +285,11 @@ class Diagnosis:
 
     def _beside_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
         """One row of an attention tensor beside what is normal of it; unknown in models that keep no band of it."""
-        attention = getattr(self.scores, score)
-        band = self.bands.get(score)
-        usual = np.full(len(index), np.nan) if band is None else np.broadcast_to(band.centre, attention.shape)[row]
-        excess = np.full(len(index), np.nan) if band is None else self.excess[score][row]
-        frame = pd.DataFrame({"attention": attention[row], "usual": usual, "excess": excess}, index=index)
+        attention, band = getattr(self.scores, score), self.bands.get(score)
+        usual = np.broadcast_to(np.nan if band is None else band.centre, attention.shape)
+        columns = {"attention": attention[row], "usual": usual[row], "excess": self.excess(score)[row]}
+        frame = pd.DataFrame(columns, index=index)
         return frame.sort_values("attention", ascending=False, kind="stable")
-
-    def _excess_of_cells(self, score: str) -> Any:
-        """The excess of a local relevance, cell after cell; unknown as in `_beside_normal`."""
-        if score not in self.bands:
-            return np.nan
-        excess = self.excess[score]
-        return (excess.T if score == "temporal_relevance" else excess).ravel()
 
     def _interpretation(self, ranked: RankedSensor) -> dict[str, Any]:
         sensor = self.sensors.index(ranked.sensor)

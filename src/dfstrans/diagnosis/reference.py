@@ -22,12 +22,12 @@ from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.normal_examples import NormalExamples
 from dfstrans.diagnosis.usual import (
     BANDS,
-    FLOORS,
     SCORES,
     SPREADS,
     Usual,
     fitted_to,
     kept_by_moment,
+    known_usual,
     usual_by_moment,
     usual_over_moments,
 )
@@ -144,10 +144,8 @@ class NormalReference:
         n_episodes, n_segments = (int(count) for count in arrays["counts"])
         by_moment, over_moments = (
             {
-                name: Usual(
-                    arrays[f"{kind}.{name}.centre"].astype(np.float64),
-                    arrays[f"{kind}.{name}.width"].astype(np.float64),
-                    FLOORS[name],
+                name: known_usual(
+                    name, *(arrays[f"{kind}.{name}.{part}"].astype(np.float64) for part in ("centre", "width"))
                 )
                 for name in BANDS + SPREADS
                 if f"{kind}.{name}.centre" in arrays

@@ -35,7 +35,7 @@ BETWEEN_MOMENTS = ("temporal", "global_temporal")  # whose last two axes are mom
 WITHOUT_MOMENTS = ("global_spatial", "sensor")
 # widths below these are taken for these: a sensor that never moves, an attention that never changes
 FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2}
-MOST_SAMPLES = 1 << 14  # moments that a band over all of them is made of
+MOST_SAMPLES = 1 << 14  # moments from which it is told what is usual over all of them
 MOST_BY_MOMENT = 1 << 22  # numbers of a band that are kept moment by moment; beyond, only over all moments
 
 
@@ -79,10 +79,9 @@ def usual_over_moments(name: str, scores: Sequence[EpisodeScores], seed: int) ->
     """Of episodes of any length, in the quantity's shape with one moment, or none where that axis is the first."""
     if name in WITHOUT_MOMENTS:
         return _usual(name, np.stack([getattr(one, name) for one in scores]))
-    samples = _drawn([_moments(one, name) for one in scores], seed)
+    samples = _drawn(scores, name, seed)
     usual = _usual(name, samples)
-    centre, width = (_with_place_for_moments(name, values) for values in (usual.centre, usual.width))
-    return Usual(centre, width, usual.floor)
+    return known_usual(name, *(_with_place_for_moments(name, values) for values in (usual.centre, usual.width)))
 
 
 def fitted_to(usual: Usual, name: str, n_segments: int) -> Usual:
@@ -91,11 +90,10 @@ def fitted_to(usual: Usual, name: str, n_segments: int) -> Usual:
 
 
 def _moments(scores: EpisodeScores, name: str) -> Array:
-    """A quantity with its moments, or pairs of moments, as the first axis."""
+    """A view of a quantity with its moments, or pairs of moments, as the first axis."""
     values = getattr(scores, name)
     if name in BETWEEN_MOMENTS:
-        pairs = values.reshape(*values.shape[:-2], -1) * len(scores.segment)  # 1 is an even spread
-        return np.moveaxis(pairs, -1, 0)
+        return np.moveaxis(values.reshape(*values.shape[:-2], -1), -1, 0)
     return np.asarray(values.T) if name == "temporal_relevance" else np.asarray(values)
 
 
@@ -105,21 +103,27 @@ def _with_place_for_moments(name: str, values: Array) -> Array:
     return np.reshape(values, np.shape(values) + (1,) * last)
 
 
-def _drawn(moments: Sequence[Array], seed: int) -> Array:
-    """All moments, or as many as are needed, drawn from all episodes alike."""
-    counts = [len(one) for one in moments]
-    total, first = sum(counts), np.cumsum([0, *counts])
-    if total <= MOST_SAMPLES:
-        return np.concatenate(moments)
-    rows = np.sort(np.random.default_rng(seed).choice(total, MOST_SAMPLES, replace=False))
-    of_episodes = np.split(rows, np.searchsorted(rows, first[1:-1]))
-    own = zip(moments, first[:-1], of_episodes, strict=True)
-    return np.concatenate([one[rows_of_one - before] for one, before, rows_of_one in own])
+def _drawn(scores: Sequence[EpisodeScores], name: str, seed: int) -> Array:
+    """Moments of all episodes, at most as many as are needed, and as many of each; (sample, …)."""
+    random, most = np.random.default_rng(seed), max(MOST_SAMPLES // len(scores), 1)
+    samples = []
+    for one in scores:
+        moments = _moments(one, name)
+        if len(moments) > most:
+            moments = moments[random.choice(len(moments), most, replace=False)]
+        samples.append(moments * len(one.segment) if name in BETWEEN_MOMENTS else moments)  # 1 is an even spread
+    return np.concatenate(samples)
 
 
 def _usual(name: str, samples: Array) -> Usual:
     """What is usual of a quantity over samples, the first axis."""
     if name in SPREADS:
-        return Usual(samples.mean(axis=0), samples.std(axis=0), FLOORS[name])
+        return known_usual(name, samples.mean(axis=0), samples.std(axis=0))
     centre, edge = np.quantile(samples, (0.5, WIDTH), axis=0)
-    return Usual(centre, edge - centre, FLOORS[name])
+    return known_usual(name, centre, edge - centre)
+
+
+def known_usual(name: str, centre: Array, width: Array) -> Usual:
+    """What is usual of a quantity, with the floor of its width: of temporal attention a share of an even spread."""
+    moments = np.shape(centre)[-1] if name in BETWEEN_MOMENTS and np.ndim(centre) > 1 else 1  # one: over all of them
+    return Usual(centre, width, FLOORS[name] / moments)

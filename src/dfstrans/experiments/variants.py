@@ -34,7 +34,7 @@ VARIANTS: dict[str, Variant] = {
     "dfstrans-paper": Variant("dfstrans", PRESETS["paper"]),
     "dfstrans-paper-size": Variant(
         "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
-    ),  # the paper's network, trained as the tuned one
+    ),  # the paper's widths, trained as the tuned one
     "dfstrans-plain": Variant(
         "dfstrans", {"time_shift": 0.0, "mixup": 0.0, "sensor_dropout": 0.0}
     ),  # nothing changed at random: where episodes overlap, their likeness is worth more
@@ -53,7 +53,7 @@ def variant(name: str) -> Variant:
     >>> variant("dfstrans+mixup=0+schedule=constant").named
     {'mixup': 0.0, 'schedule': 'constant'}
     """
-    base, *changes = name.split(CHANGE)
+    base, *changes = _pieces(name)
     check_names("models", [base], VARIANTS)
     named: dict[str, Any] = {}
     for text in changes:
@@ -62,6 +62,19 @@ def variant(name: str) -> Variant:
             raise DfstransError(f"expected each setting once after {CHANGE}, got {setting} twice in {name!r}; keep one")
         named[setting] = value
     return VARIANTS[base]._replace(named=named)
+
+
+def _pieces(name: str) -> list[str]:
+    """A name and its changes; a value may itself hold the sign between them.
+
+    >>> _pieces("dfstrans-paper+pooling=mean+deviation+seed=1")
+    ['dfstrans-paper', 'pooling=mean+deviation', 'seed=1']
+    """
+    pieces = name.split(CHANGE)
+    for place in range(len(pieces) - 1, 1, -1):
+        if "=" not in pieces[place] and "=" in pieces[place - 1]:
+            pieces[place - 1 : place + 1] = [CHANGE.join(pieces[place - 1 : place + 1])]
+    return pieces
 
 
 def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
@@ -87,7 +100,7 @@ def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
 
 def check_models(names: Sequence[str]) -> tuple[str, ...]:
     """The names, when there is such a model each, once, and all that it needs is installed."""
-    bases = [name.split(CHANGE)[0] for name in names]
+    bases = [_pieces(name)[0] for name in names]
     check_names("models", list(dict.fromkeys(bases)), VARIANTS)
     check_names("models", names, names)
     for name in names:

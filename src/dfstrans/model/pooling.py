@@ -35,7 +35,8 @@ def pool(x: Tensor, share: Tensor | None, pooling: Pooling) -> Tensor:
 def added(x: Tensor, weight: Tensor, share: Tensor, pooling: Pooling) -> Tensor:
     """What each sensor at each moment adds to a weighted sum of what is pooled, which is the sum of it all.
 
-    Of a deviation, a segment has the part that its squared distance from the mean has of the variance.
+    Of a deviation, a segment has the part that its squared distance from the mean has of the variance: an account of
+    what is there, not of what would be lost without it.
 
     Shape:
         x (b, t, s, d), weight (b, pooled), share (b, t) → (b, t, s)
@@ -58,7 +59,7 @@ def even_share(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def _mean(x: Tensor, share: Tensor | None) -> Tensor:
-    return reduce(x, "b t c -> b c", "mean") if share is None else torch.einsum("btc,bt->bc", x, share)
+    return x.mean(dim=1) if share is None else (x * share.unsqueeze(-1)).sum(dim=1)
 
 
 def _deviation(variance: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from dfstrans.report.views import (
     Recording,
     RelevanceCourse,
     chosen_moments,
+    edge_beside,
     edges,
     lanes,
     ranking_title,
@@ -30,7 +31,7 @@ USUAL = "rgba(102, 161, 130, 0.22)"
 NEAREST = "#7fa3c9"
 KNOWN = "#edae49"
 RANDOM, BOTTOM = "#9aa5b1", "#66a182"
-EDGE = {"color": INK, "dash": "dot", "width": 1}  # of a normal band
+EDGE = {"color": INK, "dash": "dashdot", "width": 1}  # of a normal band
 MANY_CELLS = 40  # in a row of a matrix
 LIMITS = {"fixedrange": True}  # of an axis that zooming leaves alone
 
@@ -147,7 +148,7 @@ def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str
         zmin=0,
         showscale=False,
         customdata=view.usual.astype(np.float32),
-        hovertemplate="%{y} attends to %{x}: %{z:.3f}, normally %{customdata:.3f}<extra></extra>",
+        hovertemplate="%{y} attends to %{x}: %{z:.3f}" + _beside(view.usual, "normally", ".3f"),
         row=1,
         col=1,
     )
@@ -166,7 +167,7 @@ def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str
         y=view.relevance,
         marker_color=np.where(view.bars_beyond, ANOMALOUS, NORMAL),
         customdata=view.relevance_edge,
-        hovertemplate="%{x}: %{y:.2f}, edge of normal %{customdata:.2f}<extra></extra>",
+        hovertemplate="%{x}: %{y:.2f}" + _beside(view.relevance_edge, "edge of normal", ".2f"),
         row=2,
         col=1,
     )
@@ -224,8 +225,9 @@ def relevance_beside_normal_figure(courses: Sequence[RelevanceCourse], title: st
             name=course.episode_id,
             line={"color": ANOMALOUS if course.is_anomaly else BOTTOM},
         )
-    longest = max(courses, key=lambda course: len(course.centre))
-    figure.add_scatter(x=longest.centre, y=longest.edge, line=EDGE, name="edge of normal")
+    time, edge = edge_beside(courses)
+    if len(edge):
+        figure.add_scatter(x=time, y=edge, line=EDGE, name="edge of normal")
     figure.update_xaxes(title=courses[0].time_title)
     figure.update_yaxes(title=f"temporal relevance of {title}")
     return styled(figure, height=340, legend={"orientation": "h", "y": -0.2})
@@ -315,6 +317,11 @@ def _over_time(
 def _room(names: Sequence[str]) -> int:
     """Pixels for the longest name of a lane."""
     return 12 + round(6.5 * max(map(len, names)))
+
+
+def _beside(normal: Array, words: str, digits: str) -> str:
+    """What a pointer over a number tells of the normal one, which not every model keeps."""
+    return "<extra></extra>" if np.isnan(normal).all() else f", {words} %{{customdata:{digits}}}<extra></extra>"
 
 
 def _left_titles(figure: go.Figure) -> go.Figure:

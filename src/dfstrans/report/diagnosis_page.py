@@ -12,6 +12,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
+from dfstrans.diagnosis.usual import SCORES
 from dfstrans.files import written_atomically
 from dfstrans.report.attention_views import between_moments, between_sensors
 from dfstrans.report.diagnosis_figures import (
@@ -28,6 +29,7 @@ from dfstrans.report.diagnosis_figures import (
 from dfstrans.report.page import as_div, plotly_script, write_page
 from dfstrans.report.views import Recording, Span, shaded, spans, worst_moment
 
+SYMBOLS = dict(zip(SCORES, ("A^(s)", "a^(s)", "A^G", "a^G", "B^(τ)", "b^(τ)", "B^G", "b^G"), strict=True))
 SCRIPT_FILE = "plotly.min.js"
 NAMED = 3  # sensors of a known fault that are named
 TRUST_WORDS = {
@@ -68,6 +70,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         end=recording.episode.values.shape[1] * recording.step,
         shares=lambda distance: max(0.02, np.log10(max(distance, 1.0)) / largest),
         trust_words=TRUST_WORDS,
+        bands_lacking=", ".join(SYMBOLS[score] for score in SCORES if score not in diagnosis.bands),
         colours={"usual": USUAL, "nearest": NEAREST, "marked": MARKED, "truth": KNOWN},
         script_file=script_file,
         figures={name: as_div(figure) for name, figure in figures.items()},

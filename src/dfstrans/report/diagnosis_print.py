@@ -17,6 +17,7 @@ from dfstrans.report.views import (
     Recording,
     RelevanceCourse,
     chosen_moments,
+    edge_beside,
     edges,
     ranking_title,
     shaded,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 GREY, TRUTH = "#8b98a5", "#edae49"
 USUAL = "#d9e8e0"
-EDGE: dict[str, Any] = {"color": INK, "linestyle": ":", "linewidth": 0.9}  # of a normal band
+EDGE: dict[str, Any] = {"color": INK, "linestyle": "-.", "linewidth": 0.7}  # of a normal band
 
 
 def write_diagnosis_figures(folder: Path, stem: str, diagnosis: Diagnosis, recording: Recording) -> list[Path]:
@@ -136,8 +137,7 @@ def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str
         label = None if course.is_anomaly in named else "anomalous" if course.is_anomaly else "not anomalous"
         named.add(course.is_anomaly)
         axes.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.2, label=label)
-    longest = max(courses, key=lambda course: len(course.centre))
-    axes.plot(longest.centre, longest.edge, label="edge of the 99 % normal band", **EDGE)
+    draw_edge(axes, courses)
     axes.set(xlabel=courses[0].time_title, ylabel=f"temporal relevance of {title}")
     axes.margins(x=0)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=3, fontsize=8)
@@ -184,10 +184,18 @@ def panel_letters(number: int) -> str:
     return (panel_letters(earlier - 1) if earlier else "") + chr(ord("a") + place)
 
 
-def mark_beyond(axes: Any, view: AttentionView) -> None:
-    """A red dot on each weight of a matrix that is above its normal band."""
+def draw_edge(axes: Any, courses: Sequence[RelevanceCourse]) -> None:
+    """The edge of the normal band beside courses drawn over one another, where it is known."""
+    time, edge = edge_beside(courses)
+    if len(edge):
+        axes.plot(time, edge, label="edge of the 99 % normal band", **EDGE)
+
+
+def mark_beyond(axes: Any, view: AttentionView, places: Array | None = None) -> None:
+    """A red dot on each weight of a matrix that is above its normal band; rows and columns may have other `places`."""
+    at = np.arange(len(view.attention)) if places is None else places
     rows, columns = view.cells_beyond
-    axes.scatter(columns, rows, s=600 / len(view.attention) ** 1.5, color=ANOMALOUS, linewidth=0)
+    axes.scatter(at[columns], at[rows], s=600 / len(view.attention) ** 1.5, color=ANOMALOUS, linewidth=0)
 
 
 def relevance_bars(axes: Any, view: AttentionView) -> None:

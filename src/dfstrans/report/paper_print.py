@@ -9,7 +9,7 @@ import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.report.attention_views import AttentionView, between_moments, between_sensors
-from dfstrans.report.diagnosis_print import EDGE, GREY, TRUTH, course_colour, mark_beyond, relevance_bars
+from dfstrans.report.diagnosis_print import EDGE, GREY, TRUTH, course_colour, draw_edge, mark_beyond, relevance_bars
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.printing import WIDTH, new_figure
 from dfstrans.report.views import MOST_POINTS, Array, Recording, RelevanceCourse, edges, named, thinned
@@ -76,6 +76,7 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
     time = edges(diagnosis)
     of_moments, of_sensors = between_moments(diagnosis), between_sensors(diagnosis)
     image = when.pcolormesh(time, time, of_moments.attention, cmap="Blues", norm=scale)
+    mark_beyond(when, of_moments, (time[1:] + time[:-1]) / 2)
     when.invert_yaxis()
     when.set_ylabel(f"{recording.time_title}, looking")
     when.set_title("(b) $A^G$", loc="left")
@@ -83,6 +84,7 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
     beyond = np.where(of_moments.bars_beyond, of_moments.relevance, 0)
     moments.stairs(beyond, time, fill=True, color=ANOMALOUS)
     moments.stairs(of_moments.relevance_edge, time, baseline=None, **EDGE)
+    moments.axhline(1, color=INK, linewidth=0.6, linestyle=":")
     moments.set(xlabel=f"{recording.time_title}, looked at", ylabel="relevance", xlim=(time[0], time[-1]))
     moments.set_title("(c) $a^G$", loc="left")
     _matrix(where, of_sensors, diagnosis.sensors, scale)
@@ -124,8 +126,8 @@ def print_temporal(
         anomalous = course.is_anomaly
         axes.plot(course.centre, course.relevance, color=course_colour(course), linestyle="-" if anomalous else "--",
                   linewidth=1.2, label=f"{course.episode_id} ({'anomalous' if anomalous else 'normal'})")  # fmt: skip
-    longest = max(beside, key=lambda course: len(course.centre))
-    axes.plot(longest.centre, longest.edge, label="edge of the 99 % normal band", **EDGE)
+    axes.axhline(1, color=INK, linewidth=0.6, linestyle=":")
+    draw_edge(axes, beside)
     axes.set(xlabel=time_title, ylabel="temporal relevance", xlim=(0, max(c.line.time[-1] for c in beside)))
     axes.set_title(f"(c) $a^{{(s)}}$ of {sensor}", loc="left")
     axes.legend(ncols=2, fontsize=7)

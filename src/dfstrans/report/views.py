@@ -241,6 +241,17 @@ def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str)
     return found
 
 
+def edge_beside(courses: Sequence[RelevanceCourse]) -> tuple[Array, Array]:
+    """Time and edge of the normal band that courses drawn over one another share: that of the length most of them have.
+
+    Nothing where the model keeps no band.
+    """
+    lengths = [len(course.edge) for course in courses]
+    usual = courses[lengths.index(max(lengths, key=lengths.count))]
+    known = ~np.isnan(usual.edge)
+    return usual.centre[known], usual.edge[known]
+
+
 def trust_boxes(trust: AttentionTrust, kinds: Sequence[str]) -> dict[str, dict[str, Array]]:
     """AT_k of each episode and its controls, by kind of fault ("" where it is not known).
 
