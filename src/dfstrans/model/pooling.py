@@ -7,7 +7,7 @@ itself. The deviation beside it tells how far segments differ from one another.
 from __future__ import annotations
 
 import torch
-from einops import rearrange, reduce
+from einops import rearrange
 from torch import Tensor
 
 from dfstrans.config import Pooling
@@ -41,14 +41,14 @@ def added(x: Tensor, weight: Tensor, share: Tensor, pooling: Pooling) -> Tensor:
     Shape:
         x (b, t, s, d), weight (b, pooled), share (b, t) → (b, t, s)
     """
-    flat = rearrange(x, "b t s d -> b t (s d)")
-    channels = flat.shape[-1]
-    parts = flat * weight[:, None, :channels]
+    weights = rearrange(weight, "b (k s d) -> k b s d", s=x.shape[2], d=x.shape[3])  # of the mean, of the deviation
+    total = torch.einsum("btsd,bsd->bts", x, weights[0])
     if pooling != "mean":
-        squares = (flat - _mean(flat, share).unsqueeze(1)) ** 2
-        deviation = _deviation(_mean(squares, share))
-        parts = parts + (squares + LEAST_VARIANCE) * (weight[:, channels:] / deviation).unsqueeze(1)
-    return reduce(parts, "b t (s d) -> b t s", "sum", s=x.shape[2]) * share.unsqueeze(-1)
+        squares = (x - torch.einsum("btsd,bt->bsd", x, share).unsqueeze(1)) ** 2
+        per_square = weights[1] / _deviation(torch.einsum("btsd,bt->bsd", squares, share))  # (b, s, d)
+        total = total + torch.einsum("btsd,bsd->bts", squares, per_square)
+        total = total + LEAST_VARIANCE * per_square.sum(dim=-1).unsqueeze(1)
+    return total * share.unsqueeze(-1)
 
 
 def even_share(x: Tensor, valid: Tensor | None) -> Tensor:
