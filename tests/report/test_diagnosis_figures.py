@@ -74,6 +74,23 @@ def test_below_an_attention_matrix_stand_its_column_sums() -> None:
     np.testing.assert_allclose(at_two.data[0].z, diagnosis.scores.spatial[2], rtol=1e-6)
 
 
+def test_in_print_the_same_weights_and_bars_are_marked() -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    diagnosis, _ = made_diagnosis()
+    from matplotlib.colors import to_rgba
+
+    from dfstrans.report.diagnosis_print import print_attention
+
+    view = between_sensors(diagnosis)
+    _, matrix, _, bars = print_attention(diagnosis).axes
+    (dots,) = matrix.collections
+    np.testing.assert_array_equal(dots.get_offsets(), [(place, place) for place in range(4)])
+    (edges,) = bars.collections
+    np.testing.assert_allclose(edges.get_offsets()[:, 1], view.relevance_edge)
+    red = to_rgba(ANOMALOUS)
+    assert [bar.get_facecolor() == red for bar in bars.patches] == [False, False, True, True]
+
+
 def test_attention_of_a_model_without_its_bands_is_drawn_without_marks() -> None:
     diagnosis, recording = made_diagnosis()
     known = {name: diagnosis.bands[name] for name in ("sensor", "segment", "spatial")}
