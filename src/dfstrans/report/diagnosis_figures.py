@@ -24,6 +24,7 @@ from dfstrans.report.views import (
     ranking_title,
     shaded,
     signals,
+    spans,
 )
 
 MARKED = "rgba(209, 73, 91, 0.16)"
@@ -59,12 +60,12 @@ def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         _add_line(figure, one.line, INK, one.title, row)
         figure.update_yaxes(nticks=5, row=row, **LIMITS)
     bounds, height_of_moment = diagnosis.segment_bounds, diagnosis.ranking.max(axis=1)
-    first = {moment.segment for moment in diagnosis.top_segments()}
+    marked = {t for span in spans(diagnosis) for t in range(span.first, span.last + 1)}
     figure.add_bar(
         x=bounds.mean(axis=1),
         y=height_of_moment,
         width=np.diff(bounds, axis=1)[:, 0] * 0.94,
-        marker_color=[ANOMALOUS if t in first else NORMAL for t in range(len(bounds))],
+        marker_color=[ANOMALOUS if t in marked else NORMAL for t in range(len(bounds))],
         hovertemplate="from %{customdata[0]:g} to %{customdata[1]:g}: %{y:.1f}<extra></extra>",
         customdata=bounds,
         row=len(shown) + 1,
