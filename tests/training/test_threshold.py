@@ -27,10 +27,10 @@ def false_alarms(rate: float) -> TrainingSettings:
 
 
 def test_f1_threshold_worked_by_hand() -> None:
-    # what a draw can hold: the class of 0.8 and that of 0.2, each as often as it is there, and nothing between them
+    # called are the three of 0.8: 2.4 of them are anomalous, of 3 in all, so F1 is 2 · 2.4 / (3 + 3) = 0.8
     labels, probabilities = np.int8([0, 0, 0, 1, 1, 1]), np.array([0.2, 0.2, 0.2, 0.8, 0.8, 0.8])
     threshold = choose_threshold(labels, probabilities, F1)
-    assert threshold.value == pytest.approx(0.5)
+    assert threshold.value == pytest.approx(0.4)
     assert threshold.rule == "f1"
     assert threshold.note == "F1 1.000 on 6 validation episodes"
 
@@ -43,7 +43,21 @@ def test_classes_told_apart_have_their_threshold_in_the_gap() -> None:
 @pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 0.9, 1 / 3])
 def test_equal_scores_are_all_called_anomalous(score: float) -> None:
     labels = np.int8([0, 0, 0, 1, 1, 1])
-    assert choose_threshold(labels, np.full(6, score), F1).value == score
+    assert choose_threshold(labels, np.full(6, score), F1).value == pytest.approx(score / (1 + score))
+
+
+@given(st.lists(st.floats(0.001, 0.999), min_size=6, max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_no_other_threshold_has_a_higher_expected_f1(probabilities: list[float]) -> None:
+    scores = np.array(probabilities)
+
+    def expected(threshold: float) -> float:
+        called = scores >= threshold
+        return float(2 * scores[called].sum() / (called.sum() + scores.sum()))
+
+    value = choose_threshold(np.int8([0, 1] * 3 + [0] * (len(scores) - 6)), scores, F1).value
+    assert expected(value) == pytest.approx(max(expected(one) for one in scores))
+    assert value == pytest.approx(expected(value) / 2)
 
 
 def test_the_chosen_threshold_moves_less_from_sample_to_sample_than_the_single_best_one_and_does_better() -> None:
@@ -51,7 +65,8 @@ def test_the_chosen_threshold_moves_less_from_sample_to_sample_than_the_single_b
 
     def sample(n_anomalous: int, n_normal: int) -> tuple[np.ndarray, np.ndarray]:
         labels = np.int8([1] * n_anomalous + [0] * n_normal)
-        return labels, expit(rng.normal(size=len(labels)) + 2 * labels - 1)
+        logits = 2 * (rng.normal(size=len(labels)) + 2 * labels - 1)  # of classes that weigh the same
+        return labels, calibrate(labels, logits, n_normal / n_anomalous).probabilities(logits)
 
     unseen_labels, unseen = sample(6000, 14000)
     parts = [sample(15, 35) for _ in range(20)]
