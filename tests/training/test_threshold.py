@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 
 from dfstrans.config import TrainingSettings
 from dfstrans.training.evaluation import best_f1
-from dfstrans.training.threshold import Calibration, Threshold, calibrate, choose_threshold
+from dfstrans.training.threshold import Calibration, Threshold, calibrate, choose_threshold, expected_f1_threshold
 
 F1 = TrainingSettings(threshold_rule="f1")
 
@@ -55,9 +55,16 @@ def test_no_other_threshold_has_a_higher_expected_f1(probabilities: list[float])
         called = scores >= threshold
         return float(2 * scores[called].sum() / (called.sum() + scores.sum()))
 
-    value = choose_threshold(np.int8([0, 1] * 3 + [0] * (len(scores) - 6)), scores, F1).value
+    value = expected_f1_threshold(scores)
     assert expected(value) == pytest.approx(max(expected(one) for one in scores))
     assert value == pytest.approx(expected(value) / 2)
+
+
+def test_where_probabilities_are_all_alike_but_in_order_the_labels_decide() -> None:
+    labels = np.int8([0] * 6 + [1] * 5)
+    alike = np.linspace(0.44, 0.46, 11)
+    assert expected_f1_threshold(alike) < alike.min()  # it would call them all
+    assert alike[5] < choose_threshold(labels, alike, F1).value <= alike[6]
 
 
 def test_the_chosen_threshold_moves_less_from_sample_to_sample_than_the_single_best_one_and_does_better() -> None:

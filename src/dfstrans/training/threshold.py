@@ -13,8 +13,9 @@ from scipy.special import expit
 from sklearn.metrics import f1_score
 
 from dfstrans.config import DecisionSettings, Settings, ThresholdRule
-from dfstrans.training.evaluation import Labels, Scores
+from dfstrans.training.evaluation import Labels, Scores, best_f1
 
+DRAWS = 200  # over which the best threshold of the labels is averaged
 FEWEST_OF_EACH_CLASS = 3  # fewer validation episodes of a class than this settle nothing
 
 
@@ -78,9 +79,10 @@ def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibra
 def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSettings) -> Threshold:
     """Choose the decision threshold on the validation part by the rule that the settings name.
 
-    `f1`: the highest F1 to be expected of calibrated probabilities. `false-alarm-rate`: the lowest threshold at which
-    at most that share of the normal episodes is called anomalous. `fixed`: the given value. A rule for which the
-    validation part has too few episodes falls back to 0.5, and the note says so.
+    `f1`: the highest F1 that calibrated probabilities let expect, where the labels do not contradict.
+    `false-alarm-rate`: the lowest threshold at which at most that share of the normal episodes is called anomalous.
+    `fixed`: the given value. A rule for which the validation part has too few episodes falls back to 0.5, and the note
+    says so.
     """
     rule = settings.threshold_rule
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
@@ -90,13 +92,41 @@ def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSe
     if rule == "f1":
         if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
             return _fallback(rule, n_anomalous, n_normal)
-        value = expected_f1_threshold(probabilities)
+        value = f1_threshold(labels, probabilities)
         f1 = f1_score(labels, probabilities >= value)
         return Threshold(value=value, rule=rule, note=f"F1 {f1:.3f} on {len(labels)} validation episodes")
     if n_normal < FEWEST_OF_EACH_CLASS:
         return _fallback(rule, n_anomalous, n_normal)
     assert settings.threshold_value is not None  # checked by the settings
     return _false_alarm_threshold(probabilities[labels == 0], settings.threshold_value)
+
+
+def f1_threshold(labels: Labels, probabilities: Scores) -> float:
+    """The threshold of the highest expected F1, unless the labels contradict by more than a standard error of theirs.
+
+    They do where probabilities are not true even after calibration: those of a network that has hardly learned yet are
+    all alike. Then it is the steadied best threshold of the labels.
+    """
+    expected, steady = expected_f1_threshold(probabilities), steady_f1_threshold(labels, probabilities)
+    reached, possible = (f1_score(labels, probabilities >= value) for value in (expected, steady))
+    error = math.sqrt(possible * (1 - possible) / labels.sum())
+    return expected if reached >= possible - error else steady
+
+
+def steady_f1_threshold(labels: Labels, probabilities: Scores) -> float:
+    """The threshold of the highest F1, as the mean over draws of as many episodes of each class, with replacement.
+
+    The single best threshold hangs on a few episodes that lie beside it; their luck averages out.
+    """
+    rng = np.random.default_rng(0)
+    classes = [np.flatnonzero(labels == label) for label in (0, 1)]
+
+    def draw() -> npt.NDArray[np.intp]:
+        return np.concatenate([rng.choice(members, len(members)) for members in classes])
+
+    draws = (draw() for _ in range(DRAWS))
+    found = np.array([best_f1(labels[drawn], probabilities[drawn])[1] for drawn in draws])
+    return float(np.clip(found.mean(), found.min(), found.max()))  # a mean of equals may be rounded beyond them
 
 
 def expected_f1_threshold(probabilities: Scores) -> float:
