@@ -22,7 +22,7 @@ def planted() -> Episodes:
 @pytest.fixture(scope="module")
 def detector(planted: Episodes) -> Diagnoser:
     settings = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16}
-    return Diagnoser(**settings, epochs=12, learning_rate=5e-3, batch_size=8).fit(planted)
+    return Diagnoser(**settings, epochs=24, learning_rate=5e-3, batch_size=8).fit(planted)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_planted_anomalies_are_found_in_sensor_and_moment(planted: Episodes, dia
         cells = planted.fault_cells(int(row), 16)
         sensor, moment = planted.sensors.index(diagnoses[row].top_sensor), diagnoses[row].top_segment
         right.append((cells[:, sensor].any(), cells[moment].any()))
-    assert np.mean(right, axis=0).min() > 0.5  # guessing: a quarter of the sensors, a third of the moments at most
+    assert np.mean(right, axis=0).min() > 0.6  # guessing: a quarter of the sensors, a third of the moments at most
 
 
 def test_one_diagnosis_alone_equals_the_one_among_others(

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from dfstrans.diagnosis.raw import raw_numbers
+from dfstrans.diagnosis.raw import NAMES, raw_numbers
+from dfstrans.diagnosis.usual import SCORES
 from tests.report.drawn import made_diagnosis
 
 
 def test_all_scores_are_there_with_the_axes_of_the_paper() -> None:
+    assert tuple(NAMES) == SCORES
     diagnosis, _ = made_diagnosis()
     raw = json.loads(json.dumps(raw_numbers(diagnosis), allow_nan=False))
     attention = np.array(raw["spatial_attention"])
