@@ -219,6 +219,20 @@ def test_a_table_stands_beside_what_is_printed_and_names_its_protocol(cells: Pat
     assert json.dumps(outcome.content, allow_nan=False)
 
 
+def test_what_is_finished_is_shown_under_whatever_name_it_has(cells: Path, tmp_path: Path) -> None:
+    shutil.copytree(cells, tmp_path / "out")
+    folder = tmp_path / "out" / "elevator_small_no-overlap"
+    cell = read_cell(cell_path(folder, "boosting", 0)).model_copy(update={"model": "tapnet+epochs=3"})
+    cell_path(folder, cell.model, 0).parent.mkdir()
+    cell_path(folder, cell.model, 0).write_text(cell.model_dump_json())
+    chosen = Request(
+        "tab:qresults", tmp_path / "out", data_sets=("elevator",), protocols=("no-overlap",), finished=True
+    )
+    table, tests = reproduce(chosen, nothing).tables
+    assert [row[1] for row in table.rows][-2:] == ["boosting", "tapnet+epochs=3"]
+    assert tests.title.startswith("boosting against each rival")
+
+
 def test_cells_that_are_there_are_taken_and_the_others_computed_once(cells: Path, tmp_path: Path) -> None:
     shutil.copytree(cells, tmp_path / "out")
     asked: list[Comparison] = []

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dfstrans.experiments.cells import Cell
+from dfstrans.experiments.conclusion import no_better_than_guessing, verdict
 from dfstrans.experiments.protocols import PROTOCOLS
 from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
@@ -72,6 +73,10 @@ class ComparisonResult:
         """The cells of a model, by seed and split."""
         return sorted((cell for cell in self.cells if cell.model == model), key=_split_of)
 
+    def of_those_finished(self) -> ComparisonResult:
+        """Without the models of which nothing is finished, so that the first that has something is tested."""
+        return replace(self, models=tuple(model for model in self.models if self.of(model)))
+
     def spreads(self, model: str) -> dict[str, Spread | None]:
         """Every figure of a model over its splits."""
         rows = [figures_of(cell) for cell in self.of(model)]
@@ -119,10 +124,23 @@ class ComparisonResult:
             spreads = self.spreads(model)
             shown = [mean_and_std(spreads.get(name), digits) for name, (_, digits) in COLUMNS.items()]
             rows.append((model, f"{len(self.of(model))} of {self.folds}", *shown))
-        notes = () if not self.cells else (f"Protocol {self.cells[0].protocol.name}: {self._meaning}.",)
+        notes = [f"Protocol {self.cells[0].protocol.name}: {self._meaning}."] if self.cells else []
         return ResultTable(
-            self.title, ("model", "splits", *(title for title, _ in COLUMNS.values())), tuple(rows), notes
+            self.title,
+            ("model", "splits", *(title for title, _ in COLUMNS.values())),
+            tuple(rows),
+            (*notes, *self.without_skill()),
         )
+
+    def without_skill(self) -> list[str]:
+        """A warning for each model that did no better than guessing."""
+        warnings = (no_better_than_guessing(self.of(model)) for model in self.models)
+        return [warning for warning in warnings if warning is not None]
+
+    def conclusions(self) -> list[str]:
+        """Where the first model stands, figure by figure, in words."""
+        tests = {title: self.tests(figure) for figure, title in TESTED.items()}
+        return [verdict(title, self.models[0], found) for title, found in tests.items() if found]
 
     def test_table(self) -> ResultTable:
         """The first model against each of the others."""
@@ -132,8 +150,9 @@ class ComparisonResult:
                 shown = ("–" if p is None else f"{p:.3f}" for p in (test.p, test.p_adjusted))
                 rows.append((title, rival, str(test.splits), f"{test.difference:+.3f}", test.interval, *shown))
         columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
+        notes = (*self.conclusions(), WEAKNESS)
         of = f", {self.cells[0].data.title}, protocol {self.cells[0].protocol.name}" if self.cells else ""
-        return ResultTable(f"{self.models[0]} against each rival{of}", columns, tuple(rows), (WEAKNESS,))
+        return ResultTable(f"{self.models[0]} against each rival{of}", columns, tuple(rows), notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -150,6 +169,7 @@ class ComparisonResult:
                 }
                 for model in self.models
             },
+            "conclusions": [*self.conclusions(), *self.without_skill()],
             "tests": {
                 "method": WEAKNESS,
                 "first": self.models[0],

@@ -59,6 +59,11 @@ def finished_cells(folder: Path, models: Sequence[str]) -> list[Cell]:
     return cells
 
 
+def models_in(folder: Path) -> list[str]:
+    """The models that have a finished cell in a folder."""
+    return sorted({path.parent.relative_to(folder).as_posix() for path in folder.glob("*/fold_*.json")})
+
+
 def detection_table(target: str, protocol: ProtocolName, results: dict[str, ComparisonResult]) -> ResultTable:
     """One protocol's part of a table of the paper; `results` by data set."""
     rows = []
@@ -75,6 +80,8 @@ def detection_table(target: str, protocol: ProtocolName, results: dict[str, Comp
     notes = [f"Protocol {protocol}: {PROTOCOLS[protocol].meaning}.", PRINTED]
     if "elevator" in results:
         notes.append(ELEVATOR)
+    for data, result in results.items():
+        notes += [f"{DATA_SETS[data].title}: {warning}" for warning in result.without_skill()]
     return ResultTable(f"QUICK LOOK, NO RESULT: {title}" if quick else title, COLUMNS, tuple(rows), tuple(notes))
 
 

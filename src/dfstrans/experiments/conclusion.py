@@ -1,0 +1,58 @@
+"""What a comparison comes to, in words: who is ahead by more than luck, and who has learned nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dfstrans.experiments.cells import Cell
+from dfstrans.experiments.significance import PairedTest
+from dfstrans.standing import standing
+
+CHANCE = 0.05  # adjusted p below which a difference is more than luck
+
+
+def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
+    """Where the first model stands among its rivals by one figure.
+
+    >>> tests = {"b": PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), "c": PairedTest(5, 0.01, -0.1, 0.12, 0.6, 0.6)}
+    >>> verdict("F1", "a", tests)
+    'F1: a is above b, within luck of c.'
+    """
+    groups: dict[str, list[str]] = {}
+    for rival, test in tests.items():
+        groups.setdefault(_place(test), []).append(rival)
+    said = [f"{words} {_listed(groups[words])}" for words in (ABOVE, BELOW, LEVEL, UNTRIED) if words in groups]
+    return f"{figure}: {first} is {', '.join(said)}."
+
+
+ABOVE, BELOW, LEVEL, UNTRIED = "above", "below", "within luck of", "on too few splits to be told from"
+
+
+def no_better_than_guessing(cells: Sequence[Cell]) -> str | None:
+    """Which of these cells, all of one model, cannot tell anomalous episodes from normal ones; None: all can."""
+    poor = [cell for cell in cells if standing({"test": cell.test}).better_than_guessing is False]
+    if not poor:
+        return None
+    where = f"on {len(poor)} of {len(cells)} splits" if len(cells) > 1 else "on its split"
+    return (
+        f"{poor[0].model} did no better than guessing {where} (rank-sum test on the test part): it has not learned "
+        "these recordings; train it longer or with other settings before you judge it."
+    )
+
+
+def _place(test: PairedTest) -> str:
+    if test.p_adjusted is None:
+        return LEVEL if test.difference == 0 else UNTRIED
+    if test.p_adjusted >= CHANCE:
+        return LEVEL
+    return ABOVE if test.difference > 0 else BELOW
+
+
+def _listed(names: Sequence[str]) -> str:
+    """With commas and a last "and".
+
+    >>> _listed(["a"]), _listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,79 @@
+"""What a comparison comes to, in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dfstrans.data.planted import planted_episodes
+from dfstrans.experiments.cells import Cell
+from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.experiments.conclusion import no_better_than_guessing, verdict
+from dfstrans.experiments.grid import Comparison, Grid
+from dfstrans.experiments.significance import PairedTest
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Cell:
+    """What boosting does on one split."""
+    out = tmp_path_factory.mktemp("out")
+    grid = Grid(Comparison(Path("planted.h5"), out, ("boosting",), folds=1), planted_episodes(60, 30, n_sensors=2))
+    assert not grid.work()
+    (found,) = grid.finished()
+    return found
+
+
+def as_if(cell: Cell, model: str = "boosting", fold: int = 0, **test: float) -> Cell:
+    return cell.model_copy(update={"model": model, "fold": fold, "test": {**cell.test, **test}})
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        (PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), "F1: a is above b."),
+        (PairedTest(5, -0.1, -0.15, -0.05, 0.01, 0.02), "F1: a is below b."),
+        (PairedTest(5, 0.1, -0.05, 0.25, 0.04, 0.08), "F1: a is within luck of b."),
+        (PairedTest(2, 0.4, None, None, None), "F1: a is on too few splits to be told from b."),
+        (PairedTest(3, 0.0, None, None, None), "F1: a is within luck of b."),
+    ],
+)
+def test_only_a_difference_that_is_more_than_luck_is_called_one(test: PairedTest, said: str) -> None:
+    assert verdict("F1", "a", {"b": test}) == said
+
+
+def test_rivals_are_named_by_where_they_stand() -> None:
+    ahead, level = PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), PairedTest(5, 0.0, -0.1, 0.1, 1.0, 1.0)
+    said = verdict("PR-AUC", "a", {"b": level, "c": ahead, "d": level})
+    assert said == "PR-AUC: a is above c, within luck of b and d."
+
+
+def test_a_model_that_ranks_at_random_is_warned_of(cell: Cell) -> None:
+    result = ComparisonResult(("boosting", "tapnet"), (cell, as_if(cell, "tapnet", roc_auc=0.5)), folds=1)
+    (warning,) = result.without_skill()
+    assert warning.startswith("tapnet did no better than guessing on its split")
+    assert warning in result.table().notes
+    assert warning in result.to_dict()["conclusions"]
+
+
+def test_the_splits_on_which_a_model_guessed_are_counted(cell: Cell) -> None:
+    cells = [as_if(cell, fold=fold, roc_auc=auc) for fold, auc in enumerate((0.5, 1.0, 0.45))]
+    assert "on 2 of 3 splits" in (no_better_than_guessing(cells) or "")
+    assert no_better_than_guessing(cells[1:2]) is None
+
+
+def test_the_conclusions_stand_below_the_table_of_tests(cell: Cell) -> None:
+    good, bad = (0.9, 0.92, 0.91), (0.5, 0.5, 0.52)
+    cells = [as_if(cell, model, fold, f1=f1, pr_auc=0.9) for model, row in (("dfstrans", good), ("boosting", bad))
+             for fold, f1 in enumerate(row)]  # fmt: skip
+    result = ComparisonResult(("dfstrans", "boosting"), tuple(cells), folds=3)
+    assert result.test_table().notes[:2] == (
+        "F1: dfstrans is above boosting.",
+        "PR-AUC: dfstrans is within luck of boosting.",
+    )
+
+
+def test_a_model_without_cells_does_not_keep_the_others_from_being_tested(cell: Cell) -> None:
+    result = ComparisonResult(("dfstrans", "boosting", "tapnet"), (cell, as_if(cell, "tapnet")), folds=1)
+    assert not result.tests("f1")
+    assert list(result.of_those_finished().tests("f1")) == ["tapnet"]
