@@ -62,6 +62,12 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if debug:
+            raise
+        _fail(
+            f"the system refused: {error}; see to the disk, the permissions or where the output goes, and try again", 2
+        )
     except Exception as error:
         if debug:
             raise

@@ -45,6 +45,15 @@ def spelled(name: str, value: Any = _NO_VALUE) -> str:
     return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"
 
 
+def spelled_in_reading(name: str, value: Any = _NO_VALUE) -> str:
+    """A setting of how recordings are read, in a message that comes after they were.
+
+    >>> spelled_in_reading("drop_sensors", ...)
+    'load_episodes(…, drop_sensors=…)'
+    """
+    return spelled(name, value) if _as_options.get() else f"load_episodes(…, {spelled(name, value)})"
+
+
 def shortlist(items: Iterable[Any], most: int = 5) -> str:
     """The first few of some items, and how many there are.
 

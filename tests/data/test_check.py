@@ -96,6 +96,38 @@ def test_a_stuck_sensor_is_counted_and_its_episodes_named() -> None:
     assert "though lively in others: sensor_2 (2 episodes, such as episode_4)" in messages(result, "warning")
 
 
+def test_a_sensor_that_is_stuck_in_most_episodes_is_reported_all_the_more() -> None:
+    values = noise(24)
+    values[10:, 2] = 7
+    assert checked(values).stuck_sensors == {"sensor_3": 14}
+
+
+def test_a_small_signal_on_a_large_offset_is_warned_of() -> None:
+    values = (noise().astype(np.float64) * [[1], [100], [500]] + [[0], [1e6], [1.7e9]]).astype(np.float32)
+    result = checked(values)
+    assert result.rounded_sensors == ("sensor_3",)
+    assert "few values only: sensor_3; subtract the offset" in messages(result, "warning")
+
+
+def test_a_signal_that_32_bits_lose_altogether_is_no_plain_constant() -> None:
+    values = (noise().astype(np.float64) + np.array([[0], [5], [1.7e9]])).astype(np.float32)
+    values[:, 1] = 5
+    result = checked(values)
+    assert result.constant_sensors == ("sensor_2", "sensor_3")
+    assert "one value throughout in sensor_2: they tell nothing" in messages(result, "info")
+    assert "as far as 32 bits tell, but a large one: sensor_3" in messages(result, "warning")
+
+
+def test_a_label_that_is_read_as_a_sensor_is_asked_about() -> None:
+    values = noise()
+    values[:, 1] = (np.arange(30) % 5 == 0)[:, np.newaxis]
+    values[:, 2, ::2], values[:, 2, 1::2] = 0, 1  # a switch, no label
+    result = check_episodes(Episodes.from_arrays(values))
+    assert result.label_like_sensors == ("sensor_2",)
+    assert "is it sensor_2, now read as a sensor" in messages(result, "warning")
+    assert "label_column='sensor_2'" in messages(result, "warning")
+
+
 def test_mostly_zero_and_one_hot_sensors_are_not_called_stuck() -> None:
     values = noise(n_sensors=4)
     rng = np.random.default_rng(1)

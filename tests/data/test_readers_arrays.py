@@ -26,6 +26,12 @@ def test_a_plain_npz_needs_only_usual_names(tmp_path: Path, names: tuple[str, st
     assert episodes.n_anomalous == 2
 
 
+def test_arrays_of_other_names_are_told_of(tmp_path: Path) -> None:
+    np.savez(tmp_path / "set.npz", X=np.zeros((4, 2, 9)), target=[0, 1, 0, 1])
+    with pytest.warns(UserWarning, match=r"not read from set\.npz: target; what is read is called values, labels"):
+        assert load_episodes(tmp_path / "set.npz").labels is None
+
+
 def test_a_plain_npy_is_unlabelled(tmp_path: Path) -> None:
     np.save(tmp_path / "set.npy", VALUES)
     episodes = load_episodes(tmp_path / "set.npy", drop_sensors=("sensor_1",))

@@ -115,6 +115,32 @@ def test_an_episode_that_is_there_twice_is_named_before_sorting_is_advised(tmp_p
     assert "sort_time" not in str(caught.value)
 
 
+GERMAN = "episode_id;time;a;b;label\n" + "".join(
+    f"{e};{t}{{c}}5;{{a}};0{{c}}{t};{e}\n" for e in (0, 1) for t in range(2)
+)
+
+
+@pytest.mark.filterwarnings("error")
+def test_thousands_separators_beside_decimal_commas_are_understood(tmp_path: Path) -> None:
+    text = GERMAN.replace("{c}", ",").replace("{a}", "950", 1).replace("{a}", "1.034", 1).replace("{a}", "1.034.000,5")
+    episodes = from_text(tmp_path, text)
+    assert_array_equal(episodes.values[:, 0], np.float32([[950, 1034], [1_034_000.5, 1_034_000.5]]))
+    assert_array_equal(episodes.values[:, 1], np.float32([[0, 0.1], [0, 0.1]]))
+
+
+def test_whole_numbers_with_what_looks_like_thousands_separators_are_warned_of(tmp_path: Path) -> None:
+    text = GERMAN.replace("{c}", "").replace("{a}", "950", 1).replace("{a}", "1.001")
+    with pytest.warns(UserWarning, match=r"points in a of runs\.csv look like thousands separators"):
+        from_text(tmp_path, text)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("numbers", [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015")])
+def test_decimals_are_no_thousands(tmp_path: Path, numbers: tuple[str, str]) -> None:
+    text = GERMAN.replace("{c}", "").replace("{a}", numbers[0], 1).replace("{a}", numbers[1])
+    assert from_text(tmp_path, text).values[0, 0, 1] == np.float32(numbers[1])
+
+
 def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
     text = "drive,clock,a,note,bad\nx,0,1,hello,1\nx,1,2,you,1\ny,0,3,all,0\n"
     options = {"id_column": "Drive", "time_column": "clock", "label_column": "bad", "drop_sensors": ("note",)}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-import errno
 import json
+import resource
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -203,14 +205,22 @@ def test_a_damaged_checkpoint_is_refused_with_the_remedy(tmp_path: Path) -> None
         train(tmp_path, resume=True, epochs=2)
 
 
-def test_a_full_disk_in_training_gives_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.fixture
+def small_disk() -> Iterator[None]:
+    """No file may have more than 20 kB, by the system's own limit."""
+    ignored, (soft, hard) = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    signal.signal(signal.SIGXFSZ, ignored)
 
-    monkeypatch.setattr(fit.torch, "save", full)
-    with pytest.raises(DfstransError, match="No space left on device; free some space"):
+
+@pytest.mark.usefixtures("small_disk")
+def test_a_checkpoint_that_the_disk_refuses_gives_one_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"expected to write .*last\.ckpt, but the system refused: File too large"):
         train(tmp_path, epochs=1)
     assert not has_checkpoint(tmp_path)
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_a_run_that_diverges_from_the_start_says_so() -> None:

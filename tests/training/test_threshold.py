@@ -221,10 +221,30 @@ def test_probabilities_worked_by_hand_and_in_the_order_of_the_logits() -> None:
     assert calibration.probabilities(np.float32([0.5])).dtype == np.float64
 
 
-def test_classes_told_apart_do_not_drive_the_temperature_to_0() -> None:
+def test_classes_told_apart_leave_room_for_an_error_that_so_few_could_not_show() -> None:
     labels = np.int8([0] * 5 + [1] * 5)
     calibration = calibrate(labels, np.where(labels == 1, 4.0, -4.0), 1.0)
-    assert 0.25 <= calibration.temperature < 0.26
+    assert calibration.probabilities(np.array([4.0, -4.0])) == pytest.approx(
+        [6 / 7, 1 / 7], abs=1e-3
+    )  # Platt's targets
+    assert "room is left for errors" in calibration.note
+
+
+def test_more_episodes_told_apart_allow_surer_probabilities() -> None:
+    sure = []
+    for n in (5, 50, 500):
+        labels = np.repeat(np.int8([0, 1]), n)
+        sure.append(calibrate(labels, np.where(labels == 1, 4.0, -4.0), 1.0).probabilities(np.array([4.0]))[0])
+    assert sure == pytest.approx([6 / 7, 51 / 52, 501 / 502], abs=1e-3)
+
+
+def test_one_error_is_enough_for_the_plain_fit() -> None:
+    labels = np.int8([0] * 5 + [1] * 5)
+    logits = np.where(labels == 1, 4.0, -4.0)
+    logits[0] = 5.0
+    calibration = calibrate(labels, logits, 1.0)
+    assert "room is left" not in calibration.note
+    assert 0.25 < calibration.temperature < 10
 
 
 @pytest.mark.parametrize(("n_anomalous", "n_normal"), [(0, 9), (2, 9), (9, 2)])

@@ -19,7 +19,9 @@ from dfstrans.data.check_findings import (
 from dfstrans.data.check_result import DataCheck, Finding, SensorRange
 from dfstrans.data.check_tally import Tally
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.resolution import coarse, may_hide_a_signal
 
+LIVELY_IN = 0.25  # of the episodes: then a sensor that stands still in others is no switch
 _BATCH_BYTES = 16_000_000  # of values in memory at a time
 
 
@@ -46,7 +48,7 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
     missing = 1 - (tally.finite + tally.infinite) / max(tally.points, 1)
     empty = tally.finite == 0
     constant = ~empty & (tally.min == tally.max)
-    lively = (tally.lively > tally.present / 2) & ~constant
+    lively = (tally.lively >= np.maximum(LIVELY_IN * tally.present, 2)) & ~constant
     enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= FEWEST  # else it is chance
     alike: dict[bytes, list[str]] = defaultdict(list)
     for sensor in np.flatnonzero(~empty & ~constant):
@@ -76,6 +78,9 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
         duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
         gaps=tally.gaps,
         empty_episodes=tuple(tally.empty_episodes),
+        rounded_sensors=tuple(names[i] for i in np.flatnonzero(coarse(tally.min, tally.max))),
+        offset_sensors=tuple(names[i] for i in np.flatnonzero(constant & may_hide_a_signal(tally.max))),
+        label_like_sensors=tuple(names[i] for i in np.flatnonzero(tally.switch_between_episodes)),
         telltale_sensors=tuple(names[i] for i in np.flatnonzero(tally.telltale & enough)),
         partly_anomalous=_partly_anomalous(episodes),
     )

@@ -10,7 +10,7 @@ from dfstrans.data.check_result import DataCheck, Finding
 from dfstrans.data.check_tally import Tally
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import FEWEST_POINTS
-from dfstrans.errors import shortlist, spelled
+from dfstrans.errors import shortlist, spelled, spelled_in_reading
 
 FEWEST = 4  # of each class: 70 % of them are the two that training needs
 FEW_ANOMALIES = 10  # fewer leave one or two for validation
@@ -24,7 +24,15 @@ ALIKE_SENSORS = 10  # with fewer, likeness is chance
 def class_findings(check: DataCheck) -> list[Finding]:
     """Whether both classes are there, and enough of each."""
     if check.unlabelled:
-        return [Finding("info", "no labels: good for prediction; to train, add a label column or a label table")]
+        guess = ""
+        if check.label_like_sensors:
+            named = check.label_like_sensors[0]
+            guess = (
+                f"; is it {shortlist(check.label_like_sensors)}, now read as a sensor, which is 0 in some episodes and "
+                f"1 in the others? then say so ({spelled('label_column', named)})"
+            )
+        said = f"no labels: good for prediction; to train, add a label column or a label table{guess}"
+        return [Finding("warning" if guess else "info", said)]
     if check.anomalous == 0 or check.normal == 0:
         only = "normal" if check.anomalous == 0 else "anomalous"
         return [Finding("error", f"all episodes are {only}: training needs both classes; add the other")]
@@ -107,15 +115,29 @@ def sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str
     if check.infinite_values:
         add(
             "error",
-            f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as "
-            f"missing ({spelled('infinite_as_missing', True)})",
+            f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as missing "
+            f"({spelled_in_reading('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end",
         )
     if check.empty_sensors:
-        add("error", f"no value at all in {shortlist(check.empty_sensors)}: leave them out ({spelled('drop_sensors')})")
-    if check.constant_sensors:
+        remedy = f"leave them out ({spelled_in_reading('drop_sensors', ...)})"
+        add("error", f"no value at all in {shortlist(check.empty_sensors)}: {remedy}")
+    constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
+    if constant:
         add(
             "info",
-            f"one value throughout in {shortlist(check.constant_sensors)}: they tell nothing and may be left out",
+            f"one value throughout in {shortlist(constant)}: they tell nothing and may be left out",
+        )
+    if check.offset_sensors:
+        add(
+            "warning",
+            f"one value throughout as far as 32 bits tell, but a large one: {shortlist(check.offset_sensors)}; if the "
+            "recordings have several values, subtract an offset before they are read",
+        )
+    if check.rounded_sensors:
+        add(
+            "warning",
+            f"a small signal on a large offset, of which 32 bits tell a few values only: "
+            f"{shortlist(check.rounded_sensors)}; subtract the offset before the recordings are read",
         )
     if check.telltale_sensors:
         add(

@@ -26,6 +26,7 @@ class Tally:
         self.max = np.full(n_sensors, -np.inf)
         self.present = np.zeros(n_sensors, dtype=np.int64)  # episodes with a value
         self.lively = np.zeros(n_sensors, dtype=np.int64)  # episodes in which most steps change the value
+        self.changing = np.zeros(n_sensors, dtype=np.int64)  # episodes in which some step changes the value
         self.stuck = np.zeros(n_sensors, dtype=np.int64)  # episodes with a long run of one value
         self.stuck_examples: list[list[str]] = [[] for _ in range(n_sensors)]
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
@@ -69,6 +70,11 @@ class Tally:
             np.maximum(highest, np.where(of_class, peaks, -np.inf).max(axis=0), out=highest)
 
     @property
+    def switch_between_episodes(self) -> npt.NDArray[np.bool_]:
+        """Whether a sensor is 0 throughout some episodes and 1 throughout the others, as a label is."""
+        return np.asarray((self.changing == 0) & (self.min == 0) & (self.max == 1), dtype=np.bool_)
+
+    @property
     def telltale(self) -> npt.NDArray[np.bool_]:
         """Whether a sensor peaks at one value in all normal and at another in all anomalous episodes."""
         (low0, high0), (low1, high1) = self.peaks
@@ -78,6 +84,7 @@ class Tally:
         pairs = finite[..., 1:] & finite[..., :-1]
         equal = pairs & (values[..., 1:] == values[..., :-1])
         steps, still = pairs.sum(axis=2), equal.sum(axis=2)
+        self.changing += (still < steps).sum(axis=0)
         self.lively += ((steps > 0) & (steps - still >= LIVELY_STEPS * steps)).sum(axis=0)
         stuck = (longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
         self.stuck += stuck.sum(axis=0)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.data.resolution import coarse
+from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
 
 BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
 
@@ -50,7 +51,14 @@ class SensorScaler:
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
-                f"leave these sensors out ({spelled('drop_sensors', ...)})"
+                f"leave these sensors out ({spelled_in_reading('drop_sensors', ...)})"
+            )
+        rounded = [name for name, hit in zip(episodes.sensors, coarse(minimum, maximum), strict=True) if hit]
+        if rounded:
+            warnings.warn(
+                f"a small signal on a large offset, of which 32 bits tell a few values only: {shortlist(rounded)}; "
+                "subtract the offset before the recordings are read",
+                stacklevel=2,
             )
         if blank:
             warnings.warn(
@@ -108,7 +116,8 @@ def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tupl
         names = [name for name, bad in zip(sensors, infinite, strict=True) if bad]
         raise DfstransError(
             f"expected finite numbers, got infinite values in episode {episode_id!r}, sensors: {', '.join(names)}; "
-            f"mend them, or read them as missing ({spelled('infinite_as_missing', True)})"
+            f"set them to NaN, or read them as missing ({spelled_in_reading('infinite_as_missing', True)}); "
+            "beyond 3.4e38, 32 bits end"
         )
 
 

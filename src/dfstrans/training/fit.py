@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import signal
 import warnings
@@ -138,9 +139,11 @@ class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
     """Checkpoints that are on disk, whole, before their name is; a full disk is a clear error."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
-        """Write beside the place and rename."""
+        """Write beside the place and rename; by way of memory, since torch hides what a disk refuses."""
+        content = io.BytesIO()
+        torch.save(checkpoint, content)
         with written_atomically(Path(path)) as temporary:
-            torch.save(checkpoint, temporary)
+            temporary.write_bytes(content.getbuffer())
 
 
 def bf16_is_fast() -> bool:

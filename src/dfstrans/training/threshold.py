@@ -63,16 +63,21 @@ def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibra
         )
         return Calibration(shift=shift, note=note)
 
+    targets, faultless = labels.astype(np.float64), bool(logits[labels == 1].min() > logits[labels == 0].max())
+    if faultless:  # would ask for a temperature of 0, as if no error could ever be: Platt's targets leave room for one
+        targets = np.where(labels == 1, (n_anomalous + 1) / (n_anomalous + 2), 1 / (n_normal + 2))
+
     def negative_log_likelihood(log_temperature: float) -> float:
         scaled = (logits - shift) / math.exp(log_temperature)
-        return float(np.mean(np.logaddexp(0, scaled) - labels * scaled))
+        return float(np.mean(np.logaddexp(0, scaled) - targets * scaled))
 
-    # bounded: a validation part that is told apart without error would ask for a temperature of 0
     found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(10)), method="bounded")
     note = (
         f"temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous): "
         f"negative log-likelihood {negative_log_likelihood(0.0):.4f} before, {found.fun:.4f} after"
     )
+    if faultless:
+        note += "; all of them are told apart, so that room is left for errors that so few could not show"
     return Calibration(temperature=math.exp(found.x), shift=shift, note=note)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from dfstrans.data.readers.opening import EmptyTableError, opening
@@ -19,10 +22,12 @@ MISSING = (
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
 _MOST_SAMPLE_BYTES = 1 << 26  # for the sake of very wide tables
+_SAMPLE_ROWS = 500
 _SAMPLE_LINES = 3  # at least: a header and two rows
 _NAMED_BY_PANDAS = re.compile(r"Unnamed: \d+")  # a column without a name
 _DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheets write before the header
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034 for a thousand and thirty-four, or just above one
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
 
@@ -49,15 +54,18 @@ def sniff(path: Path) -> Dialect:
     if not whole and len(lines) > 1:
         lines.pop()  # cut by the end of the sample
     skip = _lines_before_header(lines)
-    header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:50]
+    header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:_SAMPLE_ROWS]
     delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
     with opening(path, "a text table"):
         names = [_NAMED_BY_PANDAS.sub("", name.strip()) for name in next(csv.reader([header], delimiter=delimiter))]
         cells = list(csv.reader(rows, delimiter=delimiter))
     _require_names(path, names, cells)
+    decimal = _decimal(cells) if delimiter != "," else "."
+    if delimiter != "," and decimal == ".":
+        _warn_of_thousands(path, names, cells)
     return Dialect(
         delimiter=delimiter,
-        decimal=_decimal(cells) if delimiter != "," else ".",
+        decimal=decimal,
         encoding=encoding,
         names=tuple(_as_many_as_cells(names, cells)),
         skip=skip + 1,
@@ -136,8 +144,27 @@ def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:
 
 def _decimal(cells: list[list[str]]) -> str:
     commas = any(_DECIMAL_COMMA.fullmatch(cell) for row in cells for cell in row)
-    points = any(_DECIMAL_POINT.fullmatch(cell) for row in cells for cell in row)
+    points = any(_DECIMAL_POINT.fullmatch(cell) and not _THOUSANDS.fullmatch(cell) for row in cells for cell in row)
     return "," if commas and not points else "."
+
+
+def _warn_of_thousands(path: Path, names: list[str], cells: list[list[str]]) -> None:
+    """Warn of columns in which 950 stands beside 1.001: read as just above one, though meant as a thousand and one."""
+    columns = zip(names, zip_longest(*cells, fillvalue=""), strict=False)
+    found = [name for name, column in columns if _looks_like_thousands(column)]
+    if found:
+        warnings.warn(
+            f"points in {shortlist(found)} of {path.name} look like thousands separators and are read as decimals; "
+            "if 1.001 means a thousand and one, write numbers without the separator",
+            stacklevel=2,
+        )
+
+
+def _looks_like_thousands(column: Sequence[str]) -> bool:
+    """Whether whole numbers of three digits stand beside numbers that all have a point before three digits."""
+    dotted = [cell for cell in column if "." in cell]
+    large = any(cell.strip().lstrip("+-").isdigit() and len(cell.strip().lstrip("+-")) == 3 for cell in column)
+    return bool(dotted) and large and all(_THOUSANDS.fullmatch(cell) for cell in dotted)
 
 
 def _is_number(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ NAME = "a 3-D array (episode, sensor, timepoint) in .npz (values or X, and label
 OPTIONS = frozenset({"anomalous_value"})
 _VALUES = ("values", "X", "x", "data")
 _LABELS = ("labels", "y", "Y", "label")
+_ABOUT = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "groups", "faults", "format", "version")
 
 
 def recognises(path: Path) -> bool:
@@ -40,6 +42,14 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         if values is None:
             raise DfstransError(
                 f"expected an array called values or X in {path}, got {shortlist(arrays) or 'none'}; rename it"
+            )
+        known = {*_VALUES, *_LABELS, *_ABOUT}
+        unread = {name for name in arrays if name not in known and not name.startswith(own_layout.TRUTH)}
+        if unread:
+            warnings.warn(
+                f"not read from {path.name}: {shortlist(sorted(unread))}; what is read is called values, labels, "
+                f"{', '.join(_ABOUT[:8])}",
+                stacklevel=2,
             )
         raw_labels = _first(arrays, _LABELS)
         faults = arrays.get("faults")

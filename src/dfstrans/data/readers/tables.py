@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
+from dfstrans.data.readers.convert import without_thousands
 from dfstrans.data.readers.dialect import MISSING, Dialect, sniff
 from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
 from dfstrans.errors import DfstransError
@@ -110,7 +111,10 @@ class _TextTable:
                 table = self._parse(dict.fromkeys(types, pa.string()), encoding)
         for place in nameless:
             self._require_no_content(int(place), table.column(place))
-        return {name: table.column(self._place[name]) for name in kinds}
+        columns = {name: table.column(self._place[name]) for name in kinds}
+        if self._dialect.decimal == ",":
+            columns |= {name: without_thousands(columns[name]) for name, kind in kinds.items() if kind == "number"}
+        return columns
 
     def _type(self, name: str, kind: Kind) -> Any:
         if kind == "number":
