@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.variants import check_models, settings_of_model, variant
+from dfstrans.experiments.variants import PLAIN, check_models, settings_of_model, variant
 
 
 def test_a_change_in_the_name_has_the_type_of_the_setting_and_outlives_overrides() -> None:
@@ -36,3 +36,11 @@ def test_the_same_model_twice_is_refused_but_two_changes_of_it_are_not() -> None
     assert check_models(["dfstrans", "dfstrans+mixup=0"])
     with pytest.raises(DfstransError, match="once"):
         check_models(["dfstrans+mixup=0", "dfstrans+mixup=0"])
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_network_changes_nothing_at_random(name: str) -> None:
+    plain, usual = (settings_of_model(one, {}) for one in (f"{name}-plain", name))
+    random = {"time_shift", "mixup", "sensor_dropout", "noise"} & set(usual)
+    assert {plain[change] for change in random} == {0.0}
+    assert all(plain[setting] == value for setting, value in usual.items() if setting not in random)

@@ -27,6 +27,12 @@ class Variant(NamedTuple):
     named: dict[str, Any] = {}  # noqa: RUF012 settings that the name itself tells, which no other way of setting changes
 
 
+UNMIXED = {"mixup": 0.0, "sensor_dropout": 0.0}
+PLAIN: dict[str, dict[str, Any]] = {
+    **{name: {**UNMIXED, "time_shift": 0.0} for name in ("dfstrans", "mh1dcnn-lstm")},
+    **dict.fromkeys(("inceptiontime", "tapnet", "mlstm-fcn"), UNMIXED),
+}
+"""How each network is told to change nothing at random in training; only those that cut segments shift them."""
 VARIANTS: dict[str, Variant] = {
     **{name: Variant(name) for name in MODELS},
     "minirocket": Variant("minirocket", needs="aeon"),
@@ -35,9 +41,7 @@ VARIANTS: dict[str, Variant] = {
     "dfstrans-paper-size": Variant(
         "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
     ),  # the paper's widths, trained as the tuned one
-    "dfstrans-plain": Variant(
-        "dfstrans", {"time_shift": 0.0, "mixup": 0.0, "sensor_dropout": 0.0}
-    ),  # nothing changed at random: where episodes overlap, their likeness is worth more
+    **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for episodes that overlap
     "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
     "dfstrans-linear": Variant("dfstrans", {"embedding": "linear"}),
