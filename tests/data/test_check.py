@@ -99,7 +99,10 @@ def test_a_stuck_sensor_is_counted_and_its_episodes_named() -> None:
 def test_a_sensor_that_is_stuck_in_most_episodes_is_reported_all_the_more() -> None:
     values = noise(24)
     values[10:, 2] = 7
-    assert checked(values).stuck_sensors == {"sensor_3": 14}
+    result = checked(values)
+    assert result.stuck_sensors == {"sensor_3": 14}
+    assert "standing still in most episodes, though lively in others: sensor_3 (14" in messages(result, "info")
+    assert "leave the episodes out" not in messages(result, "warning")
 
 
 def test_a_small_signal_on_a_large_offset_is_warned_of() -> None:
@@ -119,13 +122,16 @@ def test_a_signal_that_32_bits_lose_altogether_is_no_plain_constant() -> None:
 
 
 def test_a_label_that_is_read_as_a_sensor_is_asked_about() -> None:
-    values = noise()
+    values = noise(n_sensors=5)
     values[:, 1] = (np.arange(30) % 5 == 0)[:, np.newaxis]
     values[:, 2, ::2], values[:, 2, 1::2] = 0, 1  # a switch, no label
+    values[:, 3] = (np.arange(30) % 5 / 4)[:, np.newaxis]  # a setting of five steps
+    values[:, 4] = np.random.default_rng(1).random((30, 40)) < 0.5
+    values[:, 4, 1::2] = np.nan  # at half the rate, so that no two neighbours are there
     result = check_episodes(Episodes.from_arrays(values))
     assert result.label_like_sensors == ("sensor_2",)
     assert "is it sensor_2, now read as a sensor" in messages(result, "warning")
-    assert "label_column='sensor_2'" in messages(result, "warning")
+    assert "load_episodes(…, label_column='sensor_2')" in messages(result, "warning")
 
 
 def test_mostly_zero_and_one_hot_sensors_are_not_called_stuck() -> None:

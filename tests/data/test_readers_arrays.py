@@ -27,8 +27,8 @@ def test_a_plain_npz_needs_only_usual_names(tmp_path: Path, names: tuple[str, st
 
 
 def test_arrays_of_other_names_are_told_of(tmp_path: Path) -> None:
-    np.savez(tmp_path / "set.npz", X=np.zeros((4, 2, 9)), target=[0, 1, 0, 1])
-    with pytest.warns(UserWarning, match=r"not read from set\.npz: target; what is read is called values, labels"):
+    np.savez(tmp_path / "set.npz", X=np.zeros((4, 2, 9)), x=np.ones(3), target=[0, 1, 0, 1])
+    with pytest.warns(UserWarning, match=r"not read from set\.npz: x, target; what is read is called values, labels"):
         assert load_episodes(tmp_path / "set.npz").labels is None
 
 

@@ -121,17 +121,22 @@ GERMAN = "episode_id;time;a;b;label\n" + "".join(
 
 
 @pytest.mark.filterwarnings("error")
-def test_thousands_separators_beside_decimal_commas_are_understood(tmp_path: Path) -> None:
-    text = GERMAN.replace("{c}", ",").replace("{a}", "950", 1).replace("{a}", "1.034", 1).replace("{a}", "1.034.000,5")
+def test_three_decimals_beside_a_comma_elsewhere_stay_decimals(tmp_path: Path) -> None:
+    text = "id;time;temp;flow;label\n" + "".join(f"{e};{t};23.13{t};0,3{t};{e}\n" for e in (0, 1) for t in range(3))
     episodes = from_text(tmp_path, text)
-    assert_array_equal(episodes.values[:, 0], np.float32([[950, 1034], [1_034_000.5, 1_034_000.5]]))
-    assert_array_equal(episodes.values[:, 1], np.float32([[0, 0.1], [0, 0.1]]))
+    assert_array_equal(episodes.values[0], np.float32([[23.130, 23.131, 23.132], [0.30, 0.31, 0.32]]))
+
+
+def test_thousands_separators_beside_decimal_commas_are_named_and_not_the_time(tmp_path: Path) -> None:
+    text = GERMAN.replace("{c}", ",").replace("{a}", "1.034")
+    with pytest.raises(DfstransError, match=r"expected one decimal sign .* got commas in column 'time' .* thousands"):
+        from_text(tmp_path, text)
 
 
 def test_whole_numbers_with_what_looks_like_thousands_separators_are_warned_of(tmp_path: Path) -> None:
     text = GERMAN.replace("{c}", "").replace("{a}", "950", 1).replace("{a}", "1.001")
-    with pytest.warns(UserWarning, match=r"points in a of runs\.csv look like thousands separators"):
-        from_text(tmp_path, text)
+    with pytest.warns(UserWarning, match="points in a look like thousands separators"):
+        assert from_text(tmp_path, text).values[0, 0, 1] == np.float32(1.001)
 
 
 @pytest.mark.filterwarnings("error")

@@ -34,7 +34,9 @@ def as_if(cell: Cell, model: str = "boosting", fold: int = 0, **test: float) -> 
         (PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), "F1: a is above b."),
         (PairedTest(5, -0.1, -0.15, -0.05, 0.01, 0.02), "F1: a is below b."),
         (PairedTest(5, 0.1, -0.05, 0.25, 0.04, 0.08), "F1: a is within luck of b."),
-        (PairedTest(2, 0.4, None, None, None), "F1: a is on too few splits to be told from b."),
+        (PairedTest(2, 0.4, None, None, None), "F1: a is not tested against b."),
+        (PairedTest(1, 0.0, None, None, None), "F1: a is not tested against b."),
+        (PairedTest(3, 0.4, None, None, None), "F1: a is not tested against b."),
         (PairedTest(3, 0.0, None, None, None), "F1: a is within luck of b."),
     ],
 )
@@ -58,8 +60,12 @@ def test_a_model_that_ranks_at_random_is_warned_of(cell: Cell) -> None:
 
 def test_the_splits_on_which_a_model_guessed_are_counted(cell: Cell) -> None:
     cells = [as_if(cell, fold=fold, roc_auc=auc) for fold, auc in enumerate((0.5, 1.0, 0.45))]
-    assert "on 2 of 3 splits" in (no_better_than_guessing(cells) or "")
+    most = no_better_than_guessing(cells)
+    assert most is not None
+    assert "on 2 of 3 splits" in most
+    assert "it has not learned these recordings" in most
     assert no_better_than_guessing(cells[1:2]) is None
+    assert "learned" not in (no_better_than_guessing(cells[:2]) or "learned")
 
 
 def test_the_conclusions_stand_below_the_table_of_tests(cell: Cell) -> None:
@@ -75,5 +81,6 @@ def test_the_conclusions_stand_below_the_table_of_tests(cell: Cell) -> None:
 
 def test_a_model_without_cells_does_not_keep_the_others_from_being_tested(cell: Cell) -> None:
     result = ComparisonResult(("dfstrans", "boosting", "tapnet"), (cell, as_if(cell, "tapnet")), folds=1)
-    assert not result.tests("f1")
-    assert list(result.of_those_finished().tests("f1")) == ["tapnet"]
+    assert result.first == "boosting"
+    assert list(result.tests("f1")) == ["tapnet"]
+    assert result.to_dict()["tests"]["first"] == "boosting"

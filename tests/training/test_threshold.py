@@ -227,7 +227,7 @@ def test_classes_told_apart_leave_room_for_an_error_that_so_few_could_not_show()
     assert calibration.probabilities(np.array([4.0, -4.0])) == pytest.approx(
         [6 / 7, 1 / 7], abs=1e-3
     )  # Platt's targets
-    assert "room is left for errors" in calibration.note
+    assert "leave room for errors" in calibration.note
 
 
 def test_more_episodes_told_apart_allow_surer_probabilities() -> None:
@@ -238,12 +238,18 @@ def test_more_episodes_told_apart_allow_surer_probabilities() -> None:
     assert sure == pytest.approx([6 / 7, 51 / 52, 501 / 502], abs=1e-3)
 
 
+def test_room_for_an_error_is_left_however_large_the_logits() -> None:
+    labels = np.int8([0] * 5 + [1] * 5)
+    calibration = calibrate(labels, np.where(labels == 1, 300.0, -300.0), 1.0)
+    assert calibration.probabilities(np.array([300.0])) == pytest.approx([6 / 7], abs=1e-3)
+
+
 def test_one_error_is_enough_for_the_plain_fit() -> None:
     labels = np.int8([0] * 5 + [1] * 5)
     logits = np.where(labels == 1, 4.0, -4.0)
     logits[0] = 5.0
     calibration = calibrate(labels, logits, 1.0)
-    assert "room is left" not in calibration.note
+    assert "leave room" not in calibration.note
     assert 0.25 < calibration.temperature < 10
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from dfstrans.data.check_result import DataCheck, Finding
 from dfstrans.data.check_tally import Tally
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.resolution import REMEDY, ROUNDED
 from dfstrans.data.segments import FEWEST_POINTS
 from dfstrans.errors import shortlist, spelled, spelled_in_reading
 
@@ -29,7 +30,7 @@ def class_findings(check: DataCheck) -> list[Finding]:
             named = check.label_like_sensors[0]
             guess = (
                 f"; is it {shortlist(check.label_like_sensors)}, now read as a sensor, which is 0 in some episodes and "
-                f"1 in the others? then say so ({spelled('label_column', named)})"
+                f"1 in the others? then say so ({spelled_in_reading('label_column', named)})"
             )
         said = f"no labels: good for prediction; to train, add a label column or a label table{guess}"
         return [Finding("warning" if guess else "info", said)]
@@ -134,24 +135,20 @@ def sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str
             "recordings have several values, subtract an offset before they are read",
         )
     if check.rounded_sensors:
-        add(
-            "warning",
-            f"a small signal on a large offset, of which 32 bits tell a few values only: "
-            f"{shortlist(check.rounded_sensors)}; subtract the offset before the recordings are read",
-        )
+        add("warning", f"{ROUNDED}: {shortlist(check.rounded_sensors)}; {REMEDY}")
     if check.telltale_sensors:
         add(
             "warning",
             f"as good as the label: {shortlist(check.telltale_sensors)} has one highest value in all normal and "
             "another in all anomalous episodes; if it is a label and no measurement, leave it out "
-            f"({spelled('drop_sensors')})",
+            f"({spelled_in_reading('drop_sensors', ...)})",
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]
         add(
             "warning",
-            f"identical sensors: {shortlist(groups)}; keep one of each ({spelled('drop_sensors')}), or blame will be "
-            "shared",
+            f"identical sensors: {shortlist(groups)}; keep one of each ({spelled_in_reading('drop_sensors', ...)}), or "
+            "blame will be shared",
         )
     much = [name for name, share in check.missing_by_sensor.items() if MUCH_MISSING < share < 1]
     if much:
@@ -159,18 +156,25 @@ def sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str
         add(
             "warning",
             f"many missing values in {shortlist(shares)}: find out why, or leave the sensors out "
-            f"({spelled('drop_sensors')})",
+            f"({spelled_in_reading('drop_sensors', ...)})",
         )
     if absent:
         shown = [f"{name} ({count} episodes)" for name, count in absent.items()]
         add("warning", f"without a single value in some episodes: {shortlist(shown)}; was the sensor off or renamed?")
-    if check.stuck_sensors:
-        shown = [
-            f"{name} ({count} episodes, such as {examples[name][0]})" for name, count in check.stuck_sensors.items()
-        ]
+    still = {
+        name: f"{name} ({count} episodes, such as {examples[name][0]})" for name, count in check.stuck_sensors.items()
+    }
+    off = [shown for name, shown in still.items() if check.stuck_sensors[name] > check.episodes / 2]
+    stuck = [shown for shown in still.values() if shown not in off]
+    if off:
+        add(
+            "info",
+            f"standing still in most episodes, though lively in others: {shortlist(off)}; switched off, or stuck?",
+        )
+    if stuck:
         add(
             "warning",
-            f"standing still for more than half of some episodes, though lively in others: {shortlist(shown)}; "
+            f"standing still for more than half of some episodes, though lively in others: {shortlist(stuck)}; "
             "stuck, or a machine that does not use it? correct the recordings or leave the episodes out",
         )
     return found

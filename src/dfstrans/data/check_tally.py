@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 
 STUCK_SHARE = 0.5  # of an episode in one run of equal values
-LIVELY_STEPS = 0.5  # of a sensor's steps change its value, in most episodes: it should never stand still
+LIVELY_STEPS = 0.5  # of a sensor's steps change its value: an episode in which it is lively
 
 
 class Tally:
@@ -26,7 +26,7 @@ class Tally:
         self.max = np.full(n_sensors, -np.inf)
         self.present = np.zeros(n_sensors, dtype=np.int64)  # episodes with a value
         self.lively = np.zeros(n_sensors, dtype=np.int64)  # episodes in which most steps change the value
-        self.changing = np.zeros(n_sensors, dtype=np.int64)  # episodes in which some step changes the value
+        self.switched = np.zeros(n_sensors, dtype=np.int64)  # episodes in which all values are 0, or all are 1
         self.stuck = np.zeros(n_sensors, dtype=np.int64)  # episodes with a long run of one value
         self.stuck_examples: list[list[str]] = [[] for _ in range(n_sensors)]
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
@@ -50,6 +50,8 @@ class Tally:
         self.min = np.minimum(self.min, np.where(finite, values, np.inf).min(axis=(0, 2)))
         self.max = np.maximum(self.max, np.where(finite, values, -np.inf).max(axis=(0, 2)))
         self.present += finite.any(axis=2).sum(axis=0)
+        for state in (0, 1):
+            self.switched += (finite.any(axis=2) & (~finite | (values == state)).all(axis=2)).sum(axis=0)
         self._add_gaps(batch, inside & np.isnan(values).all(axis=1))
         self._add_peaks(batch, np.where(finite, values, -np.inf).max(axis=2), finite.any(axis=2))
         self._add_steps(batch, values, finite)
@@ -72,7 +74,7 @@ class Tally:
     @property
     def switch_between_episodes(self) -> npt.NDArray[np.bool_]:
         """Whether a sensor is 0 throughout some episodes and 1 throughout the others, as a label is."""
-        return np.asarray((self.changing == 0) & (self.min == 0) & (self.max == 1), dtype=np.bool_)
+        return np.asarray((self.switched == self.present) & (self.min == 0) & (self.max == 1), dtype=np.bool_)
 
     @property
     def telltale(self) -> npt.NDArray[np.bool_]:
@@ -84,7 +86,6 @@ class Tally:
         pairs = finite[..., 1:] & finite[..., :-1]
         equal = pairs & (values[..., 1:] == values[..., :-1])
         steps, still = pairs.sum(axis=2), equal.sum(axis=2)
-        self.changing += (still < steps).sum(axis=0)
         self.lively += ((steps > 0) & (steps - still >= LIVELY_STEPS * steps)).sum(axis=0)
         stuck = (longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
         self.stuck += stuck.sum(axis=0)

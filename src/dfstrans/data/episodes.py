@@ -85,8 +85,7 @@ class Episodes:
         """Check and gather what is known of some recordings.
 
         `values` is a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint) of any lengths.
-        Where all sensors are NaN to the end of an episode, it is taken to have ended before, unless `lengths` says
-        otherwise.
+        In a 3-D array NaN is a missing value, also at the end: where it fills up shorter episodes, give `lengths`.
 
         >>> Episodes.from_arrays(np.zeros((3, 2, 50)), labels=[0, 0, 1])
         Episodes: 3 (1 anomalous, 2 normal) × 2 sensors × 50 points
@@ -374,7 +373,7 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
         strange = sorted({str(x) for x in array[bad].tolist()})
         raise DfstransError(
             f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; "
-            f"say which value means anomalous ({spelled_in_reading('anomalous_value', ...)}), or compare with it first"
+            f"say which value means anomalous ({spelled_in_reading('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
 
@@ -411,17 +410,7 @@ def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
         raise DfstransError(
             f"expected at least one sensor and one timepoint, got shape {array.shape}; is an axis empty?"
         )
-    return array, _recorded_lengths(array)
-
-
-def _recorded_lengths(array: npt.NDArray[np.float32]) -> npt.NDArray[np.int64]:
-    """How long each episode is when it was filled up with NaN to the longest; one of NaN alone is whole."""
-    lengths = np.full(array.shape[0], array.shape[2], dtype=np.int64)
-    for row in np.flatnonzero(np.isnan(array[:, :, -1]).all(axis=1)):
-        recorded = np.flatnonzero(~np.isnan(array[row]).all(axis=0))
-        if len(recorded):
-            lengths[row] = recorded[-1] + 1
-    return lengths
+    return array, np.full(array.shape[0], array.shape[2], dtype=np.int64)
 
 
 def _as_numbers(values: Any) -> npt.NDArray[np.float32]:

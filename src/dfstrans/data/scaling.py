@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.resolution import coarse
+from dfstrans.data.resolution import REMEDY, ROUNDED, coarse
 from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
 
 BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
@@ -56,8 +56,7 @@ class SensorScaler:
         rounded = [name for name, hit in zip(episodes.sensors, coarse(minimum, maximum), strict=True) if hit]
         if rounded:
             warnings.warn(
-                f"a small signal on a large offset, of which 32 bits tell a few values only: {shortlist(rounded)}; "
-                "subtract the offset before the recordings are read",
+                f"{ROUNDED}: {shortlist(rounded)}; {REMEDY}",
                 stacklevel=2,
             )
         if blank:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,9 +73,10 @@ class ComparisonResult:
         """The cells of a model, by seed and split."""
         return sorted((cell for cell in self.cells if cell.model == model), key=_split_of)
 
-    def of_those_finished(self) -> ComparisonResult:
-        """Without the models of which nothing is finished, so that the first that has something is tested."""
-        return replace(self, models=tuple(model for model in self.models if self.of(model)))
+    @property
+    def first(self) -> str:
+        """The model that the others are tested against: the first that has a finished cell."""
+        return next((model for model in self.models if self.of(model)), self.models[0])
 
     def spreads(self, model: str) -> dict[str, Spread | None]:
         """Every figure of a model over its splits."""
@@ -85,7 +86,7 @@ class ComparisonResult:
     def tests(self, figure: str) -> dict[str, PairedTest]:
         """The first model against each of the others, on the splits that both have finished."""
         found = {}
-        for rival in self.models[1:]:
+        for rival in (model for model in self.models if model != self.first):
             pairs = self._pairs(rival)
             if pairs:
                 ratio = np.mean([cell.test["episodes"] / cell.training.train_episodes for cell, _ in pairs])  # type: ignore[operator]
@@ -99,7 +100,7 @@ class ComparisonResult:
 
     def _pairs(self, rival: str) -> list[tuple[Cell, Cell]]:
         """The cells of the first model and of another, on the splits that both have finished."""
-        first = {_split_of(cell): cell for cell in self.of(self.models[0])}
+        first = {_split_of(cell): cell for cell in self.of(self.first)}
         return [(first[_split_of(cell)], cell) for cell in self.of(rival) if _split_of(cell) in first]
 
     @property
@@ -140,7 +141,7 @@ class ComparisonResult:
     def conclusions(self) -> list[str]:
         """Where the first model stands, figure by figure, in words."""
         tests = {title: self.tests(figure) for figure, title in TESTED.items()}
-        return [verdict(title, self.models[0], found) for title, found in tests.items() if found]
+        return [verdict(title, self.first, found) for title, found in tests.items() if found]
 
     def test_table(self) -> ResultTable:
         """The first model against each of the others."""
@@ -152,7 +153,7 @@ class ComparisonResult:
         columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
         notes = (*self.conclusions(), WEAKNESS)
         of = f", {self.cells[0].data.title}, protocol {self.cells[0].protocol.name}" if self.cells else ""
-        return ResultTable(f"{self.models[0]} against each rival{of}", columns, tuple(rows), notes)
+        return ResultTable(f"{self.first} against each rival{of}", columns, tuple(rows), notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -172,7 +173,7 @@ class ComparisonResult:
             "conclusions": [*self.conclusions(), *self.without_skill()],
             "tests": {
                 "method": WEAKNESS,
-                "first": self.models[0],
+                "first": self.first,
                 **{figure: {rival: test._asdict() for rival, test in self.tests(figure).items()} for figure in TESTED},
             },
         }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dfstrans.experiments.cells import Cell
-from dfstrans.experiments.significance import PairedTest
+from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest
 from dfstrans.standing import standing
 
 CHANCE = 0.05  # adjusted p below which a difference is more than luck
+ABOVE, BELOW, LEVEL, UNTRIED = "above", "below", "within luck of", "not tested against"
 
 
 def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
@@ -25,24 +26,21 @@ def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
     return f"{figure}: {first} is {', '.join(said)}."
 
 
-ABOVE, BELOW, LEVEL, UNTRIED = "above", "below", "within luck of", "on too few splits to be told from"
-
-
 def no_better_than_guessing(cells: Sequence[Cell]) -> str | None:
     """Which of these cells, all of one model, cannot tell anomalous episodes from normal ones; None: all can."""
     poor = [cell for cell in cells if standing({"test": cell.test}).better_than_guessing is False]
     if not poor:
         return None
     where = f"on {len(poor)} of {len(cells)} splits" if len(cells) > 1 else "on its split"
-    return (
-        f"{poor[0].model} did no better than guessing {where} (rank-sum test on the test part): it has not learned "
-        "these recordings; train it longer or with other settings before you judge it."
-    )
+    said = f"{poor[0].model} did no better than guessing {where} (rank-sum test on the test part)"
+    if len(poor) <= len(cells) / 2:
+        return f"{said}."
+    return f"{said}: it has not learned these recordings; try other settings before you judge it."
 
 
 def _place(test: PairedTest) -> str:
-    if test.p_adjusted is None:
-        return LEVEL if test.difference == 0 else UNTRIED
+    if test.p_adjusted is None:  # too few splits, or the same difference on each
+        return LEVEL if test.difference == 0 and test.splits >= FEWEST_SPLITS else UNTRIED
     if test.p_adjusted >= CHANCE:
         return LEVEL
     return ABOVE if test.difference > 0 else BELOW

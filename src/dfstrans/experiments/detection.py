@@ -61,7 +61,7 @@ def finished_cells(folder: Path, models: Sequence[str]) -> list[Cell]:
 
 def models_in(folder: Path) -> list[str]:
     """The models that have a finished cell in a folder."""
-    return sorted({path.parent.relative_to(folder).as_posix() for path in folder.glob("*/fold_*.json")})
+    return sorted({path.parent.name for path in folder.glob("*/fold_*.json")})
 
 
 def detection_table(target: str, protocol: ProtocolName, results: dict[str, ComparisonResult]) -> ResultTable:

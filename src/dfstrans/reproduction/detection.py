@@ -42,8 +42,7 @@ def detection(request: Request, compute: Compute) -> Outcome:
                 failed |= compute(comparison_for(request, name, protocol, suited, folder))
             results[name] = ComparisonResult(suited, tuple(finished_cells(folder, suited)), request.folds)
         tables.append(detection_table(request.target, protocol, results))
-        tried = [result.of_those_finished() for result in results.values()]
-        tables += [result.test_table() for result in tried if len(result.models) > 1]
+        tables += [result.test_table() for result in results.values() if result.tests("f1")]
         content[protocol] = {name: result.to_dict() for name, result in results.items()}
     return Outcome(tables, {"protocols": content}, [], failed)
 

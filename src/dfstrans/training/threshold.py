@@ -64,20 +64,21 @@ def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibra
         return Calibration(shift=shift, note=note)
 
     targets, faultless = labels.astype(np.float64), bool(logits[labels == 1].min() > logits[labels == 0].max())
+    highest = 10.0
     if faultless:  # would ask for a temperature of 0, as if no error could ever be: Platt's targets leave room for one
+        highest = max(highest, float(np.abs(logits - shift).max()))
         targets = np.where(labels == 1, (n_anomalous + 1) / (n_anomalous + 2), 1 / (n_normal + 2))
 
     def negative_log_likelihood(log_temperature: float) -> float:
         scaled = (logits - shift) / math.exp(log_temperature)
         return float(np.mean(np.logaddexp(0, scaled) - targets * scaled))
 
-    found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(10)), method="bounded")
-    note = (
-        f"temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous): "
-        f"negative log-likelihood {negative_log_likelihood(0.0):.4f} before, {found.fun:.4f} after"
-    )
+    found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(highest)), method="bounded")
+    note = f"temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous)"
     if faultless:
-        note += "; all of them are told apart, so that room is left for errors that so few could not show"
+        note += ", all told apart: to Platt's targets, which leave room for errors that they did not show"
+    else:
+        note += f": negative log-likelihood {negative_log_likelihood(0.0):.4f} before, {found.fun:.4f} after"
     return Calibration(temperature=math.exp(found.x), shift=shift, note=note)
 
 

@@ -20,7 +20,6 @@ UNLABELLED = -1
 _WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}
 _DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y")  # beside ISO 8601; 03/04/2024 may mean either of two days
 _TIME_OF_DAY = r"^\d\d:\d\d:\d\d(\.\d+)?$"
-_DECIMAL_COMMA = (r"^([-+]?\d*),(\d+([eE][-+]?\d+)?)$", r"\1.\2")  # a pattern and what to write instead
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 
 
@@ -53,21 +52,6 @@ def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
             column = column.cast(pa.int8())
         column = column.cast(pa.float32(), safe=False)
     return np.asarray(column.to_numpy(), dtype=np.float32)
-
-
-def without_thousands(column: Any) -> Any:
-    """A column of a table with decimal commas, without the points of 1.034,5 that tell thousands.
-
-    >>> without_thousands(pa.array(["1.034,5", "950"])).to_pylist(), without_thousands(pa.array(["1.5"])).to_pylist()
-    (['1034,5', '950'], ['1.5'])
-    """
-    if not pa.types.is_string(column.type):
-        return column
-    strange = pc.and_(
-        pc.match_substring(column, "."),
-        pc.invert(pc.match_substring_regex(column, r"^\s*[-+]?\d{1,3}(\.\d{3})+(,\d+)?\s*$")),
-    )
-    return column if pc.any(strange).as_py() else pc.replace_substring(column, ".", "")
 
 
 def texts(column: Any) -> Any:
@@ -200,7 +184,7 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
     text = pc.replace_substring_regex(text, "^true$", "1")
     text = pc.replace_substring_regex(text, "^false$", "0")
     if not pc.any(pc.match_substring_regex(text, r"\.")).as_py():
-        text = pc.replace_substring_regex(text, *_DECIMAL_COMMA)
+        text = pc.replace_substring_regex(text, r"^([-+]?\d*),(\d+(e[-+]?\d+)?)$", r"\1.\2")
     wrong = pc.invert(pc.match_substring_regex(text, _NUMBER))
     rows = np.flatnonzero(np.asarray(wrong.fill_null(False)))
     if len(rows):
@@ -215,7 +199,6 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
 def _text_as_time(column: Any, name: str, source: Path) -> Any:
     text = pc.utf8_trim_whitespace(column)
     text = pc.if_else(pc.is_in(text, pa.array(MISSING)), None, text)
-    text = pc.replace_substring_regex(text, *_DECIMAL_COMMA)
     if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
         text = pc.binary_join_element_wise("1970-01-01T", text, "")
     for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
@@ -226,8 +209,13 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
     for pattern in _DATES:
         with suppress(pa.ArrowInvalid):
             return pc.strptime(text, format=pattern, unit="ns")
+    got = shortlist(text.drop_null().unique()[:3].to_pylist())
+    if pc.any(pc.match_substring_regex(text, r"^[-+]?\d*,\d+$")).as_py():
+        raise DfstransError(
+            f"expected one decimal sign in {source}, got commas in column {name!r} ({got}) and points in others; write "
+            "all numbers with the same, and without separators of thousands"
+        )
     raise DfstransError(
-        f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, "
-        f"got {shortlist(text.drop_null().unique()[:3].to_pylist())}; rewrite them, or name another column "
-        f"({spelled('time_column', ...)})"
+        f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, got "
+        f"{got}; rewrite them, or name another column ({spelled('time_column', ...)})"
     )

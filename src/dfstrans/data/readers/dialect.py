@@ -28,6 +28,7 @@ _NAMED_BY_PANDAS = re.compile(r"Unnamed: \d+")  # a column without a name
 _DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheets write before the header
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034 for a thousand and thirty-four, or just above one
+_HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
 
@@ -62,7 +63,7 @@ def sniff(path: Path) -> Dialect:
     _require_names(path, names, cells)
     decimal = _decimal(cells) if delimiter != "," else "."
     if delimiter != "," and decimal == ".":
-        _warn_of_thousands(path, names, cells)
+        _warn_of_thousands(names, cells)
     return Dialect(
         delimiter=delimiter,
         decimal=decimal,
@@ -144,18 +145,18 @@ def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:
 
 def _decimal(cells: list[list[str]]) -> str:
     commas = any(_DECIMAL_COMMA.fullmatch(cell) for row in cells for cell in row)
-    points = any(_DECIMAL_POINT.fullmatch(cell) and not _THOUSANDS.fullmatch(cell) for row in cells for cell in row)
+    points = any(_DECIMAL_POINT.fullmatch(cell) for row in cells for cell in row)
     return "," if commas and not points else "."
 
 
-def _warn_of_thousands(path: Path, names: list[str], cells: list[list[str]]) -> None:
+def _warn_of_thousands(names: list[str], cells: list[list[str]]) -> None:
     """Warn of columns in which 950 stands beside 1.001: read as just above one, though meant as a thousand and one."""
     columns = zip(names, zip_longest(*cells, fillvalue=""), strict=False)
     found = [name for name, column in columns if _looks_like_thousands(column)]
     if found:
         warnings.warn(
-            f"points in {shortlist(found)} of {path.name} look like thousands separators and are read as decimals; "
-            "if 1.001 means a thousand and one, write numbers without the separator",
+            f"points in {shortlist(found)} look like thousands separators and are read as decimals; if 1.001 means a "
+            "thousand and one, write numbers without the separator",
             stacklevel=2,
         )
 
@@ -163,8 +164,7 @@ def _warn_of_thousands(path: Path, names: list[str], cells: list[list[str]]) -> 
 def _looks_like_thousands(column: Sequence[str]) -> bool:
     """Whether whole numbers of three digits stand beside numbers that all have a point before three digits."""
     dotted = [cell for cell in column if "." in cell]
-    large = any(cell.strip().lstrip("+-").isdigit() and len(cell.strip().lstrip("+-")) == 3 for cell in column)
-    return bool(dotted) and large and all(_THOUSANDS.fullmatch(cell) for cell in dotted)
+    return bool(dotted) and all(map(_THOUSANDS.fullmatch, dotted)) and any(map(_HUNDREDS.fullmatch, column))
 
 
 def _is_number(text: str) -> bool:

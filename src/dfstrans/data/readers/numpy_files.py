@@ -20,7 +20,7 @@ NAME = "a 3-D array (episode, sensor, timepoint) in .npz (values or X, and label
 OPTIONS = frozenset({"anomalous_value"})
 _VALUES = ("values", "X", "x", "data")
 _LABELS = ("labels", "y", "Y", "label")
-_ABOUT = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "groups", "faults", "format", "version")
+_ABOUT = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "groups", "faults")
 
 
 def recognises(path: Path) -> bool:
@@ -43,14 +43,8 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             raise DfstransError(
                 f"expected an array called values or X in {path}, got {shortlist(arrays) or 'none'}; rename it"
             )
-        known = {*_VALUES, *_LABELS, *_ABOUT}
-        unread = {name for name in arrays if name not in known and not name.startswith(own_layout.TRUTH)}
-        if unread:
-            warnings.warn(
-                f"not read from {path.name}: {shortlist(sorted(unread))}; what is read is called values, labels, "
-                f"{', '.join(_ABOUT[:8])}",
-                stacklevel=2,
-            )
+        if str(arrays.get("format", "")) != own_layout.FORMAT:
+            _warn_of_unread(arrays, path)
         raw_labels = _first(arrays, _LABELS)
         faults = arrays.get("faults")
         interval = arrays.get("interval")
@@ -82,8 +76,25 @@ def _plain(archive: Any, name: str, path: Path) -> Any:
         ) from None
 
 
+def _warn_of_unread(arrays: dict[str, Any], path: Path) -> None:
+    """Say which arrays of a foreign file are not taken."""
+    taken = {_name_of(arrays, _VALUES), _name_of(arrays, _LABELS), *_ABOUT}
+    unread = [name for name in arrays if name not in taken]
+    if unread:
+        warnings.warn(
+            f"not read from {path.name}: {shortlist(unread)}; what is read is called values, labels, "
+            f"{', '.join(_ABOUT)}",
+            stacklevel=2,
+        )
+
+
+def _name_of(arrays: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((name for name in names if name in arrays), None)
+
+
 def _first(arrays: dict[str, Any], names: tuple[str, ...]) -> Any:
-    return next((arrays[name] for name in names if name in arrays), None)
+    name = _name_of(arrays, names)
+    return None if name is None else arrays[name]
 
 
 def _names(array: Any) -> tuple[str, ...] | None:

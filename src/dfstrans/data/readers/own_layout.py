@@ -17,7 +17,6 @@ from dfstrans.data.truth import Truth
 from dfstrans.errors import DfstransError
 
 FORMAT = "dfstrans-episodes"
-TRUTH = "truth_"  # how the names of arrays of the truth begin
 VERSION = 1
 PARQUET_KEY = b"dfstrans-episodes"  # in the key-value metadata of a Parquet schema
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.readers.convert import without_thousands
 from dfstrans.data.readers.dialect import MISSING, Dialect, sniff
 from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
 from dfstrans.errors import DfstransError
@@ -111,10 +110,7 @@ class _TextTable:
                 table = self._parse(dict.fromkeys(types, pa.string()), encoding)
         for place in nameless:
             self._require_no_content(int(place), table.column(place))
-        columns = {name: table.column(self._place[name]) for name in kinds}
-        if self._dialect.decimal == ",":
-            columns |= {name: without_thousands(columns[name]) for name, kind in kinds.items() if kind == "number"}
-        return columns
+        return {name: table.column(self._place[name]) for name in kinds}
 
     def _type(self, name: str, kind: Kind) -> Any:
         if kind == "number":
