@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,23 @@ def test_training_saves_a_model_with_test_figures_and_removes_its_checkpoint(mod
     assert detector.metrics_["test"]["episodes"] == len(EPISODES.split(0)[2])
     assert not partial_folder(model).exists()
     assert [path.name for path in model.parent.iterdir()] == ["model"]
+
+
+def test_a_finished_run_is_not_trained_again_to_resume_it(model: Path) -> None:
+    written = {path: path.stat().st_mtime_ns for path in model.iterdir()}
+    with pytest.warns(UserWarning, match="is what this run gives: nothing to go on with; train without resume"):
+        kept = train_model(EPISODES, model, resume=True, **TINY)
+    assert {path: path.stat().st_mtime_ns for path in model.iterdir()} == written
+    assert kept.metrics_ == Diagnoser.load(model).metrics_
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"epochs": 1}, {"head_width": 9}])
+def test_another_run_is_trained_though_a_model_is_there(model: Path, tmp_path: Path, change: dict[str, int]) -> None:
+    copy = Path(shutil.copytree(model, tmp_path / "model"))
+    with pytest.warns(UserWarning, match="starting anew"):
+        trained = train_model(EPISODES, copy, resume=True, **TINY | change)
+    assert trained.get_params()[next(iter(change))] == next(iter(change.values()))
+    assert Diagnoser.load(copy).metrics_ == trained.metrics_
 
 
 def test_the_test_part_can_be_evaluated_again(model: Path) -> None:

@@ -44,21 +44,20 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
-    from dfstrans.artifact import holds_model
     from dfstrans.data import load_episodes
     from dfstrans.pipeline import partial_folder, train_model
 
     settings = _settings_of(model, preset, {**network, **training})
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
-    replaces = holds_model(out)
+    earlier = _written_at(out)
     warn_of_overlap(split, read)
     try:
         detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
         remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume")
         raise typer.Exit(1) from None
-    if replaces:
+    if earlier is not None and _written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
     result = {
         "model": str(out),
@@ -77,6 +76,13 @@ def train(
     print_figures(detector.metrics_)
     print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
     print(f"model     {out}")
+
+
+def _written_at(out: Path) -> int | None:
+    """When the model in a folder was written; None where there is none."""
+    from dfstrans.artifact import RECORD, holds_model
+
+    return (out / RECORD).stat().st_mtime_ns if holds_model(out) else None
 
 
 def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from dfstrans.artifact import check_place
+from dfstrans.artifact import check_place, holds_model, read_record
 from dfstrans.baselines import MODELS
 from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
@@ -30,6 +30,7 @@ from dfstrans.progress import Progress, no_progress, told
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.views import Recording
 from dfstrans.training.log import TENSORBOARD
+from dfstrans.training.run_folder import has_checkpoint
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
@@ -48,7 +49,8 @@ def train_model(
     """Split 70/15/15, train, evaluate on the test part, and save the model with all figures at `out`.
 
     `model` is a kind of detector, see `dfstrans.baselines.MODELS`, and `settings` are its arguments. Until the model is
-    saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` goes on.
+    saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` goes on; where the model is
+    finished, it is returned as it is.
     """
     detector = MODELS[model](**settings)
     seed = detector.training_settings(len(episodes)).seed
@@ -63,18 +65,44 @@ def train_model(
         )
     train, validation, test = _parts(episodes, split, seed)
     partial = partial_folder(out)
+    drawn = {"kind": split, "seed": seed}
+    if resume and not has_checkpoint(partial):
+        finished = _finished(out, detector, train, episodes, drawn)
+        if finished is not None:
+            return finished
     if not resume:
         _set_aside(partial)
     detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
-    detector.data_ = detector.data_.model_copy(
-        update={"split": {"kind": split, "seed": seed}, "source_fingerprint": episodes.fingerprint()}
-    )
+    detector.data_ = detector.data_.model_copy(update={"split": drawn, "source_fingerprint": episodes.fingerprint()})
     detector.save(out)
     if (partial / TENSORBOARD).is_dir():
         shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
     shutil.rmtree(partial, ignore_errors=True)
     return detector
+
+
+def _finished(
+    out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, drawn: dict[str, Any]
+) -> EpisodeClassifier | None:
+    """The model at `out` when it is what this very run would give; then there is nothing to go on with."""
+    if not holds_model(out) or read_record(out).estimator != detector.estimator_name:
+        return None
+    kept = type(detector).load(out)
+    same = (
+        kept.network_settings_ == detector.network_settings(train)
+        and kept.training_settings_ == detector.training_settings(len(train))
+        and kept.data_.split == drawn
+        and trained_from(kept, episodes)
+    )
+    if not same:
+        return None
+    warnings.warn(
+        f"the model in {out} is what this run gives: nothing to go on with; train without {spelled('resume')} to "
+        "repeat it",
+        stacklevel=3,
+    )
+    return kept
 
 
 def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier:

@@ -25,6 +25,7 @@ from dfstrans.experiments.variants import VARIANTS
 from dfstrans.reproduction import Request, reproduce
 
 DFSTRANS = [sys.executable, "-m", "dfstrans"]
+RESULTS_KEPT = Path(__file__).parents[2] / "docs" / "results"
 
 
 def nothing(comparison: Comparison) -> dict[str, str]:
@@ -217,6 +218,13 @@ def test_a_table_stands_beside_what_is_printed_and_names_its_protocol(cells: Pat
     assert (tapnet["F1"], tapnet["P printed"], tapnet["F1 printed"]) == ("–", "0.398", "0.510")
     assert any("simulator" in note for note in no_overlap.notes)
     assert json.dumps(outcome.content, allow_nan=False)
+
+
+def test_the_table_of_the_documents_is_that_of_their_cells() -> None:
+    outcome = reproduce(Request("tab:qresults", RESULTS_KEPT, finished=True), nothing)
+    kept = (RESULTS_KEPT / "tab_qresults.md").read_text(encoding="utf-8")
+    remedy = "dfstrans reproduce tab:qresults --finished --out docs/results writes it anew"
+    assert "\n".join(table.to_markdown() for table in outcome.tables) == kept, remedy
 
 
 def test_what_is_finished_is_shown_under_whatever_name_it_has(cells: Path, tmp_path: Path) -> None:
