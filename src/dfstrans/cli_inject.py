@@ -14,6 +14,7 @@ from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, 
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.settings import InjectionSettings, example
+from dfstrans.injection.verdict import verdict
 
 if TYPE_CHECKING:
     from dfstrans.injection.planting import Planting
@@ -102,7 +103,7 @@ def inject(
         remark("an episode and its faulty twins are a group: train on this file with --split grouped")
         return
     study = _study(planted, place, report, chosen, resume, settings)
-    content = {**result, "model": str(report / "model"), **study.to_dict()}
+    content = {**result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
     if as_json:
         print_json({**content, "report": str(written)})
@@ -208,6 +209,8 @@ def print_study(study: StudyResult) -> None:
         strength = KINDS[cell.kind].shown(cell.strength)
         rows.append((cell.kind, strength, str(cell.episodes), *map(_number, figures), *metrics))
     print_columns(columns, rows, words=("fault", "strength"))
+    for sentence in verdict(study):
+        print(sentence)
     print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
     print(
         f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "

@@ -45,6 +45,7 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     assert "(0.10)" in page
     assert "30 % of the episode" in page
     assert "6.7" in page
+    assert "Not told from normal episodes at the strengths tried: spike, stuck." in page
     assert "neither they nor a copy with a fault were in training" in page
     assert "&lt;move&gt;" in page
     assert 'src="http' not in page

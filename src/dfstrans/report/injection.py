@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dfstrans.injection.results import CellResult, StudyResult
+from dfstrans.injection.verdict import verdict
 from dfstrans.report.figures import styled
 from dfstrans.report.page import as_div, write_page
 
@@ -22,7 +23,7 @@ SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can 
 def write_injection(path: Path, result: StudyResult) -> Path:
     """Write the page, which needs nothing from outside."""
     figure = as_div(strength_figure(result))
-    return write_page(path, "injection.html", result=result, cells=result.cells, figure=figure)
+    return write_page(path, "injection.html", result=result, cells=result.cells, figure=figure, verdict=verdict(result))
 
 
 def strength_figure(result: StudyResult) -> go.Figure:
