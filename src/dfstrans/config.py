@@ -149,6 +149,11 @@ class LearningSettings(Settings):
     learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
     weight_decay: float = Field(default=0.05, ge=0, description="AdamW weight decay, on matrices only.")
     patience: int = Field(default=20, ge=1, description="Epochs without a better validation before stopping.")
+    normals_per_anomaly: float | None = Field(
+        default=None,
+        ge=1,
+        description="Most normal episodes for each anomalous one in an epoch, others in each; all by default.",
+    )
     gradient_clip: float = Field(default=1.0, gt=0, description="Largest gradient norm.")
     schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
     sensor_dropout: float = Field(default=0.15, ge=0, lt=1, description="How often a sensor goes missing in training.")

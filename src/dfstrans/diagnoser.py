@@ -77,6 +77,7 @@ class Diagnoser(NetworkClassifier):
         learning_rate: float = 2e-3,
         weight_decay: float = 0.05,
         patience: int = 20,
+        normals_per_anomaly: float | None = None,
         gradient_clip: float = 1.0,
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
@@ -109,6 +110,7 @@ class Diagnoser(NetworkClassifier):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.patience = patience
+        self.normals_per_anomaly = normals_per_anomaly
         self.gradient_clip = gradient_clip
         self.schedule = schedule
         self.imbalance = imbalance

@@ -47,7 +47,7 @@ class Lesson(NamedTuple):
 class Learned(NamedTuple):
     """What became of a lesson, besides what the detector keeps."""
 
-    positive_weight: float  # what an anomalous episode counted for in the loss
+    odds: float  # what those of an anomaly were raised by: its weight in the loss, and normal episodes left out
     best_epoch: int = 1
     log: LogRows = []  # noqa: RUF012 never changed
 
@@ -137,14 +137,14 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_ = learned.best_epoch, learned.log
         self.data_ = DataRecord.of(train, validation)
-        self._settle(train, validation, learned.positive_weight)
+        self._settle(train, validation, learned.odds)
         return self
 
-    def _settle(self, train: Episodes, validation: Episodes, weight: float) -> None:
+    def _settle(self, train: Episodes, validation: Episodes, odds: float) -> None:
         """Calibrate, choose the threshold and record the figures, all on the validation part."""
         labels = validation.require_labels()
         logits = self.decision_function(validation)
-        self.calibration_ = calibrate(labels, logits, weight)
+        self.calibration_ = calibrate(labels, logits, odds)
         probabilities = self.calibration_.probabilities(logits)
         self.threshold_ = choose_threshold(labels, probabilities, self.training_settings_)
         evaluation = evaluate_probabilities(labels, probabilities, self.threshold_.value)

@@ -58,7 +58,7 @@ class NetworkClassifier(EpisodeClassifier):
             progress=lesson.progress,
         )
         self.network_ = trained.network
-        return Learned(trained.positive_weight, trained.best_epoch, trained.log)
+        return Learned(trained.odds, trained.best_epoch, trained.log)
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         found = []

@@ -14,7 +14,7 @@ from dfstrans.data import load_episodes, save_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
-from dfstrans.training.batches import BatchSampler, batch_loader
+from dfstrans.training.batches import BatchSampler, Draw, batch_loader
 
 
 def order_of(sampler: BatchSampler, epoch: int) -> list[int]:
@@ -120,3 +120,25 @@ def test_episodes_without_labels_have_nan_for_a_label() -> None:
     (batch,) = batch_loader(episodes, SensorScaler.fit(episodes), 4, 5)
     assert batch.labels.isnan().all()
     assert batch.labels.shape == (2,)
+
+
+def test_an_epoch_has_all_anomalous_episodes_and_some_normal_ones_drawn_anew() -> None:
+    labels = (np.arange(60) % 10 == 0).astype(np.int8)  # 6 of 60
+    draw = Draw(labels, 2.5)
+    sampler = BatchSampler(60, 4, 5, draw)
+    epochs = [order_of(sampler, epoch) for epoch in range(8)]
+    assert {len(rows) for rows in epochs} == {len(draw)} == {6 + 15}
+    for rows in epochs:
+        assert len(set(rows)) == len(rows)
+        assert set(rows) >= set(np.flatnonzero(labels).tolist())
+    assert len({frozenset(rows) for rows in epochs}) == 8
+    assert len(set().union(*epochs)) > 50  # in time all have their turn
+    assert order_of(BatchSampler(60, 4, 5, draw), 3) == epochs[3]
+    assert draw.thinning == 54 / 15
+
+
+def test_where_there_are_few_normal_episodes_all_are_drawn() -> None:
+    labels = np.int8([0, 1, 0, 1])
+    draw = Draw(labels, 3)
+    assert sorted(order_of(BatchSampler(4, 2, 0, draw), 0)) == [0, 1, 2, 3]
+    assert draw.thinning == 1

@@ -172,8 +172,26 @@ def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
 
 def test_the_imbalance_of_the_classes_is_weighed_unless_the_plain_loss_is_wanted() -> None:
     labels = TRAIN.require_labels()
-    assert train(epochs=1).positive_weight == pytest.approx((labels == 0).sum() / labels.sum())
-    assert train(epochs=1, imbalance="none").positive_weight == 1
+    assert train(epochs=1).odds == pytest.approx((labels == 0).sum() / labels.sum())
+    assert train(epochs=1, imbalance="none").odds == 1
+
+
+@pytest.mark.parametrize("imbalance", ["weighted", "none"])
+def test_leaving_normal_episodes_out_raises_the_odds_of_an_anomaly(imbalance: str) -> None:
+    labels = TRAIN.require_labels()
+    drawn = train(epochs=1, normals_per_anomaly=1, imbalance=imbalance)
+    assert drawn.odds == pytest.approx((labels == 0).sum() / labels.sum())
+
+
+def test_a_run_on_drawn_episodes_resumes_to_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = train(normals_per_anomaly=1)
+    with monkeypatch.context() as patch:
+        interrupt_after(2, patch)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path, normals_per_anomaly=1)
+    assert_same_weights(train(tmp_path, resume=True, normals_per_anomaly=1), whole)
+    with pytest.raises(AssertionError):
+        assert_same_weights(whole, train())
 
 
 def test_bf16_on_a_processor_without_it_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -46,16 +48,51 @@ class EpisodeDataset(Dataset[Batch]):
         return Batch(torch.from_numpy(segments), torch.from_numpy(valid), torch.as_tensor(labels, dtype=torch.float32))
 
 
+@dataclass(frozen=True)
+class Draw:
+    """All anomalous episodes and at most so many normal ones for each, which are others in each epoch."""
+
+    labels: npt.NDArray[np.int8]
+    normals_per_anomaly: float
+
+    @property
+    def n_normal(self) -> int:
+        """Normal episodes of an epoch."""
+        anomalous = int(self.labels.sum())
+        return min(len(self.labels) - anomalous, math.ceil(self.normals_per_anomaly * anomalous))
+
+    @property
+    def thinning(self) -> float:
+        """How many normal episodes there are for each that is drawn: what the odds are raised by."""
+        return float((len(self.labels) - self.labels.sum()) / self.n_normal)
+
+    def __len__(self) -> int:
+        return int(self.labels.sum()) + self.n_normal
+
+    def rows(self, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+        """The row numbers of one epoch."""
+        normal = rng.choice(np.flatnonzero(self.labels == 0), self.n_normal, replace=False)
+        return np.concatenate([np.flatnonzero(self.labels), normal])
+
+
 class BatchSampler(Sampler[npt.NDArray[np.intp]]):
-    """Row numbers in batches: in order, or shuffled anew for each epoch from (seed, epoch) alone.
+    """Row numbers in batches: in order, or drawn and shuffled anew for each epoch from (seed, epoch) alone.
 
     Batches are as even as can be: a last batch of one episode could not be normalised.
     """
 
-    def __init__(self, n_episodes: int, batch_size: int, shuffle_seed: int | None = None) -> None:
-        self.n_episodes = n_episodes
+    def __init__(
+        self,
+        n_episodes: int,
+        batch_size: int,
+        shuffle_seed: int | None = None,
+        draw: Draw | None = None,
+    ) -> None:
+        self.n_episodes = n_episodes if draw is None else len(draw)
+        self.rows = np.arange(n_episodes)
         self.batch_size = batch_size
         self.shuffle_seed = shuffle_seed
+        self.draw = draw
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -66,20 +103,26 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         return -(-self.n_episodes // self.batch_size)
 
     def __iter__(self) -> Iterator[npt.NDArray[np.intp]]:
-        rows = np.arange(self.n_episodes)
+        rows = self.rows
         if self.shuffle_seed is not None:
-            rows = np.random.default_rng((self.shuffle_seed, self.epoch)).permutation(rows)
+            rng = np.random.default_rng((self.shuffle_seed, self.epoch))
+            rows = rng.permutation(rows if self.draw is None else self.draw.rows(rng))
         # a generator, because a resumed run makes its iterator before it sets the epoch
         if self.n_episodes:
             yield from np.array_split(rows, len(self))
 
 
 def batch_loader(
-    episodes: Episodes, scaler: SensorScaler, segment_length: int, batch_size: int, shuffle_seed: int | None = None
+    episodes: Episodes,
+    scaler: SensorScaler,
+    segment_length: int,
+    batch_size: int,
+    shuffle_seed: int | None = None,
+    draw: Draw | None = None,
 ) -> DataLoader[Batch]:
-    """All episodes, none dropped, in batches."""
+    """All episodes, none dropped, in batches; or those that are drawn for an epoch."""
     return DataLoader(
         EpisodeDataset(episodes, scaler, segment_length),
-        sampler=BatchSampler(len(episodes), batch_size, shuffle_seed),
+        sampler=BatchSampler(len(episodes), batch_size, shuffle_seed, draw),
         batch_size=None,
     )

@@ -26,7 +26,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
 from dfstrans.model.detector import DetectorNetwork
-from dfstrans.training.batches import batch_loader
+from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
 from dfstrans.training.log import TENSORBOARD, LogRows
 from dfstrans.training.module import DetectorModule
@@ -44,7 +44,7 @@ class TrainedNetwork:
     network: DetectorNetwork
     best_epoch: int  # counted from 1
     log: LogRows
-    positive_weight: float
+    odds: float  # what those of an anomaly are raised by in training: its weight, and normal episodes left out
 
 
 class Shape(Protocol):
@@ -90,7 +90,10 @@ def train_network(
         )
     if progress:
         callbacks.append(TrainingProgress())
-    weight = positive_weight(train.require_labels(), settings)
+    labels, most = train.require_labels(), settings.normals_per_anomaly
+    draw = None if most is None else Draw(labels, most)
+    thinning = 1.0 if draw is None else draw.thinning
+    weight = positive_weight(labels, settings, thinning)
     with torch.random.fork_rng(devices=[]), _quiet_lightning():
         torch.manual_seed(settings.seed)
         network = build()
@@ -115,7 +118,7 @@ def train_network(
         with _interruptible(trainer):
             trainer.fit(
                 module,
-                batch_loader(train, scaler, length, settings.batch_size, shuffle_seed=settings.seed),
+                batch_loader(train, scaler, length, settings.batch_size, shuffle_seed=settings.seed, draw=draw),
                 batch_loader(validation, scaler, length, settings.batch_size),
                 ckpt_path=checkpoint,
                 weights_only=True,
@@ -126,7 +129,7 @@ def train_network(
             f"use a smaller {spelled('learning_rate')}, or {spelled('precision', '32')}"
         )
     network.load_state_dict(best.weights)
-    return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight)
+    return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight * thinning)
 
 
 def _tested(validation: Episodes) -> int:

@@ -22,8 +22,8 @@ FEWEST_OF_EACH_CLASS = 3  # fewer validation episodes of a class than this settl
 class Calibration(Settings):
     """probability = σ((logit − shift) / temperature).
 
-    The shift undoes the weight that anomalous episodes had in the loss, exactly: shift = ln(weight). The temperature
-    is fitted on the validation part.
+    The shift undoes what the odds of an anomaly were raised by in training, by its weight in the loss and by leaving
+    normal episodes out, exactly: it is the logarithm of that. The temperature is fitted on the validation part.
     """
 
     temperature: float = Field(default=1.0, gt=0)
@@ -44,17 +44,23 @@ class Threshold(Settings):
     note: str = ""
 
 
-def positive_weight(labels: Labels, settings: DecisionSettings) -> float:
-    """How much an anomalous episode counts in the loss: as much as makes the classes even, at most 20."""
+def positive_weight(labels: Labels, settings: DecisionSettings, thinning: float = 1.0) -> float:
+    """How much an anomalous episode counts in the loss: as much as makes the classes even, at most 20.
+
+    `thinning` is how many normal episodes there are for each that is trained on in an epoch.
+    """
     if settings.imbalance == "none":
         return 1.0
     n_anomalous = int(labels.sum())
-    return float(min(max((len(labels) - n_anomalous) / n_anomalous, 1.0), 20.0))
+    return float(min(max((len(labels) - n_anomalous) / thinning / n_anomalous, 1.0), 20.0))
 
 
-def calibrate(labels: Labels, logits: Scores, positive_weight: float) -> Calibration:
-    """Fit the temperature that makes the validation part most likely; 1 when that part is too small to tell."""
-    shift = math.log(positive_weight)
+def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
+    """Fit the temperature that makes the validation part most likely; 1 when that part is too small to tell.
+
+    `odds` is what those of an anomaly were raised by in training.
+    """
+    shift = math.log(odds)
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
     if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
         note = (
