@@ -10,6 +10,7 @@ from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.config import PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.data.planted import planted_episodes
 from dfstrans.errors import DfstransError
+from dfstrans.training.module import DetectorModule
 from tests.tiny import TINY, tiny_episodes
 
 
@@ -69,6 +70,29 @@ def test_what_is_not_given_is_chosen_from_the_episodes() -> None:
     assert Diagnoser(batch_size=1).training_settings(50).epochs == 20
     assert Diagnoser(epochs=7).training_settings(50).epochs == 7
     assert Diagnoser(batch_size=7).training_settings(300).batch_size == 7
+
+
+def test_batches_and_epochs_go_by_the_episodes_that_an_epoch_draws() -> None:
+    drawn, few = Diagnoser(normals_per_anomaly=4), Diagnoser(normals_per_anomaly=1)
+    all_of_them = Diagnoser().training_settings(3000, 60)
+    assert (all_of_them.batch_size, all_of_them.epochs) == (64, 20)
+    as_300 = Diagnoser().training_settings(300)
+    assert (as_300.batch_size, as_300.epochs) == (30, 24)
+    settings = drawn.training_settings(3000, 60)  # 60 anomalous and 240 normal ones an epoch
+    assert (settings.batch_size, settings.epochs) == (30, 24)
+    assert few.training_settings(1000, 20).batch_size == 16  # 40 episodes in 3 steps
+    assert few.training_settings(1000, 20).epochs == 60
+
+
+def test_a_fit_on_drawn_episodes_takes_the_steps_of_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    step = DetectorModule.training_step
+    monkeypatch.setattr(DetectorModule, "training_step", lambda *args: (steps.append(1), step(*args))[1])
+    train, validation, _ = tiny_episodes(n_normal=200, n_anomalous=40).split(0)
+    assert (len(train), train.n_anomalous) == (168, 28)
+    chosen = {**TINY, "batch_size": None, "epochs": None, "patience": 60}
+    Diagnoser(**chosen, normals_per_anomaly=1).fit(train, validation=validation)
+    assert len(steps) == 240  # 56 episodes in 4 steps, 60 times; 22 times, had all 168 been counted
 
 
 @pytest.mark.parametrize("wrong", [0, "many"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, get_args, get_origin
 
@@ -219,8 +220,19 @@ PRESETS: dict[Preset, dict[str, Any]] = {
 """What `Diagnoser` is given beyond the defaults of the settings; "tuned" is its default. None: chosen from the data."""
 
 
+def episodes_of_an_epoch(n_episodes: int, n_anomalous: int, normals_per_anomaly: float | None) -> int:
+    """All of them, or the anomalous ones and at most so many normal ones for each.
+
+    >>> episodes_of_an_epoch(1000, 20, None), episodes_of_an_epoch(1000, 20, 2.5), episodes_of_an_epoch(30, 20, 2.5)
+    (1000, 70, 30)
+    """
+    if normals_per_anomaly is None:
+        return n_episodes
+    return min(n_episodes, n_anomalous + math.ceil(normals_per_anomaly * n_anomalous))
+
+
 def default_batch_size(n_episodes: int) -> int:
-    """A tenth of the episodes, from 16 to 64: ten steps an epoch, and batch statistics that one spike does not rule."""
+    """A tenth of an epoch, from 16 to 64: ten steps an epoch, and batch statistics that one spike does not rule."""
     return min(max(n_episodes // 10, 16), 64)
 
 

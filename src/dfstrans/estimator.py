@@ -65,8 +65,8 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """The settings of what fit would build for these episodes."""
         return self._settings(self.network_kind, n_sensors=episodes.n_sensors)
 
-    def training_settings(self, n_episodes: int) -> Any:
-        """The estimator's arguments that tell how to train on so many episodes, checked."""
+    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> Any:
+        """The estimator's arguments that tell how to train on so many episodes, so many of them anomalous, checked."""
         return self._settings(self.training_kind)
 
     def check_lengths(self, episodes: Episodes, network: Any) -> None:
@@ -112,8 +112,8 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         goes on to the same weights that an uninterrupted run gives.
         """
         episodes = as_episodes(X, y)
-        training = self.training_settings(len(episodes))
         labels = episodes.require_labels()
+        training = self.training_settings(len(episodes), episodes.n_anomalous)
         require_both_classes(labels)
         if validation is None:
             groups = episodes.groups if episodes.groups is not None and len(set(episodes.groups)) > 1 else None

@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from dfstrans.config import DecisionSettings, TrainingSettings, default_batch_size, default_epochs
+from dfstrans.config import (
+    DecisionSettings,
+    TrainingSettings,
+    default_batch_size,
+    default_epochs,
+    episodes_of_an_epoch,
+)
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
@@ -33,15 +39,20 @@ class NetworkClassifier(EpisodeClassifier):
     def build(network: Any, scaler: SensorScaler) -> DetectorNetwork:
         """The network of these settings, with weights that torch's random generator gives."""
 
-    def training_settings(self, n_episodes: int) -> TrainingSettings:
-        """The estimator's arguments that tell how to train on so many episodes, checked."""
-        batch_size = default_batch_size(n_episodes) if self.batch_size is None else self.batch_size
+    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> TrainingSettings:
+        """The estimator's arguments that tell how to train on so many episodes, checked.
+
+        Batch size and epochs go by the episodes of an epoch: all, where the number of anomalous ones is not told.
+        """
         shift = {} if "time_shift" in self.get_params() else {"time_shift": 0.0}  # of a point's segment there is none
-        epochs = {"epochs": 1} if self.epochs is None else {}  # until the batch size is known to be one
-        checked: TrainingSettings = self._settings(TrainingSettings, batch_size=batch_size, **epochs, **shift)
-        if self.epochs is not None:
-            return checked
-        return checked.model_copy(update={"epochs": default_epochs(n_episodes, checked.batch_size)})
+        left_open = [name for name in ("batch_size", "epochs") if getattr(self, name) is None]
+        stand_ins = dict.fromkeys(left_open, 1)  # until the other settings are known to be right
+        checked: TrainingSettings = self._settings(TrainingSettings, **stand_ins, **shift)
+        most = checked.normals_per_anomaly
+        drawn = n_episodes if n_anomalous is None else episodes_of_an_epoch(n_episodes, n_anomalous, most)
+        batch_size = default_batch_size(drawn) if self.batch_size is None else checked.batch_size
+        epochs = default_epochs(drawn, batch_size) if self.epochs is None else checked.epochs
+        return checked.model_copy(update={"batch_size": batch_size, "epochs": epochs})
 
     def _learn(self, lesson: Lesson) -> Learned:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import

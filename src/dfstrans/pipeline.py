@@ -91,7 +91,7 @@ def _finished(
     kept = type(detector).load(out)
     same = (
         kept.network_settings_ == detector.network_settings(train)
-        and kept.training_settings_ == detector.training_settings(len(train))
+        and kept.training_settings_ == detector.training_settings(len(train), train.n_anomalous)
         and kept.data_.split == drawn
         and trained_from(kept, episodes)
     )

@@ -89,7 +89,7 @@ def _trained(planted: Episodes, place: Path, resume: bool, progress: bool, train
         if found.data_.source_fingerprint == planted.fingerprint():
             train = part_of(found, planted, "train")  # what is chosen from the data is chosen from this part of them
             asked = Diagnoser(**training)
-            same_settings = found.training_settings_ == asked.training_settings(len(train))
+            same_settings = found.training_settings_ == asked.training_settings(len(train), train.n_anomalous)
             same_network = found.network_settings_ == asked.network_settings(train)
             if same_settings and same_network and found.data_.split == {"kind": "grouped", "seed": asked.seed}:
                 return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from dfstrans.config import episodes_of_an_epoch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
@@ -58,8 +58,7 @@ class Draw:
     @property
     def n_normal(self) -> int:
         """Normal episodes of an epoch."""
-        anomalous = int(self.labels.sum())
-        return min(len(self.labels) - anomalous, math.ceil(self.normals_per_anomaly * anomalous))
+        return len(self) - int(self.labels.sum())
 
     @property
     def thinning(self) -> float:
@@ -67,7 +66,7 @@ class Draw:
         return float((len(self.labels) - self.labels.sum()) / self.n_normal)
 
     def __len__(self) -> int:
-        return int(self.labels.sum()) + self.n_normal
+        return episodes_of_an_epoch(len(self.labels), int(self.labels.sum()), self.normals_per_anomaly)
 
     def rows(self, rng: np.random.Generator) -> npt.NDArray[np.intp]:
         """The row numbers of one epoch."""
