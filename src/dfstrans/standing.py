@@ -34,7 +34,7 @@ def standing(metrics: Mapping[str, Mapping[str, Any]]) -> Standing:
         return Standing(
             None, "too few validation and test episodes to tell whether this detector is better than guessing"
         )
-    chances = {part: _chance_of(figures, figures["roc_auc"]) for part, figures in tried.items()}
+    chances = {part: rank_sum_chance(figures["roc_auc"], *_counts(figures)) for part, figures in tried.items()}
     shown = [f"{part}: ROC-AUC {tried[part]['roc_auc']:.2f}, p = {p:.2g}" for part, p in chances.items()]
     why = "; ".join(["rank-sum test", *shown])
     failed = [part for part, p in chances.items() if p > LEVEL]
@@ -59,9 +59,18 @@ def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:
     return 0.5 * math.erfc(above / deviation / math.sqrt(2))
 
 
+def enough_to_tell(anomalous: int, normal: int) -> bool:
+    """Whether so many episodes could pass the test, were they told apart without an error.
+
+    >>> enough_to_tell(1, 10), enough_to_tell(3, 10), enough_to_tell(20, 0)
+    (False, True, False)
+    """
+    return min(anomalous, normal) > 0 and rank_sum_chance(1.0, anomalous, normal) <= LEVEL
+
+
 def _can_tell(figures: Mapping[str, Any]) -> bool:
-    return figures.get("roc_auc") is not None and _chance_of(figures, 1.0) <= LEVEL
+    return figures.get("roc_auc") is not None and enough_to_tell(*_counts(figures))
 
 
-def _chance_of(figures: Mapping[str, Any], roc_auc: float) -> float:
-    return rank_sum_chance(roc_auc, figures["anomalous"], figures["episodes"] - figures["anomalous"])
+def _counts(figures: Mapping[str, Any]) -> tuple[int, int]:
+    return figures["anomalous"], figures["episodes"] - figures["anomalous"]

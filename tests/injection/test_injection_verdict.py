@@ -6,12 +6,12 @@ from dfstrans.injection.results import CellResult, StudyResult
 from dfstrans.injection.verdict import verdict
 
 
-def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95) -> CellResult:
-    return CellResult(kind, strength, "", 20, round(20 * recall), recall, roc_auc, None, {})
+def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95, trials: int = 20) -> CellResult:
+    return CellResult(kind, strength, "", trials, round(trials * recall), recall, roc_auc, None, {})
 
 
-def said(*cells: CellResult) -> list[str]:
-    return verdict(StudyResult((), 100, 50, 30, 5.0, 0.5, 6, "random", {}, cells))
+def said(*cells: CellResult, normal: int = 30) -> list[str]:
+    return verdict(StudyResult((), 100, 50, normal, 5.0, 0.5, 6, "random", {}, cells))
 
 
 def test_a_kind_is_found_from_the_strength_on_that_all_greater_ones_share() -> None:
@@ -32,5 +32,18 @@ def test_a_kind_that_many_false_alarms_find_is_not_called_found() -> None:
     assert said(cell("spike", 1, 0.9, 0.5)) == ["not told from normal episodes at the strengths tried: spike"]
 
 
-def test_without_an_order_nothing_is_told_apart() -> None:
-    assert said(cell("spike", 1, 0.0, None)) == ["not told from normal episodes at the strengths tried: spike"]
+def test_a_strength_that_looks_normal_is_not_called_found_for_the_sake_of_another() -> None:
+    cells = [cell("drift", 1, 0.9, 0.5), cell("drift", 3, 0.85), cell("drift", 10, 1.0)]
+    assert said(*cells) == ["found in at least 80% of the trials: drift from 3 spreads on"]
+    upside_down = [cell("drift", 1, 0.85), cell("drift", 3, 0.9, 0.5)]
+    assert said(*upside_down) == ["found at times, not reliably at the strengths tried: drift (at most 85%)"]
+
+
+def test_too_few_trials_are_not_taken_for_a_fault_that_is_missed() -> None:
+    said_of_one = said(cell("spike", 1, 1.0, 1.0, trials=1), cell("lag", 3, 0.0, 0.5))
+    assert said_of_one == [
+        "not told from normal episodes at the strengths tried: lag",
+        "too few trials to tell: spike",
+    ]
+    assert said(cell("spike", 1, 1.0, 1.0), normal=1) == ["too few trials to tell: spike"]
+    assert said(cell("spike", 1, 1.0, None), normal=0) == ["too few trials to tell: spike"]

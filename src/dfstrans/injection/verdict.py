@@ -6,41 +6,45 @@ from collections.abc import Sequence
 
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.results import CellResult, StudyResult
-from dfstrans.standing import LEVEL, rank_sum_chance
+from dfstrans.standing import LEVEL, enough_to_tell, rank_sum_chance
 
 RELIABLE = 0.8  # of the trials detected, at a strength and at all greater ones
 
 
 def verdict(result: StudyResult) -> list[str]:
     """A sentence each on the kinds that are found reliably, on those that are found at times, and on the others."""
-    found, partly, hidden = [], [], []
+    found, partly, hidden, untold = [], [], [], []
     for kind in dict.fromkeys(cell.kind for cell in result.cells):
         cells = sorted((cell for cell in result.cells if cell.kind == kind), key=lambda cell: cell.strength)
-        reliable = _reliable_from(cells)
-        if all(_looks_normal(cell, result.normal_tested) for cell in cells):
+        told_apart = [cell for cell in cells if _told_apart(cell, result.normal_tested)]
+        reliable = _reliable_from(cells, told_apart)
+        if not any(enough_to_tell(cell.episodes, result.normal_tested) for cell in cells):
+            untold.append(kind)
+        elif not told_apart:
             hidden.append(kind)
         elif reliable is None:
-            partly.append(f"{kind} (at most {max(cell.recall or 0.0 for cell in cells):.0%})")
+            partly.append(f"{kind} (at most {max(cell.recall or 0.0 for cell in told_apart):.0%})")
         else:
             found.append(f"{kind} from {KINDS[kind].shown(reliable)} on")
     said = {
         f"found in at least {RELIABLE:.0%} of the trials": found,
         "found at times, not reliably at the strengths tried": partly,
         "not told from normal episodes at the strengths tried": hidden,
+        "too few trials to tell": untold,
     }
     return [f"{words}: {', '.join(kinds)}" for words, kinds in said.items() if kinds]
 
 
-def _reliable_from(cells: Sequence[CellResult]) -> float | None:
-    """The least strength from which on a kind is found reliably; `cells` from the weakest on."""
+def _reliable_from(cells: Sequence[CellResult], told_apart: Sequence[CellResult]) -> float | None:
+    """The least strength from which on a kind is told apart and found reliably; `cells` from the weakest on."""
     least = None
     for cell in reversed(cells):
-        if cell.recall is None or cell.recall < RELIABLE:
+        if cell not in told_apart or cell.recall is None or cell.recall < RELIABLE:
             break
         least = cell.strength
     return least
 
 
-def _looks_normal(cell: CellResult, normal: int) -> bool:
-    """Whether guessing would order faults and normal episodes as well, by the rank-sum test."""
-    return cell.roc_auc is None or rank_sum_chance(cell.roc_auc, cell.episodes, normal) > LEVEL
+def _told_apart(cell: CellResult, normal: int) -> bool:
+    """Whether guessing would hardly order faults and normal episodes as well, by the rank-sum test."""
+    return cell.roc_auc is not None and rank_sum_chance(cell.roc_auc, cell.episodes, normal) <= LEVEL
