@@ -9,7 +9,7 @@ import pytest
 from dfstrans.data.planted import planted_episodes
 from dfstrans.experiments.cells import Cell
 from dfstrans.experiments.comparison import ComparisonResult
-from dfstrans.experiments.conclusion import no_better_than_guessing, verdict
+from dfstrans.experiments.conclusion import doubt, verdict
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.significance import PairedTest
 
@@ -52,20 +52,18 @@ def test_rivals_are_named_by_where_they_stand() -> None:
 
 def test_a_model_that_ranks_at_random_is_warned_of(cell: Cell) -> None:
     result = ComparisonResult(("boosting", "tapnet"), (cell, as_if(cell, "tapnet", roc_auc=0.5)), folds=1)
-    (warning,) = result.without_skill()
-    assert warning.startswith("tapnet did no better than guessing on its split")
+    (warning,) = result.doubts()
+    assert warning.startswith("tapnet is not shown to be better than guessing on its split")
     assert warning in result.table().notes
     assert warning in result.to_dict()["conclusions"]
 
 
 def test_the_splits_on_which_a_model_guessed_are_counted(cell: Cell) -> None:
     cells = [as_if(cell, fold=fold, roc_auc=auc) for fold, auc in enumerate((0.5, 1.0, 0.45))]
-    most = no_better_than_guessing(cells)
-    assert most is not None
-    assert "on 2 of 3 splits" in most
-    assert "it has not learned these recordings" in most
-    assert no_better_than_guessing(cells[1:2]) is None
-    assert "learned" not in (no_better_than_guessing(cells[:2]) or "learned")
+    said = "boosting is not shown to be better than guessing on {} splits (rank-sum test on the test part){}"
+    assert doubt(cells) == said.format("2 of 3", ": try other settings or larger test parts before you judge it.")
+    assert doubt(cells[:2]) == said.format("1 of 2", ".")
+    assert doubt(cells[1:2]) is None
 
 
 def test_the_conclusions_stand_below_the_table_of_tests(cell: Cell) -> None:

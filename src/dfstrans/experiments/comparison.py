@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dfstrans.experiments.cells import Cell
-from dfstrans.experiments.conclusion import no_better_than_guessing, verdict
+from dfstrans.experiments.conclusion import doubt, verdict
 from dfstrans.experiments.protocols import PROTOCOLS
 from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
@@ -130,13 +130,13 @@ class ComparisonResult:
             self.title,
             ("model", "splits", *(title for title, _ in COLUMNS.values())),
             tuple(rows),
-            (*notes, *self.without_skill()),
+            (*notes, *self.doubts()),
         )
 
-    def without_skill(self) -> list[str]:
-        """A warning for each model that did no better than guessing."""
-        warnings = (no_better_than_guessing(self.of(model)) for model in self.models)
-        return [warning for warning in warnings if warning is not None]
+    def doubts(self) -> list[str]:
+        """A warning for each model that is not shown to be better than guessing."""
+        said = (doubt(self.of(model)) for model in self.models)
+        return [warning for warning in said if warning is not None]
 
     def conclusions(self) -> list[str]:
         """Where the first model stands, figure by figure, in words."""
@@ -170,7 +170,7 @@ class ComparisonResult:
                 }
                 for model in self.models
             },
-            "conclusions": [*self.conclusions(), *self.without_skill()],
+            "conclusions": [*self.conclusions(), *self.doubts()],
             "tests": {
                 "method": WEAKNESS,
                 "first": self.first,

@@ -1,4 +1,4 @@
-"""What a comparison comes to, in words: who is ahead by more than luck, and who has learned nothing."""
+"""What a comparison comes to, in words: who is ahead by more than luck, and who may only be guessing."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
     return f"{figure}: {first} is {', '.join(said)}."
 
 
-def no_better_than_guessing(cells: Sequence[Cell]) -> str | None:
-    """Which of these cells, all of one model, cannot tell anomalous episodes from normal ones; None: all can."""
+def doubt(cells: Sequence[Cell]) -> str | None:
+    """On how many of these cells, all of one model, the test does not show more than guessing; None: it does on all."""
     poor = [cell for cell in cells if standing({"test": cell.test}).better_than_guessing is False]
     if not poor:
         return None
     where = f"on {len(poor)} of {len(cells)} splits" if len(cells) > 1 else "on its split"
-    said = f"{poor[0].model} did no better than guessing {where} (rank-sum test on the test part)"
+    said = f"{poor[0].model} is not shown to be better than guessing {where} (rank-sum test on the test part)"
     if len(poor) <= len(cells) / 2:
         return f"{said}."
-    return f"{said}: it has not learned these recordings; try other settings before you judge it."
+    return f"{said}: try other settings or larger test parts before you judge it."
 
 
 def _place(test: PairedTest) -> str:

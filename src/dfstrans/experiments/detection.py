@@ -81,7 +81,7 @@ def detection_table(target: str, protocol: ProtocolName, results: dict[str, Comp
     if "elevator" in results:
         notes.append(ELEVATOR)
     for data, result in results.items():
-        notes += [f"{DATA_SETS[data].title}: {warning}" for warning in result.without_skill()]
+        notes += [f"{DATA_SETS[data].title}: {warning}" for warning in result.doubts()]
     return ResultTable(f"QUICK LOOK, NO RESULT: {title}" if quick else title, COLUMNS, tuple(rows), tuple(notes))
 
 
