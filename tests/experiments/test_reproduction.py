@@ -241,6 +241,23 @@ def test_what_is_finished_is_shown_under_whatever_name_it_has(cells: Path, tmp_p
     assert tests.title.startswith("boosting against each rival")
 
 
+def test_a_table_shows_no_finished_model_that_is_not_of_its_kind(cells: Path, tmp_path: Path) -> None:
+    shutil.copytree(cells, tmp_path / "out")
+    folder = tmp_path / "out" / "elevator_small_no-overlap"
+    cell = read_cell(cell_path(folder, "boosting", 0))
+    for name in ("dfstrans-vanilla+epochs=3", "dfstrans-linear", "tapnet-plain"):
+        cell_path(folder, name, 0).parent.mkdir()
+        cell_path(folder, name, 0).write_text(cell.model_copy(update={"model": name}).model_dump_json())
+
+    def shown(target: str) -> list[str]:
+        chosen = Request(target, tmp_path / "out", data_sets=("elevator",), protocols=("no-overlap",), finished=True)
+        return [row[1] for row in reproduce(chosen, nothing).tables[0].rows]
+
+    assert shown("tab:qresults_pe") == ["dfstrans", "dfstrans-vanilla", "dfstrans-vanilla+epochs=3"]
+    assert shown("tab:linear_comp") == ["dfstrans", "dfstrans-linear", "dfstrans-tanh"]
+    assert shown("tab:qresults")[-2:] == ["boosting", "tapnet-plain"]
+
+
 def test_cells_that_are_there_are_taken_and_the_others_computed_once(cells: Path, tmp_path: Path) -> None:
     shutil.copytree(cells, tmp_path / "out")
     asked: list[Comparison] = []

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from dfstrans.config import DFSTRANS
 from dfstrans.errors import DfstransError
 from dfstrans.experiments.cells import Cell, read_cell
 from dfstrans.experiments.comparison import ComparisonResult
@@ -13,6 +14,7 @@ from dfstrans.experiments.datasets import DATA_SETS
 from dfstrans.experiments.printed import ENCODINGS, EXTRACTION, RESULTS, Printed, printed_for
 from dfstrans.experiments.protocols import PROTOCOLS, ProtocolName
 from dfstrans.experiments.tables import ResultTable, mean_and_std
+from dfstrans.experiments.variants import CHANGE, VARIANTS
 
 
 class Detection(NamedTuple):
@@ -62,6 +64,19 @@ def finished_cells(folder: Path, models: Sequence[str]) -> list[Cell]:
 def models_in(folder: Path) -> list[str]:
     """The models that have a finished cell in a folder."""
     return sorted({path.parent.name for path in folder.glob("*/fold_*.json")})
+
+
+def belongs(model: str, models: Sequence[str]) -> bool:
+    """Whether a model is one of a table's with other settings, or a variant of one of its rivals.
+
+    Variants of DFStrans are what the tables differ in, so a table has only those of them that it names.
+
+    >>> [belongs(name, ("dfstrans", "tapnet")) for name in ("dfstrans+epochs=3", "tapnet-plain", "dfstrans-linear")]
+    [True, True, False]
+    """
+    base = model.split(CHANGE)[0]
+    kind = VARIANTS[base].kind if base in VARIANTS else base
+    return base in models or (kind != DFSTRANS and kind in models)
 
 
 def detection_table(target: str, protocol: ProtocolName, results: dict[str, ComparisonResult]) -> ResultTable:

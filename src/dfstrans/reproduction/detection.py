@@ -9,7 +9,7 @@ from dfstrans.elevator.settings import Preset
 from dfstrans.errors import DfstransError
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.datasets import data_folder, place_of, results_folder
-from dfstrans.experiments.detection import DETECTION, detection_table, finished_cells, models_in
+from dfstrans.experiments.detection import DETECTION, belongs, detection_table, finished_cells, models_in
 from dfstrans.experiments.grid import Comparison
 from dfstrans.experiments.protocols import PROTOCOLS, ProtocolName
 from dfstrans.experiments.tables import ResultTable
@@ -37,7 +37,8 @@ def detection(request: Request, compute: Compute) -> Outcome:
             suited = tuple(for_data(model, name, request.preset) for model in models)
             folder = results_folder(request.out, name, protocol, request.preset)
             if request.finished and not request.models:
-                suited += tuple(model for model in models_in(folder) if model not in suited)
+                others = [model for model in models_in(folder) if model not in suited]
+                suited += tuple(model for model in others if belongs(model, models))
             if not request.finished:
                 failed |= compute(comparison_for(request, name, protocol, suited, folder))
             results[name] = ComparisonResult(suited, tuple(finished_cells(folder, suited)), request.folds)
