@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -35,6 +36,28 @@ def test_a_finished_run_is_not_trained_again_to_resume_it(model: Path) -> None:
         kept = train_model(EPISODES, model, resume=True, **TINY)
     assert {path: path.stat().st_mtime_ns for path in model.iterdir()} == written
     assert kept.metrics_ == Diagnoser.load(model).metrics_
+
+
+def test_a_finished_run_of_other_versions_is_kept_and_called_that(model: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(model, tmp_path / "model"))
+    record = json.loads((copy / "model.json").read_text())
+    (copy / "model.json").write_text(json.dumps(record | {"versions": record["versions"] | {"torch": "0.1"}}))
+    said = r"is of other versions .torch 0\.1 instead of .*may give other weights.*train without resume to repeat it"
+    with pytest.warns(UserWarning, match=said) as warned:
+        train_model(EPISODES, copy, resume=True, **TINY)
+    assert not any("is what this run gives" in str(one.message) for one in warned)
+    assert json.loads((copy / "model.json").read_text())["versions"]["torch"] == "0.1"
+
+
+def test_a_damaged_model_is_no_finished_run(model: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(model, tmp_path / "model"))
+    (copy / "weights.safetensors").write_bytes(b"half of it")
+    with (
+        pytest.warns(UserWarning, match=r"is trained again: .*got a damaged one"),
+        pytest.warns(UserWarning, match="starting anew"),
+    ):
+        train_model(EPISODES, copy, resume=True, **TINY)
+    assert Diagnoser.load(copy).metrics_ == Diagnoser.load(model).metrics_
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"epochs": 1}, {"head_width": 9}])

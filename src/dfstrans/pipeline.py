@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from dfstrans.artifact import check_place, holds_model, read_record
+from dfstrans.artifact import check_place, holds_model, library_versions, read_record
 from dfstrans.baselines import MODELS
 from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
@@ -86,9 +86,13 @@ def _finished(
     out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, drawn: dict[str, Any]
 ) -> EpisodeClassifier | None:
     """The model at `out` when it is what this very run would give; then there is nothing to go on with."""
-    if not holds_model(out) or read_record(out).estimator != detector.estimator_name:
+    if not holds_model(out) or (record := read_record(out)).estimator != detector.estimator_name:
         return None
-    kept = type(detector).load(out)
+    try:
+        kept = type(detector).load(out)
+    except DfstransError as error:
+        warnings.warn(f"the model in {out} is trained again: {error}", stacklevel=3)
+        return None
     same = (
         kept.network_settings_ == detector.network_settings(train)
         and kept.training_settings_ == detector.training_settings(len(train), train.n_anomalous)
@@ -97,11 +101,17 @@ def _finished(
     )
     if not same:
         return None
-    warnings.warn(
-        f"the model in {out} is what this run gives: nothing to go on with; train without {spelled('resume')} to "
-        "repeat it",
-        stacklevel=3,
-    )
+    remedy = f"nothing to go on with; train without {spelled('resume')} to repeat it"
+    others = [
+        f"{name} {record.versions.get(name, 'unknown')} instead of {version}"
+        for name, version in library_versions().items()
+        if record.versions.get(name) != version
+    ]
+    if others:
+        said = f"the model in {out} has the settings and recordings of this run, but is of other versions"
+        warnings.warn(f"{said} ({', '.join(others)}), which may give other weights: {remedy} with these", stacklevel=3)
+    else:
+        warnings.warn(f"the model in {out} is what this run gives: {remedy}", stacklevel=3)
     return kept
 
 

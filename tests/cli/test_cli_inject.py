@@ -140,8 +140,9 @@ def test_a_finished_run_is_not_trained_again(
     recordings: Path, study: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, found = study
-    monkeypatch.setattr("dfstrans.injection.study.train_model", never_train)
-    again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
+    monkeypatch.setattr(Diagnoser, "fit", never_train)
+    with pytest.warns(UserWarning, match="is what this run gives"):
+        again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
     assert "is there already, with these very faults" in said
     assert json.loads(again) == found
 
@@ -155,8 +156,9 @@ def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained
     run(*command)
     used = Diagnoser.load(tmp_path / "r" / "model").training_settings_.batch_size
     assert used == 18  # a tenth of the training part, which a tenth of the whole set (26) is not
-    monkeypatch.setattr("dfstrans.injection.study.train_model", never_train)
-    run(*command, "--resume")
+    monkeypatch.setattr(Diagnoser, "fit", never_train)
+    with pytest.warns(UserWarning, match="is what this run gives"):
+        run(*command, "--resume")
 
 
 def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +187,8 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
     recordings: Path, study: tuple[Path, dict[str, Any]]
 ) -> None:
     folder, found = study
-    printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
+    with pytest.warns(UserWarning, match="is what this run gives"):
+        printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
     assert "20 spreads" in printed
     assert "50 % of the episode" in printed
     assert "false alarms per 100 normal episodes" in printed

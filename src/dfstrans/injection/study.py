@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dfstrans.artifact import holds_model
 from dfstrans.data import load_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnoser import Diagnoser
@@ -19,7 +18,7 @@ from dfstrans.injection.planting import Planting, plant_each
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.injection.saving import MARK, TRIALS_FILE, VERSION, require_replaceable, save_planting
 from dfstrans.injection.settings import InjectionSettings
-from dfstrans.pipeline import part_of, train_model
+from dfstrans.pipeline import train_model
 from dfstrans.progress import Progress, no_progress
 from dfstrans.training.evaluation import evaluate_probabilities
 
@@ -49,7 +48,8 @@ def run_study(
     """
     require_replaceable(folder / TRIALS_FILE)
     show = no_progress if progress is None else progress
-    detector = _trained(planted, folder / "model", resume, progress is not None, training)
+    place = folder / "model"
+    detector = train_model(planted, place, split="grouped", resume=resume, progress=progress is not None, **training)
     seed = detector.training_settings_.seed
     train, _, test = planted.split(seed, by_group=True)
     test_ids = set(test.ids.tolist())
@@ -80,20 +80,6 @@ def run_study(
         settings=settings.model_dump(mode="json"),
         cells=tuple(results),
     )
-
-
-def _trained(planted: Episodes, place: Path, resume: bool, progress: bool, training: dict[str, Any]) -> Diagnoser:
-    """The model of an earlier run where it is finished and the run is to be resumed; else a new one."""
-    if resume and holds_model(place):
-        found = Diagnoser.load(place)
-        if found.data_.source_fingerprint == planted.fingerprint():
-            train = part_of(found, planted, "train")  # what is chosen from the data is chosen from this part of them
-            asked = Diagnoser(**training)
-            same_settings = found.training_settings_ == asked.training_settings(len(train), train.n_anomalous)
-            same_network = found.network_settings_ == asked.network_settings(train)
-            if same_settings and same_network and found.data_.split == {"kind": "grouped", "seed": asked.seed}:
-                return found
-    return train_model(planted, place, split="grouped", resume=resume, progress=progress, **training)
 
 
 def _cell_result(
