@@ -34,6 +34,11 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise DfstransError(_readable(type(self), error)) from None
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The settings that need not be given."""
+        return {name: field.default for name, field in cls.model_fields.items() if not field.is_required()}
+
 
 def check_kernel(points: int) -> None:
     """Refuse a kernel that a convolution of unchanged length cannot have."""

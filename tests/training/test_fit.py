@@ -109,6 +109,16 @@ def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) ->
         train(tmp_path, resume=True, epochs=2, noise=0.5)
 
 
+def test_a_setting_that_an_older_run_did_not_know_was_as_it_is_by_default(tmp_path: Path) -> None:
+    train(tmp_path, epochs=2)
+    record = json.loads((tmp_path / "run.json").read_text())
+    del record["training"]["normals_per_anomaly"], record["network"]["pooling"]
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    assert len(train(tmp_path, resume=True, epochs=2).log) == 2
+    with pytest.raises(DfstransError, match=r"got normals_per_anomaly=2\.0 instead of None; give the same"):
+        train(tmp_path, resume=True, epochs=2, normals_per_anomaly=2)
+
+
 def test_resume_with_other_recordings_is_refused_and_names_the_part(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
     settings = TrainingSettings(epochs=1, batch_size=8, precision="32")

@@ -57,6 +57,9 @@ class Shape(Protocol):
     def model_dump(self) -> dict[str, Any]:
         """All of them, as plain values."""
 
+    def defaults(self) -> dict[str, Any]:
+        """Those that need not be given."""
+
 
 def train_network(
     build: Callable[[], DetectorNetwork],
@@ -77,7 +80,9 @@ def train_network(
     """
     checkpoint = None
     if run_folder is not None:
-        checkpoint = prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
+        defaults = {"network": shape.defaults(), "training": settings.defaults()}
+        record = _run_record(shape, settings, train, validation)
+        checkpoint = prepare_run_folder(run_folder, record, defaults, resume)
     # only a schedule that anneals makes later epochs the better ones among equals
     best = BestWeights(MONITOR, _tested(validation) if settings.schedule == "one-cycle" else 0)
     log = EpochLog(run_folder / LOG if run_folder else None)

@@ -24,10 +24,16 @@ class OtherRunError(DfstransError):
         self.folder, self.found = folder, found
 
 
-def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
-    """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any."""
+def prepare_run_folder(
+    folder: Path, record: dict[str, Any], defaults: dict[str, dict[str, Any]], resume: bool
+) -> Path | None:
+    """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any.
+
+    A setting of `network` or `training` that the earlier record does not know, being older, was as it is by default.
+    """
     if resume and has_checkpoint(folder):
-        changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
+        now, usual = json.loads(json.dumps([record, defaults]))
+        changed = _changes(_read_run_record(folder), now, usual)
         if changed:
             raise OtherRunError(
                 folder,
@@ -63,11 +69,11 @@ def checkpoint_is_whole(run_folder: Path) -> bool:
     return True
 
 
-def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def _changes(earlier: dict[str, Any], now: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> list[str]:
     """What differs between the records of two runs, with both values."""
     changed = []
     for group in ("network", "training"):
-        before = earlier.get(group, {})
+        before = {**defaults[group], **earlier.get(group, {})}
         changed += [
             f"{spelled(name, value)} instead of {before.get(name, 'what an earlier version did')}"
             for name, value in now[group].items()
