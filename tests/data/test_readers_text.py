@@ -120,21 +120,25 @@ GERMAN = "episode_id;time;a;b;label\n" + "".join(
 )
 
 
-@pytest.mark.filterwarnings("error")
-def test_three_decimals_beside_a_comma_elsewhere_stay_decimals(tmp_path: Path) -> None:
+def test_points_in_one_column_and_commas_in_another_are_decimals_with_a_warning(tmp_path: Path) -> None:
     text = "id;time;temp;flow;label\n" + "".join(f"{e};{t};23.13{t};0,3{t};{e}\n" for e in (0, 1) for t in range(3))
-    episodes = from_text(tmp_path, text)
+    with pytest.warns(UserWarning, match="points in temp and commas in flow are both read as decimal signs; if one of"):
+        episodes = from_text(tmp_path, text)
     assert_array_equal(episodes.values[0], np.float32([[23.130, 23.131, 23.132], [0.30, 0.31, 0.32]]))
 
 
 def test_thousands_separators_beside_decimal_commas_are_named_and_not_the_time(tmp_path: Path) -> None:
     text = GERMAN.replace("{c}", ",").replace("{a}", "1.034")
-    with pytest.raises(DfstransError, match=r"expected one decimal sign .* got commas in column 'time' .* thousands"):
+    with (
+        pytest.warns(UserWarning, match="points in a and commas in time, b are both read"),
+        pytest.raises(DfstransError, match=r"expected one decimal sign .* got commas in column 'time' .* thousands"),
+    ):
         from_text(tmp_path, text)
 
 
-def test_whole_numbers_with_what_looks_like_thousands_separators_are_warned_of(tmp_path: Path) -> None:
-    text = GERMAN.replace("{c}", "").replace("{a}", "950", 1).replace("{a}", "1.001")
+@pytest.mark.parametrize("delimiter", [";", ","])
+def test_whole_numbers_with_what_looks_like_thousands_separators_are_warned_of(tmp_path: Path, delimiter: str) -> None:
+    text = GERMAN.replace(";", delimiter).replace("{c}", "").replace("{a}", "950", 1).replace("{a}", "1.001")
     with pytest.warns(UserWarning, match="points in a look like thousands separators"):
         assert from_text(tmp_path, text).values[0, 0, 1] == np.float32(1.001)
 

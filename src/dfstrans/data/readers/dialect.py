@@ -62,7 +62,7 @@ def sniff(path: Path) -> Dialect:
         cells = list(csv.reader(rows, delimiter=delimiter))
     _require_names(path, names, cells)
     decimal = _decimal(cells) if delimiter != "," else "."
-    if delimiter != "," and decimal == ".":
+    if decimal == ".":
         _warn_of_thousands(names, cells)
     return Dialect(
         delimiter=delimiter,
@@ -150,10 +150,23 @@ def _decimal(cells: list[list[str]]) -> str:
 
 
 def _warn_of_thousands(names: list[str], cells: list[list[str]]) -> None:
-    """Warn of columns in which 950 stands beside 1.001: read as just above one, though meant as a thousand and one."""
-    columns = zip(names, zip_longest(*cells, fillvalue=""), strict=False)
+    """Warn of numbers that are read as just above one, though they may be meant as a thousand and one.
+
+    That may be where points stand in some columns and commas in others, or where 950 stands beside 1.001.
+    """
+    columns = list(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
+    points, commas = (
+        [name for name, column in columns if any(map(sign.fullmatch, column))]
+        for sign in (_DECIMAL_POINT, _DECIMAL_COMMA)
+    )
     found = [name for name, column in columns if _looks_like_thousands(column)]
-    if found:
+    if points and commas:
+        warnings.warn(
+            f"points in {shortlist(points)} and commas in {shortlist(commas)} are both read as decimal signs; if one "
+            "of them separates thousands, write numbers without it",
+            stacklevel=2,
+        )
+    elif found:
         warnings.warn(
             f"points in {shortlist(found)} look like thousands separators and are read as decimals; if 1.001 means a "
             "thousand and one, write numbers without the separator",
