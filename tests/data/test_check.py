@@ -96,7 +96,7 @@ def test_a_stuck_sensor_is_counted_and_its_episodes_named() -> None:
     assert "though lively in others: sensor_2 (2 episodes, such as episode_4)" in messages(result, "warning")
 
 
-def test_a_sensor_that_is_stuck_in_most_episodes_is_reported_all_the_more() -> None:
+def test_a_sensor_that_stands_still_in_most_episodes_is_information_and_no_warning() -> None:
     values = noise(24)
     values[10:, 2] = 7
     result = checked(values)
@@ -132,6 +132,7 @@ def test_a_label_that_is_read_as_a_sensor_is_asked_about() -> None:
     assert result.label_like_sensors == ("sensor_2",)
     assert "is it sensor_2, now read as a sensor" in messages(result, "warning")
     assert "load_episodes(…, label_column='sensor_2')" in messages(result, "warning")
+    assert "of arrays, move it into one called labels and leave the sensor out" in messages(result, "warning")
 
 
 def test_mostly_zero_and_one_hot_sensors_are_not_called_stuck() -> None:

@@ -50,6 +50,17 @@ def test_values_out_of_range_are_counted_by_sensor_and_gaps_and_padding_are_not(
     assert scaler.count_out_of_range(two_episodes()).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [(1, "one value throughout as far as 32 bits tell, but a large one: b;"), (50, "few values only: b;")],
+)
+def test_a_counter_that_32_bits_cannot_tell_is_warned_of_in_training(step: float, said: str) -> None:
+    counter = 1.7e9 + step * np.arange(50)
+    episodes = Episodes.from_arrays(np.stack([np.arange(50), counter, np.full(50, 5)])[None], sensors=["a", "b", "c"])
+    with pytest.warns(UserWarning, match=said):
+        SensorScaler.fit(episodes)
+
+
 def test_infinite_values_are_refused_and_named() -> None:
     episodes = Episodes.from_arrays([[[0, 1], [INF, 2]]], ids=["run 7"], sensors=["a", "b"])
     with pytest.raises(DfstransError, match=r"infinite values in episode 'run 7', sensors: b;"):

@@ -9,7 +9,7 @@ import numpy as np
 from dfstrans.data.check_result import DataCheck, Finding
 from dfstrans.data.check_tally import Tally
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.resolution import REMEDY, ROUNDED
+from dfstrans.data.resolution import ONE_LARGE_VALUE, REMEDY, REMEDY_IF_SEVERAL, ROUNDED
 from dfstrans.data.segments import FEWEST_POINTS
 from dfstrans.errors import shortlist, spelled, spelled_in_reading
 
@@ -30,7 +30,8 @@ def class_findings(check: DataCheck) -> list[Finding]:
             named = check.label_like_sensors[0]
             guess = (
                 f"; is it {shortlist(check.label_like_sensors)}, now read as a sensor, which is 0 in some episodes and "
-                f"1 in the others? then say so ({spelled_in_reading('label_column', named)})"
+                f"1 in the others? then say so ({spelled_in_reading('label_column', named)}); of arrays, move it into "
+                "one called labels and leave the sensor out"
             )
         said = f"no labels: good for prediction; to train, add a label column or a label table{guess}"
         return [Finding("warning" if guess else "info", said)]
@@ -131,8 +132,7 @@ def sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str
     if check.offset_sensors:
         add(
             "warning",
-            f"one value throughout as far as 32 bits tell, but a large one: {shortlist(check.offset_sensors)}; if the "
-            "recordings have several values, subtract an offset before they are read",
+            f"{ONE_LARGE_VALUE}: {shortlist(check.offset_sensors)}; {REMEDY_IF_SEVERAL}",
         )
     if check.rounded_sensors:
         add("warning", f"{ROUNDED}: {shortlist(check.rounded_sensors)}; {REMEDY}")

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 ROUNDED = "a small signal on a large offset, of which 32 bits tell a few values only"
 REMEDY = "subtract the offset before the recordings are read"
-SMALL = 1e-3  # of a sensor's size: a signal on an offset
+ONE_LARGE_VALUE = "one value throughout as far as 32 bits tell, but a large one"
+REMEDY_IF_SEVERAL = "if the recordings have several values, subtract an offset before they are read"
 FEWEST_STEPS = 64  # that 32 bits have to tell between the lowest and the highest value of a sensor
 
 
@@ -21,9 +22,8 @@ def coarse(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[
     """
     with np.errstate(invalid="ignore"):
         span = maximum - minimum
-        on_offset = span < SMALL * np.maximum(np.abs(minimum), np.abs(maximum))
         few = span < FEWEST_STEPS * _step(minimum, maximum)
-    return np.asarray((span > 0) & on_offset & few, dtype=np.bool_)
+    return np.asarray((span > 0) & few, dtype=np.bool_)
 
 
 def may_hide_a_signal(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

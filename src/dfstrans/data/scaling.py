@@ -10,7 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.resolution import REMEDY, ROUNDED, coarse
+from dfstrans.data.resolution import (
+    ONE_LARGE_VALUE,
+    REMEDY,
+    REMEDY_IF_SEVERAL,
+    ROUNDED,
+    coarse,
+    may_hide_a_signal,
+)
 from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
 
 BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
@@ -53,12 +60,14 @@ class SensorScaler:
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
                 f"leave these sensors out ({spelled_in_reading('drop_sensors', ...)})"
             )
-        rounded = [name for name, hit in zip(episodes.sensors, coarse(minimum, maximum), strict=True) if hit]
-        if rounded:
-            warnings.warn(
-                f"{ROUNDED}: {shortlist(rounded)}; {REMEDY}",
-                stacklevel=2,
-            )
+        lost = (minimum == maximum) & may_hide_a_signal(maximum)
+        for hit, said, remedy in (
+            (coarse(minimum, maximum), ROUNDED, REMEDY),
+            (lost, ONE_LARGE_VALUE, REMEDY_IF_SEVERAL),
+        ):
+            if hit.any():
+                named = [episodes.sensors[sensor] for sensor in np.flatnonzero(hit)]
+                warnings.warn(f"{said}: {shortlist(named)}; {remedy}", stacklevel=2)
         if blank:
             warnings.warn(
                 f"no value at all in training episodes: {shortlist(blank)}; there is nothing to learn from: "
