@@ -177,11 +177,11 @@ class Diagnoser(NetworkClassifier):
 
     # ---- what is normal, and what known faults look like, travels with the model --------------------------------
 
-    def _settle(self, train: Episodes, validation: Episodes, weight: float) -> None:
+    def _settle(self, train: Episodes, validation: Episodes, odds: float) -> None:
         from dfstrans.diagnosis.known_cases import KnownCases
         from dfstrans.diagnosis.reference import NormalReference
 
-        super()._settle(train, validation, weight)
+        super()._settle(train, validation, odds)
         labels, seed = train.require_labels(), self.training_settings_.seed
         self.reference_: NormalReference | None = NormalReference.fit(self, train[labels == 0], seed=seed)
         self.known_cases_ = KnownCases.of(self, train[labels == 1])

@@ -154,5 +154,5 @@ def test_a_recording_of_another_length_is_held_against_all_moments(reference: No
 def test_a_moment_that_no_normal_recording_has_gets_no_band() -> None:
     values = np.arange(2 * 1 * 8, dtype=np.float32).reshape(2, 1, 8)
     values[:, :, 4:] = np.nan
-    course = NormalCourse.fit(Episodes.from_arrays(values, lengths=[8, 8]), segment_length=4, n_segments=2)
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=2)
     np.testing.assert_allclose(course.of(2)[:, 0], [[0.08, 10.92], [np.nan, np.nan]])

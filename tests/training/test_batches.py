@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from dfstrans.data import load_episodes, save_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
+from dfstrans.errors import DfstransError
 from dfstrans.training.batches import BatchSampler, Draw, batch_loader
 
 
@@ -135,6 +137,11 @@ def test_an_epoch_has_all_anomalous_episodes_and_some_normal_ones_drawn_anew() -
     assert len(set().union(*epochs)) > 50  # in time all have their turn
     assert order_of(BatchSampler(60, 4, 5, draw), 3) == epochs[3]
     assert draw.thinning == 54 / 15
+
+
+def test_a_draw_needs_a_seed() -> None:
+    with pytest.raises(DfstransError, match="expected a shuffle_seed with draw"):
+        BatchSampler(4, 2, draw=Draw(np.int8([0, 1, 0, 1]), 3))
 
 
 def test_where_there_are_few_normal_episodes_all_are_drawn() -> None:

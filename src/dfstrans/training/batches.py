@@ -16,6 +16,7 @@ from dfstrans.config import episodes_of_an_epoch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
+from dfstrans.errors import DfstransError
 
 
 class Batch(NamedTuple):
@@ -87,6 +88,8 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         shuffle_seed: int | None = None,
         draw: Draw | None = None,
     ) -> None:
+        if draw is not None and shuffle_seed is None:
+            raise DfstransError("expected a shuffle_seed with draw, got None; give the seed that episodes are drawn by")
         self.n_episodes = n_episodes if draw is None else len(draw)
         self.rows = np.arange(n_episodes)
         self.batch_size = batch_size
