@@ -66,7 +66,9 @@ def main() -> None:
         if debug:
             raise
         _fail(
-            f"the system refused: {error}; see to the disk, the permissions or where the output goes, and try again", 2
+            f"the system refused: {error}; see to the disk, the permissions or where the output goes, and try again "
+            "(with --debug, it tells where)",
+            2,
         )
     except Exception as error:
         if debug:

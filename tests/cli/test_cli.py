@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,16 @@ def test_bad_input_exits_with_2_and_one_clear_line(
     assert message in err.splitlines()[-1]
     assert "Traceback" not in err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full, as Linux has it")
+def test_an_output_that_cannot_be_written_is_the_system_s_refusal() -> None:
+    command = [sys.executable, "-m", "dfstrans", "--version"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dfstrans: the system refused: [Errno 28] No space left on device; see to the disk")
+    assert "--debug" in done.stderr
 
 
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(tmp_path: Path) -> None:
