@@ -43,7 +43,8 @@ def compare(
         str,
         typer.Option(
             "--models",
-            help="Names with commas between, also with settings (dfstrans+mixup=0); each is tested against the first.",
+            help="Names with commas between, also with settings (dfstrans+mixup=0); each is tested against the first "
+            "that has a finished cell.",
         ),
     ] = "dfstrans,boosting",
     folds: Annotated[int, typer.Option("--folds", min=1, help="Different 70/15/15 splits.")] = 5,

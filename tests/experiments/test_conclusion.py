@@ -82,3 +82,8 @@ def test_a_model_without_cells_does_not_keep_the_others_from_being_tested(cell: 
     assert result.first == "boosting"
     assert list(result.tests("f1")) == ["tapnet"]
     assert result.to_dict()["tests"]["first"] == "boosting"
+    note = "dfstrans has no finished cell: boosting stands in its place."
+    assert note in result.test_table().notes
+    assert note in result.to_dict()["conclusions"]
+    named_first = ComparisonResult(("boosting", "tapnet", "dfstrans"), result.cells, folds=1)
+    assert not any("in its place" in said for said in named_first.conclusions())

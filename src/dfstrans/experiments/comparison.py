@@ -141,7 +141,10 @@ class ComparisonResult:
     def conclusions(self) -> list[str]:
         """Where the first model stands, figure by figure, in words."""
         tests = {title: self.tests(figure) for figure, title in TESTED.items()}
-        return [verdict(title, self.first, found) for title, found in tests.items() if found]
+        said = [verdict(title, self.first, found) for title, found in tests.items() if found]
+        if said and self.first != self.models[0]:
+            said.append(f"{self.models[0]} has no finished cell: {self.first} stands in its place.")
+        return said
 
     def test_table(self) -> ResultTable:
         """The first model against each of the others."""
