@@ -35,6 +35,13 @@ def test_sensors_are_matched_by_name_whatever_their_order(runs: Path) -> None:
     assert_array_equal(episodes.values, [[[1, 2, np.nan], [10, 20, np.nan]], [[3, 4, 5], [30, 40, 50]]])
 
 
+def test_columns_that_are_named_may_be_those_of_the_label_table(runs: Path) -> None:
+    (runs / "labels.csv").write_text("Takt,befund,Bediener\nr1,OK,x\nr2,NOK,y\n")
+    episodes = load_episodes(runs, id_column="Takt", label_column="befund", anomalous_value="NOK")
+    assert episodes.require_labels().tolist() == [0, 1]
+    assert episodes.sensors == ("a", "b")
+
+
 def test_a_folder_without_label_table_is_unlabelled(runs: Path) -> None:
     (runs / "labels.csv").unlink()
     assert load_episodes(runs).labels is None

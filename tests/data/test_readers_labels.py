@@ -106,3 +106,19 @@ def test_a_label_table_with_ids_written_otherwise_shows_both(tmp_path: Path) -> 
     (tmp_path / "runs_labels.csv").write_text("id,label\n1,0\n2,1\n")
     with pytest.raises(DfstransError, match=r"got none for 001 but for 1, 2; write the ids alike"):
         from_text(tmp_path, "episode_id,time,a\n001,0,5\n001,1,6\n")
+
+
+def test_columns_that_are_named_may_be_those_of_the_label_table(tmp_path: Path) -> None:
+    text = "cycle,time,a\nx,0,1\ny,0,2\n"
+    truth = tmp_path / "truth.csv"
+    truth.write_text("cycle,Befund,shift\nx,OK,1\ny,NOK,2\n")
+    named = {"id_column": "cycle", "label_column": "befund", "anomalous_value": "NOK"}
+    episodes = from_text(tmp_path, text, labels=truth, group_column="shift", **named)
+    assert episodes.require_labels().tolist() == [0, 1]
+    assert episodes.require_groups().tolist() == ["1", "2"]
+    with pytest.raises(DfstransError, match=r"'Linie' \(group_column\) in the recordings or in their label table .*got"):
+        from_text(tmp_path, text, labels=truth, group_column="Linie", **named)
+    truth.rename(tmp_path / "runs_labels.csv")
+    assert from_text(tmp_path, text, **named).require_labels().tolist() == [0, 1]
+    with_both = "cycle,time,a,label\nx,0,1,1\ny,0,2,0\n"
+    assert from_text(tmp_path, with_both, **named).require_labels().tolist() == [0, 1]

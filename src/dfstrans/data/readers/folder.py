@@ -12,7 +12,13 @@ from dfstrans.data.readers.columns import dropped_columns, find_roles, require_d
 from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import is_fault_table, with_fault_table
-from dfstrans.data.readers.label_table import LabelTable, find_label_table, read_label_table, with_label_table
+from dfstrans.data.readers.label_table import (
+    LabelTable,
+    find_label_table,
+    options_of_recordings,
+    read_label_table,
+    with_label_table,
+)
 from dfstrans.data.readers.long_table import OPTIONS, read_rows
 from dfstrans.data.readers.opening import opening
 from dfstrans.data.readers.options import ReadOptions
@@ -47,9 +53,11 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     if table is not None:
         _require_same_episodes(path, [table_stem(file) for file in files], table)
     tables = [_ArrayTable(file) if file.suffix == ".npy" else open_table(file) for file in files]
-    require_dropped([name for one in tables for name in one.names], options, path)
-    rows = _stacked([_read_one(one, options) for one in tables], files)
-    warn_of_second_label(find_roles(tables[0].names, options, files[0]), files[0])
+    names = [name for one in tables for name in one.names]
+    require_dropped(names, options, path)
+    own = options_of_recordings(names, label_path, options)
+    rows = _stacked([_read_one(one, own) for one in tables], files)
+    warn_of_second_label(find_roles(tables[0].names, own, files[0]), files[0])
     require_occurs(options.anomalous_value, rows.label_words, path)
     episodes = gather(rows, options)
     if table is not None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.columns import find_roles
+from dfstrans.data.readers.columns import find_roles, matching
 from dfstrans.data.readers.convert import UNLABELLED, labels, texts
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
@@ -73,9 +73,9 @@ def find_id_column(table: Table, options: ReadOptions) -> str | None:
 def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
     """The columns with the id, the label and the group."""
     named = {name: getattr(options, name) for name in ("id_column", "label_column", "group_column")}
+    here = {name: value for name, value in named.items() if value is not None and matching(table.names, value)}
     own = options.model_copy(
-        update={name: value if value in table.names else None for name, value in named.items()}
-        | {"drop_sensors": (), "time_column": None}
+        update=dict.fromkeys(named) | here | {"drop_sensors": (), "time_column": None},
     )
     roles = find_roles(table.names, own, table.path)
     by_name = {name.lower(): name for name in table.names}
@@ -83,6 +83,27 @@ def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None
     rest = [name for name in table.names if name not in (id_column, roles.group)]
     label_column = roles.label or (rest[0] if len(rest) == 1 else None)
     return id_column, label_column, roles.group
+
+
+def options_of_recordings(names: Sequence[str], label_table: Path | None, options: ReadOptions) -> ReadOptions:
+    """The options for recordings with these columns: without names of columns that only their label table has."""
+    if label_table is None:
+        return options
+    of_table: tuple[str, ...] | None = None
+    elsewhere = []
+    for option in ("id_column", "label_column", "group_column"):
+        wanted = getattr(options, option)
+        if wanted is None or matching(names, wanted):
+            continue
+        of_table = open_table(label_table).names if of_table is None else of_table
+        if not matching(of_table, wanted):
+            raise DfstransError(
+                f"expected a column {wanted!r} ({spelled(option)}) in the recordings or in their label table "
+                f"{label_table}, got {shortlist(dict.fromkeys(names), 20)} and {shortlist(of_table, 20)}; correct "
+                f"{spelled(option)}"
+            )
+        elsewhere.append(option)
+    return options.model_copy(update=dict.fromkeys(elsewhere))
 
 
 def find_label_table(folder: Path, stems: tuple[str, ...]) -> Path | None:

@@ -17,7 +17,13 @@ from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, re
 from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, times
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import with_fault_table
-from dfstrans.data.readers.label_table import covers, find_label_table, read_label_table, with_label_table
+from dfstrans.data.readers.label_table import (
+    covers,
+    find_label_table,
+    options_of_recordings,
+    read_label_table,
+    with_label_table,
+)
 from dfstrans.data.readers.opening import opening
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.rows import Rows, gather
@@ -46,7 +52,10 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         episodes = _read_own(table, options)
     else:
         require_dropped(table.names, options, path)
-        roles = find_roles(table.names, options, path)
+        own = options_of_recordings(table.names, _about(path, options), options)
+        roles = find_roles(table.names, own, path)
+        if own.label_column != options.label_column:  # it is the label table's, whatever else is called a label here
+            roles = replace(roles, label=None)
         if len(table.names) == 1 and len(table.names[0].split()) > 2:
             raise DfstransError(
                 f"expected columns separated by a comma, semicolon, tab or | in {path}, got one column "
@@ -67,6 +76,12 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         episodes = with_label_table(episodes, read_label_table(label_path, options))
     episodes = with_fault_table(episodes, path, options)
     return episodes if options.length is None else cut(episodes, options.length, options.stride)
+
+
+def _about(path: Path, options: ReadOptions) -> Path | None:
+    """The label table that the options name, or else one beside the file; it may yet be about other recordings."""
+    found = options.labels or find_label_table(path.parent, (f"{table_stem(path)}_labels", "labels"))
+    return None if found is None or found.absolute() == path.absolute() else found
 
 
 def _label_table_beside(path: Path, episodes: Episodes, options: ReadOptions) -> Path | None:
