@@ -31,7 +31,9 @@ def model(saved: Path, tmp_path: Path) -> Path:
 
 
 def edit_record(model: Path, **changes: Any) -> None:
+    """Change the record of a model that was saved before records had a checksum of their own."""
     record = json.loads((model / "model.json").read_text())
+    record.pop("own_checksum")
     (model / "model.json").write_text(json.dumps({**record, **changes}))
 
 
@@ -69,6 +71,27 @@ def test_a_missing_or_changed_file_gives_one_clear_error(model: Path, name: str)
     (model / name).unlink()
     with pytest.raises(DfstransError, match=f"damaged one: {name} is missing"):
         Diagnoser.load(model)
+
+
+@pytest.mark.parametrize(
+    ("group", "change"),
+    [("network", {"heads": 1}), ("network", {"encoding": "vanilla"}), ("threshold", {"value": 0.01})],
+)
+def test_a_record_that_was_edited_gives_one_clear_error(model: Path, group: str, change: dict[str, Any]) -> None:
+    record = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps(record))  # other blanks are no change
+    Diagnoser.load(model)
+    record[group] |= change
+    (model / "model.json").write_text(json.dumps(record))
+    for read in (Diagnoser.load, model_summary):
+        with pytest.raises(DfstransError, match=r"model\.json is not the file that was saved .*edited.*restore it"):
+            read(model)
+
+
+def test_recording_an_export_keeps_a_model_whole(model: Path) -> None:
+    told = {"logit_difference": 0, "attention_difference": 0, "tolerance": 1, "attention_tolerance": 1, "episodes": 1}
+    artifact.save_export(model, artifact.ExportRecord(**told, generated=True, fingerprint=""))
+    assert artifact.read_whole_record(model).export is not None
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "scaler.json", "model.json"])

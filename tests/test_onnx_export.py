@@ -139,7 +139,7 @@ def test_a_model_without_its_scaler_is_refused(model: Path, tmp_path: Path) -> N
 
 def test_a_model_of_another_kind_is_refused(model: Path, tmp_path: Path) -> None:
     record = json.loads((model / "model.json").read_text())
-    (model / "model.json").write_text(json.dumps({**record, "estimator": "forest"}))
+    (model / "model.json").write_text(json.dumps({**record, "estimator": "forest", "own_checksum": None}))
     with pytest.raises(DfstransError, match="expected a dfstrans network to export, got a model of the kind 'forest'"):
         export_onnx(model, tmp_path / "model.onnx")
 

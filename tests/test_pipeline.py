@@ -41,7 +41,8 @@ def test_a_finished_run_is_not_trained_again_to_resume_it(model: Path) -> None:
 def test_a_finished_run_of_other_versions_is_kept_and_called_that(model: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
     record = json.loads((copy / "model.json").read_text())
-    (copy / "model.json").write_text(json.dumps(record | {"versions": record["versions"] | {"torch": "0.1"}}))
+    other = {"versions": record["versions"] | {"torch": "0.1"}, "own_checksum": None}
+    (copy / "model.json").write_text(json.dumps(record | other))
     said = r"is of other versions .torch 0\.1 instead of .*may give other weights.*train without resume to repeat it"
     with pytest.warns(UserWarning, match=said) as warned:
         train_model(EPISODES, copy, resume=True, **TINY)

@@ -111,6 +111,9 @@ class ModelRecord(Settings):
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)
+    own_checksum: str | None = (
+        None  # of all above but the export; None in models saved before there was one
+    )
 
 
 def library_versions() -> dict[str, str]:
@@ -142,14 +145,14 @@ def save_model(folder: Path, model: StoredModel) -> None:
         checksums = {
             name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
         }
-        content = model.record.model_copy(update={"checksums": checksums}).model_dump(mode="json")
+        content = _signed(model.record.model_copy(update={"checksums": checksums}))
         _write_json(temporary / RECORD, content)
         (temporary / CARD).write_text(model_card(content), encoding="utf-8")
 
 
 def save_export(folder: Path, export: ExportRecord) -> None:
     """Record in a saved model how far its export was from it."""
-    content = read_record(folder).model_copy(update={"export": export}).model_dump(mode="json")
+    content = _signed(read_whole_record(folder).model_copy(update={"export": export}))
     with written_atomically(folder / RECORD) as temporary:
         _write_json(temporary, content)
     with written_atomically(folder / CARD) as temporary:
@@ -203,7 +206,10 @@ def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) 
 
 def read_whole_record(folder: Path) -> ModelRecord:
     """The content of model.json, when the files beside it are those that were saved."""
-    record = read_record(folder)
+    content = _read_content(folder)
+    record = settings_of(folder, ModelRecord, content)
+    if record.own_checksum is not None and _own_checksum(content) != record.own_checksum:
+        raise _damaged(folder, f"{RECORD} is not the file that was saved (its checksum differs: was it edited?)")
     for name, expected in record.checksums.items():
         path = folder / name
         if not path.is_file():
@@ -214,7 +220,11 @@ def read_whole_record(folder: Path) -> ModelRecord:
 
 
 def read_record(folder: Path) -> ModelRecord:
-    """The content of model.json, checked."""
+    """The content of model.json, as far as it is understood."""
+    return settings_of(folder, ModelRecord, _read_content(folder))
+
+
+def _read_content(folder: Path) -> dict[str, Any]:
     path = folder / RECORD
     if not path.is_file() and (folder / WEIGHTS).is_file():
         raise _damaged(folder, f"{RECORD} is missing")
@@ -231,7 +241,19 @@ def read_record(folder: Path) -> ModelRecord:
             f"expected a model of schema version {SCHEMA_VERSION}, got {content.get('schema_version')} in {folder}; "
             "install the version of dfstrans that wrote it (see versions in model.json), or train again"
         )
-    return settings_of(folder, ModelRecord, content)
+    return content
+
+
+def _signed(record: ModelRecord) -> dict[str, Any]:
+    """The content of model.json, with the checksum by which a later change shows."""
+    content = record.model_dump(mode="json")
+    return {**content, "own_checksum": _own_checksum(content)}
+
+
+def _own_checksum(content: dict[str, Any]) -> str:
+    """Of what stands in the file, and not of what is read from it: a later version may know more settings."""
+    signed = {name: value for name, value in content.items() if name not in ("export", "own_checksum")}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged(folder: Path, what: str) -> DfstransError:

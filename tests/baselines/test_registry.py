@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -96,8 +97,8 @@ def test_a_model_of_an_unknown_kind_is_refused(rival: Path, tmp_path: Path) -> N
 def test_settings_that_are_not_the_rival_s_make_a_damaged_model(rival: Path, tmp_path: Path) -> None:
     for file in rival.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    record = (rival / "model.json").read_text().replace('"lstm_dropout"', '"surprise"')
-    (tmp_path / "model.json").write_text(record)
+    record = json.loads((rival / "model.json").read_text().replace('"lstm_dropout"', '"surprise"'))
+    (tmp_path / "model.json").write_text(json.dumps({**record, "own_checksum": None}))
     with pytest.raises(DfstransError, match=r"damaged one: model\.json: unknown setting 'surprise'"):
         load_detector(tmp_path)
 
