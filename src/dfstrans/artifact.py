@@ -111,9 +111,7 @@ class ModelRecord(Settings):
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)
-    own_checksum: str | None = (
-        None  # of all above but the export; None in models saved before there was one
-    )
+    own_checksum: str | None = None  # of all above but the export; None in models saved before there was one
 
 
 def library_versions() -> dict[str, str]:

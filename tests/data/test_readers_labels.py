@@ -116,9 +116,7 @@ def test_columns_that_are_named_may_be_those_of_the_label_table(tmp_path: Path) 
     episodes = from_text(tmp_path, text, labels=truth, group_column="shift", **named)
     assert episodes.require_labels().tolist() == [0, 1]
     assert episodes.require_groups().tolist() == ["1", "2"]
-    with pytest.raises(
-        DfstransError, match=r"'Linie' \(group_column\) in the recordings or in their label table"
-    ):
+    with pytest.raises(DfstransError, match=r"'Linie' \(group_column\) in the recordings or in their label table"):
         from_text(tmp_path, text, labels=truth, group_column="Linie", **named)
     truth.rename(tmp_path / "runs_labels.csv")
     assert from_text(tmp_path, text, **named).require_labels().tolist() == [0, 1]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dfstrans.data import load_episodes
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import from_text
 
@@ -85,6 +87,9 @@ def test_no_time_column_means_no_interval(tmp_path: Path) -> None:
         ("31.03.2024", "01.04.2024", 86400),
         ("00:30:00", "00:30:10", 10),
         ("00:30:00.25", "00:30:00.75", 0.5),
+        ("31.05.2024 12:00:00.250", "31.05.2024 12:00:00.500", 0.25),
+        ("20240531115959", "20240531120001", 2),
+        ("20240229235959500", "20240301000000000", 0.5),
     ],
 )
 def test_dates_without_seconds_and_times_of_day_are_times(
@@ -92,3 +97,44 @@ def test_dates_without_seconds_and_times_of_day_are_times(
 ) -> None:
     episodes = from_text(tmp_path, f"episode_id,time,a\n1,{first},5\n1,{second},6\n")
     assert (episodes.interval, episodes.time_unit) == (seconds, "s")
+
+
+def test_fractions_of_a_second_behind_a_comma_are_read(tmp_path: Path) -> None:
+    for day in ("14.03.2024", "2024-03-14"):
+        text = f"id;time;a\nx;{day} 08:00:00,5;1,5\nx;{day} 08:00:01,0;2,5\n"
+        assert from_text(tmp_path, text).interval == 0.5
+
+
+def test_numbers_that_are_no_dates_throughout_stay_numbers(tmp_path: Path) -> None:
+    for first in (20240230000000, 20241301000000, 20240501240000, 10_000_000_000_000):
+        episodes = from_text(tmp_path, f"id,time,a\nx,{first},1\nx,{first + 1},2\ny,20240501000000,3\n")
+        assert (episodes.interval, episodes.time_unit) == (1.0, "")
+
+
+@pytest.mark.parametrize(
+    ("start", "step"), [("1710400000000000000", 1_000_000), ("1710400000.000", 0.001), ("1710400000123", 1)]
+)
+def test_the_interval_of_times_since_1970_is_free_of_rounding(tmp_path: Path, start: str, step: float) -> None:
+    exact = [Decimal(start) + point * Decimal(str(step)) for point in range(20)]
+    text = "id,time,a\n" + "".join(f"x,{time},1\n" for time in exact)
+    for way in ("error", "ignore"):
+        assert from_text(tmp_path, text, irregular_time=way).interval == step
+
+
+def test_times_of_day_go_on_after_midnight(tmp_path: Path) -> None:
+    evening = ["23:59:58", "23:59:59", "00:00:00", "00:00:01"]
+    rows = [row for point, time in enumerate(evening) for row in (f"x,{time},{point}", f"y,12:00:0{point},{point}")]
+    for options in ({}, {"sort_time": True}, {"irregular_time": "ignore"}):
+        episodes = from_text(tmp_path, "id,time,a\n" + "\n".join(rows), **options)
+        assert (episodes.interval, episodes.lengths.tolist()) == (1.0, [4, 4])
+        assert_array_equal(np.asarray(episodes.values)[:, 0], [[0, 1, 2, 3]] * 2)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "r.csv").write_text("time,a\n" + "".join(f"{time},1\n" for time in evening))
+    assert load_episodes(tmp_path / "runs").lengths.tolist() == [4]
+
+
+def test_times_of_day_about_midnight_that_are_unsorted_are_not_told_to_be_sorted(tmp_path: Path) -> None:
+    text = "id,time,a\nx,23:59:58,1\nx,00:00:00,2\nx,23:59:59,3\nx,00:00:02,4\nx,00:00:01,5\n"
+    for options in ({}, {"sort_time": True}, {"irregular_time": "ignore"}):
+        with pytest.raises(DfstransError, match=r"unsorted in x; write the times with their date"):
+            from_text(tmp_path, text, **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,8 @@ from dfstrans.errors import DfstransError, shortlist, spelled
 UNLABELLED = -1
 _WORDS = {"0": 0, "1": 1, "false": 0, "true": 1, "normal": 0, "anomalous": 1}
 _DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y")  # beside ISO 8601; 03/04/2024 may mean either of two days
+_EARLIEST, _LATEST = 19_000_101_000_000, 21_001_231_235_959  # as YYYYMMDDhhmmss
+_EXACT = 1 << 53  # beyond, 64 bits of a float do not tell all whole numbers
 _TIME_OF_DAY = r"^\d\d:\d\d:\d\d(\.\d+)?$"
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 
@@ -92,10 +94,19 @@ def coded(column: Any) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array(position).take(whole.indices), whole.dictionary.take(numbers_in_use))
 
 
-def times(column: Any, name: str, source: Path) -> tuple[npt.NDArray[np.float64], str]:
-    """A column of times and their unit: dates are counted in seconds from the first, numbers stay as they are.
+class Times(NamedTuple):
+    """A column of times, their unit where it is known, and whether they begin anew at midnight."""
 
-    The unit of numbers is that of the header, as in `time [ms]` or `time_s`; without one it is not known.
+    values: npt.NDArray[np.float64] | None
+    unit: str = ""
+    of_day: bool = False
+
+
+def times(column: Any, name: str, source: Path) -> Times:
+    """A column of times: dates are counted in seconds from the first, times of day from midnight, numbers stay.
+
+    Whole numbers such as 20240531120000 (or with milliseconds) throughout are dates. The unit of other numbers is
+    that of the header, as in `time [ms]` or `time_s`; without one it is not known.
     """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _text_as_time(column, name, source)
@@ -108,11 +119,12 @@ def times(column: Any, name: str, source: Path) -> tuple[npt.NDArray[np.float64]
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         nanoseconds = column.cast(pa.timestamp("ns", getattr(column.type, "tz", None)), safe=False).cast(pa.int64())
         counted = nanoseconds.to_numpy()
-        return np.asarray((counted - counted[0]) / 1e9, dtype=np.float64), "s"
+        return Times(np.asarray((counted - counted[0]) / 1e9, dtype=np.float64), "s")
     if pa.types.is_time(column.type) or pa.types.is_duration(column.type):
         unit = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[column.type.unit]
         whole = column.cast(pa.int32()) if column.type.bit_width == 32 else column
-        return np.asarray(whole.cast(pa.int64()).to_numpy() / unit, dtype=np.float64), "s"
+        seconds = np.asarray(whole.cast(pa.int64()).to_numpy() / unit, dtype=np.float64)
+        return Times(seconds, "s", of_day=pa.types.is_time(column.type))
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
         raise DfstransError(
             f"expected times in column {name!r} of {source} as numbers or dates, got {column.type}; convert them, or "
@@ -121,7 +133,44 @@ def times(column: Any, name: str, source: Path) -> tuple[npt.NDArray[np.float64]
     bare, unit_of_numbers = name_and_unit(name)
     if not unit_of_numbers and bare.lower().endswith("_s"):
         unit_of_numbers = "s"
-    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), unit_of_numbers
+    if pa.types.is_integer(column.type):
+        whole_numbers = np.asarray(column.cast(pa.int64(), safe=False).to_numpy())
+        milliseconds = _compact_dates(whole_numbers)
+        if milliseconds is not None:
+            return Times((milliseconds - milliseconds[0]) / 1e3, "s")
+        if len(whole_numbers) and np.abs(whole_numbers).max() > _EXACT:  # nanoseconds since 1970
+            whole_numbers = whole_numbers - whole_numbers[0]
+        return Times(whole_numbers.astype(np.float64), unit_of_numbers)
+    return Times(np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), unit_of_numbers)
+
+
+def _compact_dates(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """Milliseconds since 1970 of dates written as YYYYMMDDhhmmss or YYYYMMDDhhmmssfff; None where one is no date.
+
+    >>> _compact_dates(np.array([19700101000001, 19700301000000])), _compact_dates(np.array([19701301000000]))
+    (array([      1000, 5097600000]), None)
+    """
+    if not len(numbers):
+        return None
+    lowest, highest = int(numbers.min()), int(numbers.max())
+    if lowest > _LATEST:
+        seconds, milliseconds = np.divmod(numbers, 1000)
+        lowest, highest = lowest // 1000, highest // 1000
+    else:
+        seconds, milliseconds = numbers, np.zeros_like(numbers)
+    if not _EARLIEST <= lowest <= highest <= _LATEST:
+        return None
+    date, clock = np.divmod(seconds, 1_000_000)
+    year, month, day = date // 10_000, date // 100 % 100, date % 100
+    hour, minute, second = clock // 10_000, clock // 100 % 100, clock % 100
+    if not ((month >= 1) & (month <= 12) & (day >= 1) & (hour < 24) & (minute < 60) & (second < 60)).all():
+        return None
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1)
+    if (days.astype("datetime64[M]") != months).any():
+        return None
+    in_day: npt.NDArray[np.int64] = ((hour * 60 + minute) * 60 + second) * 1000 + milliseconds
+    return days.astype(np.int64) * 86_400_000 + in_day
 
 
 def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
@@ -200,8 +249,11 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
     text = pc.utf8_trim_whitespace(column)
     text = pc.if_else(pc.is_in(text, pa.array(MISSING)), None, text)
     if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
-        text = pc.binary_join_element_wise("1970-01-01T", text, "")
-    for kind in (pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        with suppress(pa.ArrowInvalid):
+            return pc.binary_join_element_wise("1970-01-01T", text, "").cast(pa.timestamp("ns")).cast(pa.time64("ns"))
+    text = pc.replace_substring_regex(text, r"(:\d\d),(\d+)$", r"\1.\2")
+    text = pc.replace_substring_regex(text, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ")  # strptime knows no fractions
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
         try:
             return text.cast(kind)
         except pa.ArrowInvalid:

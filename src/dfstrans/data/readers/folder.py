@@ -192,6 +192,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
         episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
         time=None if first.time is None else np.concatenate([part.time for part in parts if part.time is not None]),
         time_unit=first.time_unit,
+        time_of_day=all(part.time_of_day for part in parts),
         labels=None
         if first.labels is None
         else np.concatenate([part.labels for part in parts if part.labels is not None]),

@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
 from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped, warn_of_second_label
-from dfstrans.data.readers.convert import coded, coded_texts, labels_and_words, numbers, require_occurs, times
+from dfstrans.data.readers.convert import Times, coded, coded_texts, labels_and_words, numbers, require_occurs, times
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import with_fault_table
 from dfstrans.data.readers.label_table import (
@@ -129,15 +129,16 @@ def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) ->
         if roles.label is None
         else labels_and_words(columns[roles.label], options.anomalous_value, table.path, roles.label)
     )
-    time, time_unit = (None, "") if roles.time is None else times(columns[roles.time], roles.time, table.path)
+    time = Times(None) if roles.time is None else times(columns[roles.time], roles.time, table.path)
     return Rows(
         sensors=sensors,
         units=units,
         columns=[numbers(columns.pop(name), name, table.path) for name in roles.sensors],
         ids=ids,
         episode=episode,
-        time=time,
-        time_unit=time_unit,
+        time=time.values,
+        time_unit=time.unit,
+        time_of_day=time.of_day,
         labels=found,
         label_words=words,
         group_names=group_names,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.convert import UNLABELLED
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.readers.timing import Index, median_step, places_on_grid
+from dfstrans.data.readers.timing import Index, median_step, past_midnight, places_on_grid
 from dfstrans.errors import DfstransError, shortlist
 
 
@@ -30,6 +30,7 @@ class Rows:
     episode: Index
     time: npt.NDArray[np.float64] | None = None
     time_unit: str = ""
+    time_of_day: bool = False
     labels: npt.NDArray[np.int8] | None = None
     label_words: Sequence[str] = ()
     group_names: Sequence[str] = ()
@@ -40,6 +41,8 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     """The episodes that some rows make: each on its regular grid, missing points as NaN."""
     if not rows.sensors:
         raise DfstransError("expected at least one sensor column, got none; are all columns taken for something else?")
+    if rows.time is not None and rows.time_of_day:
+        rows = replace(rows, time=past_midnight(rows.time, rows.episode, rows.ids))
     order = _order(rows, options)
     episode = rows.episode if order is None else rows.episode[order]
     starts = np.concatenate([[0], np.flatnonzero(np.diff(episode)) + 1]).astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -17,6 +18,7 @@ from dfstrans.errors import DfstransError
 
 Kind = Literal["number", "time", "text"]
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_LONG_NUMBER = re.compile(r"\d{14,}")  # a date without signs, or nanoseconds: too many digits for a float
 _BLOCK_BYTES = 1 << 20
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 
@@ -122,7 +124,7 @@ class _TextTable:
             float(row[place].replace(self._dialect.decimal, "."))
         except (ValueError, IndexError):
             return pa.string()
-        return pa.float64()
+        return pa.int64() if _LONG_NUMBER.fullmatch(row[place].strip()) else pa.float64()
 
     def _parse(self, types: Mapping[str, Any], encoding: str) -> Any:
         dialect: Dialect = self._dialect

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dfstrans.errors import DfstransError, shortlist, spelled
 
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
+DAY = 86_400.0  # seconds
 _MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings
 
 Index = npt.NDArray[np.int64]
@@ -28,7 +29,7 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     if not inside.any():
         return np.zeros(len(time), dtype=np.int64), None
     _require_rising(time, steps, inside, episode, ids)
-    interval = _middle(steps[inside])
+    interval = _middle(steps[inside], time)
     with np.errstate(over="ignore"):
         intervals = np.where(inside, steps / interval, 1.0)
     whole = np.maximum(np.rint(intervals), 1.0)
@@ -52,17 +53,52 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     return run - np.repeat(run[starts], np.diff([*starts, len(time)])), interval
 
 
+def past_midnight(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[str]) -> npt.NDArray[np.float64]:
+    """Times of day in seconds that go on rising where an episode passes midnight, with the rows in any order.
+
+    A step back by more than half a day is the next day. Where time falls nevertheless, nobody can tell which row is of
+    which day, and sorting would put the evening behind the morning: an error.
+
+    >>> past_midnight(np.array([86398.0, 86399.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64), ["a"])
+    array([86398., 86399., 86400., 86401.])
+    """
+    order = np.argsort(episode, kind="stable")
+    steps, inside = np.diff(time[order]), np.diff(episode[order]) == 0
+    midnight = inside & (steps < -DAY / 2)
+    if not midnight.any():
+        return time
+    falls = inside & np.where(midnight, steps + DAY < 0, steps < 0)
+    unclear = np.intersect1d(episode[order][1:][midnight], episode[order][1:][falls])
+    if len(unclear):
+        raise DfstransError(
+            "expected times of day that rise but for midnight, got them unsorted in "
+            f"{shortlist(ids[i] for i in unclear)}; write the times with their date"
+        )
+    nights = np.concatenate([[0], np.cumsum(midnight)])
+    first = np.concatenate([[0], np.flatnonzero(~inside) + 1])
+    days = nights - np.repeat(nights[first], np.diff([*first, len(time)]))
+    unwrapped = time.copy()
+    unwrapped[order] += DAY * days
+    return unwrapped
+
+
 def median_step(time: npt.NDArray[np.float64], episode: Index) -> float | None:
     """The median step within episodes, if time goes forward at all."""
     steps = np.diff(time)[np.diff(episode) == 0]
-    middle = _middle(steps) if len(steps) else 0.0
+    middle = _middle(steps, time) if len(steps) else 0.0
     return middle if middle > 0 and np.isfinite(middle) else None
 
 
-def _middle(steps: npt.NDArray[np.float64]) -> float:
-    """The median, the lower one of two: a mean of a step and a gap would be neither. Free of rounding noise."""
+def _middle(steps: npt.NDArray[np.float64], time: npt.NDArray[np.float64]) -> float:
+    """The median, the lower one of two: a mean of a step and a gap would be neither.
+
+    Free of rounding noise: of the fewest digits that are within what 64 bits tell of such times, but of nine at most.
+    """
     place = (len(steps) - 1) // 2
-    return float(f"{np.partition(steps, place)[place]:.9g}")
+    middle = float(np.partition(steps, place)[place])
+    told = float(np.spacing(np.abs(time).max()))
+    rounded = [float(f"{middle:.{digits}g}") for digits in range(1, 10)]
+    return next((few for few in rounded if abs(few - middle) <= told), rounded[-1])
 
 
 def _require_rising(
