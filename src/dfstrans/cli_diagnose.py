@@ -61,7 +61,7 @@ def diagnose(
         episodes = select_ids(episodes, episode)
     elif part == "all" and trained_from(detector, beside):
         remark("the model was trained on most of these episodes, which flatters; --part test has those it never saw")
-    episodes = scorable(detector, episodes, remark, every=bool(episode))
+    episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "

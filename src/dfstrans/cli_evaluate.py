@@ -34,7 +34,7 @@ def evaluate(
     from dfstrans.scorable import scorable
 
     detector, episodes = load_detector(model), load_episodes(data, **read)
-    tested = scorable(detector, part_of(detector, episodes, part), remark)
+    tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
     figures = detector.evaluate(tested).to_dict()
     outside = warn_out_of_range(detector, tested)
     found = None
@@ -42,7 +42,8 @@ def evaluate(
         train = part_of(detector, episodes, "train") if part in PARTS else None
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
-        print_json({"part": part, **figures, "out_of_range": outside, **({"diagnosis": found} if found else {})})
+        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out}
+        print_json({**known, **({"diagnosis": found} if found else {})})
         return
     print_figures({part: figures})
     if found is not None:

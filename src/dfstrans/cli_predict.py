@@ -30,7 +30,7 @@ def predict(
 
     detector, episodes = load_detector(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
-    episodes = scorable(detector, episodes, remark)
+    episodes, left_out = scorable(detector, episodes, remark)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:
@@ -39,6 +39,7 @@ def predict(
         remark(f"predictions of {len(table)} episodes written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
-        print_json({"threshold": detector.threshold_.value, "out_of_range": outside, "predictions": rows})
+        known = {"threshold": detector.threshold_.value, "out_of_range": outside, "left_out": left_out}
+        print_json({**known, "predictions": rows})
     elif out is None:
         print(table.to_csv(index=False), end="")

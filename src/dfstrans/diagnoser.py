@@ -144,7 +144,7 @@ class Diagnoser(NetworkClassifier):
 
     def check_lengths(self, episodes: Episodes, network: NetworkSettings) -> None:
         """Refuse episodes that are too short, or too long, for the segments of a network."""
-        check_fits(episodes, network)
+        check_fits(episodes, network, trained=network is getattr(self, "network_settings_", None))
 
     def diagnose(self, X: Any, *, known: Episodes | None = None, trust: bool = False) -> Iterator[Diagnosis]:  # noqa: N803
         """One `Diagnosis` per episode, one after the other: which sensors, which moments, unlike what is normal.

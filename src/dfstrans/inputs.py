@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.scaling import beyond_measure
 from dfstrans.data.segments import check_segment_length, count_segments, looks_transposed
-from dfstrans.errors import DfstransError, shortlist
+from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
 from dfstrans.model.encoding import positional_encoding
 
 if TYPE_CHECKING:
@@ -116,12 +116,23 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     return episodes.select_sensors(sensors)
 
 
-def check_fits(episodes: Episodes, cut: Cut) -> None:
-    """Refuse episodes that are too short, or too long, for the segments of a network."""
+def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
+    """Refuse episodes that are too short, or too long, for the segments of a network.
+
+    Of one that is `trained`, nothing can be set any more: it takes other episodes, or there has to be another network.
+    """
     if len(episodes) == 0:
         return
     check_segment_length(episodes, cut.segment_length)
     n_segments = count_segments(int(episodes.lengths.max()), cut.segment_length)
+    if trained and cut.encoding == "faithful" and n_segments > cut.d_model:
+        name, longest = episodes.ids[int(episodes.lengths.argmax())], int(episodes.lengths.max())
+        raise DfstransError(
+            f"expected episodes of at most {cut.d_model * cut.segment_length} points, the {cut.d_model} segments of "
+            f"{cut.segment_length} points that this model can tell apart, got {longest} in episode {str(name)!r}; cut "
+            f"the recordings (tables and folders of them: {spelled_in_reading('length', ...)}), or train again with "
+            "longer segments"
+        )
     positional_encoding(cut.encoding, n_segments, cut.d_model)
 
 

@@ -98,7 +98,7 @@ class OnnxDetector:
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
         known, given = self.record, as_episodes(X, check_axes=False)
         episodes = as_in_training(given, known.sensors, known.units, known.interval, known.time_unit)
-        check_fits(episodes, known)
+        check_fits(episodes, known, trained=True)
         return episodes
 
     def _scores(self, X: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:  # noqa: N803

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,16 +15,23 @@ from dfstrans.inputs import match_sensors
 NAMED = 10  # episodes that a remark names
 
 
+class Scorable(NamedTuple):
+    """The episodes that can be scored, and the others: each with its `id` and the `reason`, for JSON."""
+
+    episodes: Episodes
+    left_out: list[dict[str, str]]
+
+
 def scorable(
     detector: EpisodeClassifier, episodes: Episodes, remark: Callable[[str], None], *, every: bool = False
-) -> Episodes:
+) -> Scorable:
     """The episodes without those that are too short or too long for the detector or have no value at all.
 
     Those are named in a remark, each with its reason. With `every`, or when none is left, they are an error.
     """
     reasons = {**_of_wrong_length(detector, episodes), **_empty(detector, episodes)}
     if not reasons:
-        return episodes
+        return Scorable(episodes, [])
     if every or len(reasons) == len(episodes):
         raise DfstransError(reasons[min(reasons)])
     rows = sorted(reasons)
@@ -33,18 +41,21 @@ def scorable(
     first_of_each = {reasons[row].split(", got")[0]: reasons[row] for row in reversed(rows)}
     for reason in first_of_each.values():
         remark(f"  {reason}")
-    return episodes[np.setdiff1d(np.arange(len(episodes)), rows)]
+    left_out = [{"id": str(episodes.ids[row]), "reason": reasons[row]} for row in rows]
+    return Scorable(episodes[np.setdiff1d(np.arange(len(episodes)), rows)], left_out)
 
 
 def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
-    """What the detector says against an episode's length, by row; each length is tried once."""
+    """What the detector says against an episode's length, by row; of a length that suits, one episode is tried."""
     found: dict[int, str] = {}
     for length in np.unique(episodes.lengths):
-        rows = np.flatnonzero(episodes.lengths == length)
-        try:
-            detector.check_lengths(episodes[rows[:1]], detector.network_settings_)
-        except DfstransError as error:
-            found |= dict.fromkeys(rows.tolist(), str(error))
+        for row in np.flatnonzero(episodes.lengths == length).tolist():
+            try:
+                detector.check_lengths(episodes[[row]], detector.network_settings_)
+            except DfstransError as error:
+                found[row] = str(error)
+            else:
+                break
     return found
 
 

@@ -18,9 +18,9 @@ from tests.cli.command_line import run
 def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_path: Path) -> None:
     code, out, _ = run("evaluate", model, table, "--part", "test", "--json")
     assert code == 0
-    assert {k: v for k, v in json.loads(out).items() if k not in ("part", "out_of_range")} == Diagnoser.load(
-        model
-    ).metrics_["test"]
+    assert {
+        k: v for k, v in json.loads(out).items() if k not in ("part", "out_of_range", "left_out")
+    } == Diagnoser.load(model).metrics_["test"]
     code, out, _ = run("predict", model, table)
     assert code == 0
     assert out.splitlines()[0] == "episode_id,probability,anomalous,logit"
@@ -38,6 +38,9 @@ def test_evaluate_leaves_out_what_cannot_be_scored_and_says_so(model: Path, tabl
     code, out, err = run("evaluate", model, tmp_path / "some.csv", "--json")
     assert code == 0, err
     assert json.loads(out)["episodes"] == 36
+    (left_out,) = json.loads(out)["left_out"]
+    assert left_out["id"] == "short"
+    assert "got 5 in episode 'short'" in left_out["reason"]
     assert "left out 1 of 37 episodes: short" in err
 
 

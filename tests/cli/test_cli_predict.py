@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -42,3 +43,23 @@ def test_each_warning_is_said_once(model: Path, table: Path, tmp_path: Path) -> 
     code, _, err = run("predict", model, tmp_path / "slower.csv")
     assert code == 0
     assert err.count("a point every 5, those of training had one every 1") == 1
+
+
+@pytest.mark.filterwarnings("ignore:values outside the range")
+def test_recordings_that_are_left_out_are_listed_with_what_can_be_done(
+    model: Path, table: Path, tmp_path: Path
+) -> None:
+    first = pd.read_csv(table).query("episode_id == 'run_0001'")
+    short = [first.query("time < 5").assign(episode_id=name) for name in ("brief", "curt")]
+    long = pd.concat([first] * 40).assign(episode_id="long", time=range(48 * 40))
+    pd.concat([first, *short, long]).to_csv(tmp_path / "some.csv", index=False)
+    code, out, err = run("predict", model, tmp_path / "some.csv", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [row["episode_id"] for row in found["predictions"]] == ["run_0001"]
+    assert [one["id"] for one in found["left_out"]] == ["brief", "curt", "long"]
+    assert "got 5 in episode 'curt'" in found["left_out"][1]["reason"]
+    reason = found["left_out"][2]["reason"]
+    assert "points that this model can tell apart, got 1920 in episode 'long'; cut the recordings" in reason
+    assert "--length …), or train again with longer segments" in reason
+    assert "--filters" not in err
