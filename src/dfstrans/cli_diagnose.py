@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_columns, print_json, progress, remark, warn_of_guessing
-from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
+from dfstrans.cli_recordings import warn_of_silent_sensors, warn_out_of_range, with_or_without_labels
 from dfstrans.errors import DfstransError
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
@@ -62,6 +62,7 @@ def diagnose(
     elif part == "all" and trained_from(detector, beside):
         remark("the model was trained on most of these episodes, which flatters; --part test has those it never saw")
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
+    warn_of_silent_sensors(detector, episodes)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "

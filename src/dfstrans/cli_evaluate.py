@@ -8,7 +8,7 @@ import typer
 
 from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_columns, print_figures, print_json, progress, remark
-from dfstrans.cli_recordings import warn_out_of_range
+from dfstrans.cli_recordings import warn_of_silent_sensors, warn_out_of_range
 
 EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
 
@@ -35,6 +35,7 @@ def evaluate(
 
     detector, episodes = load_detector(model), load_episodes(data, **read)
     tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
+    warn_of_silent_sensors(detector, tested)
     figures = detector.evaluate(tested).to_dict()
     outside = warn_out_of_range(detector, tested)
     found = None

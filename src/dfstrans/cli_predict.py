@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_json, remark, warn_of_guessing
-from dfstrans.cli_recordings import warn_out_of_range, with_or_without_labels
+from dfstrans.cli_recordings import warn_of_silent_sensors, warn_out_of_range, with_or_without_labels
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
 
@@ -31,6 +31,7 @@ def predict(
     detector, episodes = load_detector(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
     episodes, left_out = scorable(detector, episodes, remark)
+    warn_of_silent_sensors(detector, episodes)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:

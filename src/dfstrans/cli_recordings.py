@@ -27,6 +27,27 @@ def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
         return load_episodes(data, **{**read, "drop_sensors": [*read.get("drop_sensors", ()), error.column]})
 
 
+def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> None:
+    """Say which sensors have no value in any of these recordings: the model takes their training mean for one."""
+    import numpy as np
+
+    from dfstrans.errors import shortlist
+    from dfstrans.inputs import match_sensors
+
+    silent = np.ones(len(detector.sensors_), dtype=np.bool_)
+    for episode in match_sensors(episodes, detector.sensors_):
+        silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
+        if not silent.any():
+            return
+    names = [name for name, hit in zip(detector.sensors_, silent, strict=True) if hit]
+    if len(episodes):
+        warnings.warn(
+            f"no value of {shortlist(names)} in these recordings: such a sensor stands at its training mean, and what "
+            "it would tell is lost; record it, or train without it",
+            stacklevel=2,
+        )
+
+
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
     """The share of values outside the training range; said aloud where it is more than a hundredth."""
     from dfstrans.pipeline import out_of_range

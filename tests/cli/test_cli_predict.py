@@ -63,3 +63,14 @@ def test_recordings_that_are_left_out_are_listed_with_what_can_be_done(
     assert "points that this model can tell apart, got 1920 in episode 'long'; cut the recordings" in reason
     assert "--length …), or train again with longer segments" in reason
     assert "--filters" not in err
+
+
+@pytest.mark.filterwarnings("always:no value of")
+@pytest.mark.parametrize("command", ["predict", "evaluate", "diagnose"])
+def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_path: Path, command: str) -> None:
+    rows = pd.read_csv(table)
+    rows.loc[rows.episode_id == "run_0002", "b"] = None  # of one recording only: nothing to say
+    rows.assign(c=None).to_csv(tmp_path / "silent.csv", index=False)
+    code, _, err = run(command, model, tmp_path / "silent.csv")
+    assert code == 0, err
+    assert "no value of c in these recordings: such a sensor stands at its training mean" in err

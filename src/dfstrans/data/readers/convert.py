@@ -46,8 +46,7 @@ def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
         or pa.types.is_null(kind)
     ):
         raise DfstransError(
-            f"expected numbers in column {name!r} of {source}, got {kind}; convert it or leave it out "
-            f"({spelled('drop_sensors')})"
+            f"expected numbers in column {name!r} of {source}, got {kind}; convert it, {_no_sensor(name)}"
         )
     if not pa.types.is_float32(column.type):
         if pa.types.is_boolean(column.type):
@@ -240,9 +239,18 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
         raise DfstransError(
             f"expected numbers in column {name!r} of {source}, got {column[int(rows[0])].as_py()!r} in row "
             f"{rows[0] + 1} of the data{f' and text in {len(rows) - 1} more rows' if len(rows) > 1 else ''}; "
-            f"correct it, or leave the column out ({spelled('drop_sensors')})"
+            f"correct it, {_no_sensor(name)}"
         )
     return text.cast(pa.float64())
+
+
+def _no_sensor(name: str) -> str:
+    """What to do with a column that is none."""
+    roles = ", ".join(spelled(f"{role}_column") for role in ("label", "time", "id"))
+    return (
+        f"say what the column is if it is no sensor ({roles} or {spelled('group_column', name)}), or leave it out "
+        f"({spelled('drop_sensors', name)})"
+    )
 
 
 def _text_as_time(column: Any, name: str, source: Path) -> Any:
