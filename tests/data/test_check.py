@@ -14,6 +14,7 @@ from dfstrans.data import Episodes, check, load_episodes, save_episodes
 from dfstrans.data.check import check_episodes
 from dfstrans.data.check_result import DataCheck
 from dfstrans.data.episodes import Fault
+from dfstrans.data.scaling import SensorScaler
 
 Array = npt.NDArray[np.float32]
 
@@ -268,3 +269,21 @@ def test_an_empty_set_is_one_error() -> None:
     result = check_episodes(Episodes.from_arrays(noise()[:0], []))
     assert [finding.message for finding in result.findings] == ["no episodes at all: was the file written to its end?"]
     assert not result.ok
+
+
+def test_episodes_at_a_slower_rate_are_named_and_no_sensor_is_blamed_for_it() -> None:
+    values = np.random.default_rng(0).normal(size=(12, 2, 60)).astype(np.float32)
+    values[::3, :, np.arange(60) % 2 > 0] = np.nan
+    values[1, :, 7] = np.nan
+    episodes = Episodes.from_arrays(values, np.arange(12) % 2)
+    check = check_episodes(episodes)
+    slow = [str(name) for name in episodes.ids[::3]]
+    assert check.slower_episodes == dict.fromkeys(slow, 2)
+    assert check.gaps == {str(episodes.ids[1]): 1}
+    said = " ".join(finding.message for finding in check.findings)
+    assert f"recorded more slowly than the others: {slow[0]} (2 times)" in said
+    assert "many missing values" not in said
+    with pytest.warns(UserWarning, match=r"recorded more slowly than the others.*resample all recordings to one rate"):
+        SensorScaler.fit(episodes)
+    alone = check_episodes(episodes[::3])  # all at one rate, whatever it is
+    assert not any("slowly" in finding.message for finding in alone.findings)

@@ -162,7 +162,7 @@ def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
 
 def test_text_among_numbers_is_named_with_its_column_and_row(tmp_path: Path) -> None:
     with pytest.raises(
-        DfstransError, match=r"column 'a' of .*, got 'broken' in row 3 of the data.*label_column.*drop_sensors='a'"
+        DfstransError, match=r"column 'a' of .*, got 'broken' in row 3 .*label_column.*drop_sensors='a'"
     ):
         from_text(tmp_path, PLAIN.replace("3.5", "broken"))
 

@@ -138,3 +138,9 @@ def test_times_of_day_about_midnight_that_are_unsorted_are_not_told_to_be_sorted
     for options in ({}, {"sort_time": True}, {"irregular_time": "ignore"}):
         with pytest.raises(DfstransError, match=r"unsorted in x; write the times with their date"):
             from_text(tmp_path, text, **options)
+
+
+def test_episodes_at_a_faster_rate_than_most_are_named(tmp_path: Path) -> None:
+    rows = [f"{name},{point * step},1" for name, step in (("x", 1.0), ("y", 0.4), ("z", 1.0)) for point in range(12)]
+    with pytest.raises(DfstransError, match=r"median step 1\), got others in y \(step 0\.4\); resample all recordings"):
+        from_text(tmp_path, "id,time,a\n" + "\n".join(rows))

@@ -77,6 +77,7 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
         infinite_values={names[i]: int(tally.infinite[i]) for i in np.flatnonzero(tally.infinite)},
         duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
         gaps=tally.gaps,
+        slower_episodes=tally.slower,
         empty_episodes=tuple(tally.empty_episodes),
         rounded_sensors=tuple(names[i] for i in np.flatnonzero(coarse(tally.min, tally.max))),
         offset_sensors=tuple(names[i] for i in np.flatnonzero(constant & may_hide_a_signal(tally.max))),
@@ -91,7 +92,7 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
         *class_findings(check),
         *place_findings(check),
         *truth_findings(episodes),
-        *sensor_findings(check, absent, examples),
+        *sensor_findings(check, absent, examples, between=tally.between / max(tally.points, 1)),
         *shape_findings(check, episodes.n_timepoints, tally),
     ]
     if n == 0:

@@ -9,6 +9,7 @@ import numpy as np
 from dfstrans.data.check_result import DataCheck, Finding
 from dfstrans.data.check_tally import Tally
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.rates import told
 from dfstrans.data.resolution import ONE_LARGE_VALUE, REMEDY, REMEDY_IF_SEVERAL, ROUNDED
 from dfstrans.data.segments import FEWEST_POINTS
 from dfstrans.errors import shortlist, spelled, spelled_in_reading
@@ -80,6 +81,8 @@ def place_findings(check: DataCheck) -> list[Finding]:
                 "episode; record it again, or leave it out",
             )
         )
+    if 0 < len(check.slower_episodes) < check.episodes:
+        found.append(Finding("warning", told(check.slower_episodes)))
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]
         found.append(
@@ -107,8 +110,13 @@ def truth_findings(episodes: Episodes) -> list[Finding]:
     ]
 
 
-def sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str, list[str]]) -> list[Finding]:
-    """Sensors that are missing, constant, stuck, copies of others, or tell the answer."""
+def sensor_findings(
+    check: DataCheck, absent: dict[str, int], examples: dict[str, list[str]], between: float
+) -> list[Finding]:
+    """Sensors that are missing, constant, stuck, copies of others, or tell the answer.
+
+    `between` is the share of points that are missing because an episode was recorded more slowly than others.
+    """
     found: list[Finding] = []
 
     def add(level: Literal["error", "warning", "info"], message: str) -> None:
@@ -150,7 +158,7 @@ def sensor_findings(check: DataCheck, absent: dict[str, int], examples: dict[str
             f"identical sensors: {shortlist(groups)}; keep one of each ({spelled_in_reading('drop_sensors', ...)}), or "
             "blame will be shared",
         )
-    much = [name for name, share in check.missing_by_sensor.items() if MUCH_MISSING < share < 1]
+    much = [name for name, share in check.missing_by_sensor.items() if share - between > MUCH_MISSING and share < 1]
     if much:
         shares = [f"{name} ({check.missing_by_sensor[name]:.0%})" for name in much]
         add(

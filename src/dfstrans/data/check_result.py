@@ -29,6 +29,7 @@ class DataCheck:
 
     `units` holds the sensors that have one; `fault_kinds` counts the episodes with a fault of each known kind; `gaps`
     counts the points at which no sensor has a value, by episode; `empty_episodes` consist of such points;
+    `slower_episodes` have a value at every so many points only, and no gaps are counted there;
     `telltale_sensors` peak at one value in all normal and at another in all anomalous episodes; `label_like_sensors`
     are 0 throughout some episodes and 1 throughout the others; of `rounded_sensors` and `offset_sensors` 32 bits tell a
     few values, or a single one.
@@ -56,6 +57,7 @@ class DataCheck:
     infinite_values: dict[str, int]
     duplicated_episodes: tuple[tuple[str, ...], ...]
     gaps: dict[str, int]
+    slower_episodes: dict[str, int]
     empty_episodes: tuple[str, ...]
     rounded_sensors: tuple[str, ...]
     offset_sensors: tuple[str, ...]

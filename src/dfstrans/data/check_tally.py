@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.rates import times_slower
 
 STUCK_SHARE = 0.5  # of an episode in one run of equal values
 LIVELY_STEPS = 0.5  # of a sensor's steps change its value: an episode in which it is lively
@@ -32,6 +33,8 @@ class Tally:
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
         self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
         self.gaps: dict[str, int] = {}  # points without any value, by episode
+        self.slower: dict[str, int] = {}  # how many times, of episodes with a value at every so many points only
+        self.between = 0  # points between their values
         self.empty_episodes: list[str] = []
         self.peaks = [(np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)) for _ in range(2)]  # by label
         self.time_steps = _Mean()
@@ -59,7 +62,13 @@ class Tally:
 
     def _add_gaps(self, batch: Episodes, empty: npt.NDArray[np.bool_]) -> None:
         counts = empty.sum(axis=1)
-        self.gaps |= {str(batch.ids[row]): int(counts[row]) for row in np.flatnonzero(counts)}
+        for row in np.flatnonzero(counts).tolist():
+            name, times = str(batch.ids[row]), times_slower(~empty[row, : batch.lengths[row]])
+            if times > 1:
+                self.slower[name] = times
+                self.between += int(counts[row])
+            else:
+                self.gaps[name] = int(counts[row])
         self.empty_episodes += batch.ids[counts == batch.lengths].tolist()
 
     def _add_peaks(self, batch: Episodes, peaks: npt.NDArray[np.float32], present: npt.NDArray[np.bool_]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.rates import times_slower, told
 from dfstrans.data.resolution import (
     ONE_LARGE_VALUE,
     REMEDY,
@@ -45,6 +46,7 @@ class SensorScaler:
         minimum, maximum = np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
         total, count = np.zeros(n_sensors), np.zeros(n_sensors)
         blank: list[str] = []
+        slower: dict[str, int] = {}
         for episode in episodes:
             check_finite(episode.values, episode.id, episodes.sensors)
             present = ~np.isnan(episode.values)
@@ -54,6 +56,9 @@ class SensorScaler:
             count += present.sum(axis=1)
             if not present.any():
                 blank.append(episode.id)
+            times = times_slower(present.any(axis=0))
+            if times > 1:
+                slower[episode.id] = times
         empty = [name for name, n in zip(episodes.sensors, count, strict=True) if n == 0]
         if empty:
             raise DfstransError(
@@ -74,6 +79,8 @@ class SensorScaler:
                 "record them again, or leave them out",
                 stacklevel=2,
             )
+        if 0 < len(slower) < len(episodes):
+            warnings.warn(told(slower), stacklevel=2)
         return cls(episodes.sensors, minimum, maximum, total / count)
 
     @property

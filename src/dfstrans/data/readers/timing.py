@@ -36,6 +36,7 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     off = np.flatnonzero(np.abs(intervals - whole) > JITTER)
     if len(off):
         worst = int(off[0])
+        _require_one_rate(steps, episode, ids, interval, np.unique(episode[off]))
         raise DfstransError(
             f"expected regular time (median step {interval:g}), got a step of {steps[worst]:g} in episode "
             f"{ids[episode[worst]]!r} after time {time[worst]:g}, and {len(off)} irregular steps in all; resample the "
@@ -134,6 +135,30 @@ def _require_rising(
         f"{shortlist(ids[i] for i in again)}; leave out the repeated rows, or take them as they come "
         f"({spelled('irregular_time', 'ignore')})"
     )
+
+
+def _require_one_rate(
+    steps: npt.NDArray[np.float64],
+    episode: Index,
+    ids: Sequence[str],
+    interval: float,
+    irregular: Index,
+) -> None:
+    """Say so where the irregular episodes are regular in themselves, at another rate than the others."""
+    rates = {}
+    for one in irregular.tolist():
+        first, last = np.searchsorted(episode, [one, one + 1])
+        own = steps[first : last - 1]
+        rate = _middle(own, own)
+        if np.abs(own / rate - 1).max() > JITTER:
+            return
+        rates[ids[one]] = rate
+    if all(abs(rate / interval - 1) > JITTER for rate in rates.values()):
+        raise DfstransError(
+            f"expected one sampling rate in all episodes (median step {interval:g}), got others in "
+            f"{shortlist(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
+            "rate, or read those of each rate by themselves"
+        )
 
 
 def _episodes_with_a_time_twice(time: npt.NDArray[np.float64], episode: Index) -> Index:
