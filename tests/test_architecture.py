@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import dfstrans
+import dfstrans.data
 
 SOURCE = Path(dfstrans.__file__).parent
 
@@ -256,3 +257,8 @@ def test_importing_what_the_help_needs_loads_neither_torch_nor_lightning(module:
     loaded = loaded_by(module)
     assert "dfstrans" in loaded
     assert not loaded & {"torch", "lightning", "pytorch_lightning"}
+
+
+def test_a_listing_of_a_package_has_the_names_that_are_imported_on_use() -> None:
+    for package in (dfstrans, dfstrans.data):
+        assert set(package.__all__) <= set(dir(package))

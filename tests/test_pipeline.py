@@ -131,7 +131,7 @@ def test_a_new_run_sets_an_interrupted_one_aside(tmp_path: Path) -> None:
     out = tmp_path / "model"
     partial_folder(out).mkdir()
     (partial_folder(out) / "last.ckpt").write_text("hours of work")
-    with pytest.warns(UserWarning, match="was set aside"):
+    with pytest.warns(UserWarning, match="an unfinished run was set aside"):
         train_model(EPISODES, out, **TINY)
     assert (tmp_path / "model.partial.old" / "last.ckpt").read_text() == "hours of work"
 

@@ -66,7 +66,7 @@ def filled_at_once(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def disk_errors_explained(target: Path, kept: str = "nothing was left half-written") -> Iterator[None]:
+def disk_errors_explained(target: Path, kept: str = "no file was left half-written") -> Iterator[None]:
     """Turn a disk or permission error into a `DfstransError` that says so, what to do, and what is kept."""
     try:
         yield

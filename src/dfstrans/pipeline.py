@@ -309,4 +309,4 @@ def _set_aside(partial: Path) -> None:
     old = partial.with_name(partial.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
     partial.rename(old)
-    warnings.warn(f"an interrupted run was set aside as {old}; resume goes on with one instead", stacklevel=3)
+    warnings.warn(f"an unfinished run was set aside as {old}; resume goes on with one instead", stacklevel=3)

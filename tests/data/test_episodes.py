@@ -134,7 +134,7 @@ def test_labels_of_any_type_become_0_and_1() -> None:
     ("arguments", "words"),
     [
         ({"values": VALUES, "labels": [0, 1]}, "expected 3 labels, got 2"),
-        ({"values": VALUES, "labels": [0, 1, 2]}, "got 2; say which value means anomalous"),
+        ({"values": VALUES, "labels": [0, 1, 2]}, "got 2; give 0 and 1, or say which value means anomalous"),
         ({"values": VALUES, "labels": [0, 1, np.nan]}, "got nan"),
         ({"values": VALUES, "labels": ["ok", "bad", "ok"]}, "got bad, ok"),
         ({"values": VALUES, "ids": ["x", "y", "x"]}, "repeated ids: x"),
@@ -179,5 +179,5 @@ def test_nan_to_the_end_of_an_array_is_missing_unless_lengths_say_otherwise() ->
 
 
 def test_a_remedy_in_python_names_the_function_that_takes_it() -> None:
-    with pytest.raises(DfstransError, match=r"\(load_episodes\(…, anomalous_value=…\)\)"):
+    with pytest.raises(DfstransError, match=r"give 0 and 1, or .*\(load_episodes\(…, anomalous_value=…\)\)"):
         Episodes.from_arrays(np.zeros((2, 1, 5)), ["ok", "bad"])

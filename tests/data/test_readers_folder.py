@@ -70,7 +70,8 @@ def test_files_whose_time_has_another_unit_are_refused(tmp_path: Path, header: s
 def test_files_whose_sensors_have_another_unit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "r1.csv").write_text("time,heat [K],load\n0,1,2\n1,2,3\n")
     (tmp_path / "r2.csv").write_text("time,load [N],heat [K]\n0,1,2\n1,2,3\n")
-    assert load_episodes(tmp_path).units == ("K", "")
+    with pytest.warns(UserWarning, match=r"load has a unit in r2\.csv and none in r1\.csv; .* write the unit in all"):
+        assert load_episodes(tmp_path).units == ("K", "")
     (tmp_path / "r3.csv").write_text("time,heat [degC],load\n0,1,2\n1,2,3\n")
     with pytest.raises(DfstransError, match=r"got heat in K in r1.csv and in degC in r3.csv; convert it to one unit"):
         load_episodes(tmp_path)

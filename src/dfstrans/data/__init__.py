@@ -24,3 +24,7 @@ __getattr__ = imported_on_use(
         "save_episodes": "dfstrans.data.writers",
     },
 )
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -373,7 +373,8 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
         strange = sorted({str(x) for x in array[bad].tolist()})
         raise DfstransError(
             f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; "
-            f"say which value means anomalous ({spelled_in_reading('anomalous_value', ...)})"
+            f"give 0 and 1, or say which value means anomalous when they are read "
+            f"({spelled_in_reading('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
 

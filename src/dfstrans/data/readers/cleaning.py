@@ -40,5 +40,5 @@ def without_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
         f"expected finite values, got {len(rows)} infinite ones in sensors "
         f"{shortlist(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
         f"{shortlist(episodes.ids[np.unique(rows)])}; correct them, or read them as missing "
-        f"({spelled('infinite_as_missing', True)})"
+        f"({spelled('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end"
     )

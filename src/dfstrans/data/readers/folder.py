@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,6 +146,20 @@ def _require_same_units(first: Rows, part: Rows, first_file: Path, file: Path) -
             )
 
 
+def _warn_of_units_told_in_some(parts: list[Rows], files: list[Path]) -> None:
+    """Say which sensors have a unit in some files and none in others, where nobody can tell that it is the same."""
+    told = [dict(zip(part.sensors, part.units, strict=True)) for part in parts]
+    for name in parts[0].sensors:
+        with_unit = [file.name for file, units in zip(files, told, strict=True) if units[name]]
+        without = [file.name for file, units in zip(files, told, strict=True) if not units[name]]
+        if with_unit and without:
+            warnings.warn(
+                f"{name} has a unit in {shortlist(with_unit, 3)} and none in {shortlist(without, 3)}; all are taken "
+                "for the same: write the unit in all headers, or convert the values",
+                stacklevel=2,
+            )
+
+
 def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
     """The rows of all files, their sensors matched by name."""
     first = parts[0]
@@ -177,6 +192,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
                 f"time [s], or leave the column out ({spelled('drop_sensors')})"
             )
         _require_same_units(first, part, files[0], file)
+    _warn_of_units_told_in_some(parts, files)
     names = sorted({name for part in parts for name in part.group_names})
     number = {name: place for place, name in enumerate(names)}
     group = [
