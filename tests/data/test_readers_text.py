@@ -338,3 +338,16 @@ def test_columns_between_blanks_are_told_to_need_another_delimiter(tmp_path: Pat
 def test_archives_and_spreadsheets_are_called_what_they_are(tmp_path: Path, name: str, words: str) -> None:
     with pytest.raises(DfstransError, match=words):
         from_text(tmp_path, b"PK\3\4", name)
+
+
+@pytest.mark.parametrize("end", ["-", "5.", "1.5e-"])
+def test_a_file_that_ends_within_a_number_is_told_of(tmp_path: Path, end: str) -> None:
+    text = f"id,time,a,b\nx,0,1,2.5\nx,1,1,{end}"
+    if end == "1.5e-":
+        with pytest.warns(UserWarning, match="looks like"), pytest.raises(DfstransError, match="expected numbers"):
+            from_text(tmp_path, text)
+        return
+    with pytest.warns(UserWarning, match=rf"runs\.csv ends without an end of line and with '{end}'.*write it again"):
+        from_text(tmp_path, text)
+    from_text(tmp_path, text + "\n")  # a dash on a line of its own is a missing value
+    from_text(tmp_path, text.removesuffix(end) + "7")

@@ -56,7 +56,7 @@ class SensorScaler:
             count += present.sum(axis=1)
             if not present.any():
                 blank.append(episode.id)
-            times = times_slower(present.any(axis=0))
+            times = times_slower(np.asarray(present.any(axis=0)))
             if times > 1:
                 slower[episode.id] = times
         empty = [name for name, n in zip(episodes.sensors, count, strict=True) if n == 0]

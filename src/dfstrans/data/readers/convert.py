@@ -169,7 +169,7 @@ def _compact_dates(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | No
     if (days.astype("datetime64[M]") != months).any():
         return None
     in_day: npt.NDArray[np.int64] = ((hour * 60 + minute) * 60 + second) * 1000 + milliseconds
-    return days.astype(np.int64) * 86_400_000 + in_day
+    return np.asarray(days.astype(np.int64) * 86_400_000 + in_day)
 
 
 def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,6 +21,8 @@ from dfstrans.errors import DfstransError
 Kind = Literal["number", "time", "text"]
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _LONG_NUMBER = re.compile(r"\d{14,}")  # a date without signs, or nanoseconds: too many digits for a float
+_TAIL_BYTES = 64
+_CUT_NUMBER = re.compile(r"[-+]|[-+]?\d+\.|[-+]?\d*\.?\d+[eE][-+]?")
 _BLOCK_BYTES = 1 << 20
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 
@@ -110,9 +114,24 @@ class _TextTable:
                 # a cell is not what it should be: take text, and let the conversion of the column find it
                 encoding = "latin-1" if "UTF8" in str(error) else self._dialect.encoding
                 table = self._parse(dict.fromkeys(types, pa.string()), encoding)
+        self._warn_of_a_cut_end()
         for place in nameless:
             self._require_no_content(int(place), table.column(place))
         return {name: table.column(self._place[name]) for name in kinds}
+
+    def _warn_of_a_cut_end(self) -> None:
+        """Say that the file seems to end within a number: without an end of line, behind a sign, a point or an e."""
+        if self.path.suffix == ".gz":
+            return
+        with opening(self.path, "a text table"), self.path.open("rb") as file:
+            file.seek(-min(_TAIL_BYTES, self.path.stat().st_size), os.SEEK_END)
+            last = file.read().decode("latin-1").split(self._dialect.delimiter)[-1]
+        if _CUT_NUMBER.fullmatch(last):
+            warnings.warn(
+                f"{self.path} ends without an end of line and with {last!r}, which looks like the beginning of a "
+                "number: was it written to its end? write it again",
+                stacklevel=2,
+            )
 
     def _type(self, name: str, kind: Kind) -> Any:
         if kind == "number":
