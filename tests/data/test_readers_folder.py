@@ -42,6 +42,17 @@ def test_columns_that_are_named_may_be_those_of_the_label_table(runs: Path) -> N
     assert episodes.sensors == ("a", "b")
 
 
+def test_no_column_of_the_files_takes_the_place_of_one_that_the_label_table_tells(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("Takt,befund,Linie\nr1,OK,west\nr2,NOK,east\n")
+    for name in ("r1", "r2"):
+        (tmp_path / f"{name}.csv").write_text("time,run,machine,label\n0,5,m1,warm\n1,6,m1,cold\n")
+    named = {"id_column": "takt", "label_column": "befund", "group_column": "linie", "anomalous_value": "NOK"}
+    episodes = load_episodes(tmp_path, **named)
+    assert episodes.sensors == ("run",)
+    assert episodes.require_labels().tolist() == [0, 1]
+    assert episodes.require_groups().tolist() == ["west", "east"]
+
+
 def test_a_folder_without_label_table_is_unlabelled(runs: Path) -> None:
     (runs / "labels.csv").unlink()
     assert load_episodes(runs).labels is None

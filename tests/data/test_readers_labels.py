@@ -122,3 +122,37 @@ def test_columns_that_are_named_may_be_those_of_the_label_table(tmp_path: Path) 
     assert from_text(tmp_path, text, **named).require_labels().tolist() == [0, 1]
     with_both = "cycle,time,a,label\nx,0,1,1\ny,0,2,0\n"
     assert from_text(tmp_path, with_both, **named).require_labels().tolist() == [0, 1]
+
+
+def test_a_group_that_the_label_table_tells_is_read_whatever_else_is_called_a_group_or_a_label(tmp_path: Path) -> None:
+    (tmp_path / "runs_labels.csv").write_text("id,label,Linie\nx,0,west\ny,1,east\n")
+    text = "id,time,machine,a,label\nx,0,m1,1,1\ny,0,m1,2,0\n"
+    episodes = from_text(tmp_path, text, group_column="linie")
+    assert episodes.require_groups().tolist() == ["west", "east"]
+    assert episodes.require_labels().tolist() == [1, 0]  # of the recordings, as without a group
+    assert episodes.sensors == ("a",)
+    told = from_text(tmp_path, text, group_column="linie", labels=tmp_path / "runs_labels.csv")
+    assert told.require_labels().tolist() == [0, 1]
+
+
+def test_a_general_label_table_that_tells_a_named_column_must_have_all_episodes(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("id,label,Linie\nx,0,west\n")
+    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
+        from_text(tmp_path, "id,time,a,label\nx,0,1,1\ny,0,2,0\n", group_column="Linie")
+
+
+def test_where_the_label_table_tells_the_id_what_is_called_one_in_a_recording_is_a_sensor(tmp_path: Path) -> None:
+    (tmp_path / "runs_labels.csv").write_text("Takt,label\nruns,1\n")
+    episodes = from_text(tmp_path, "time,run\n0,5\n1,6\n", id_column="Takt", length=2)
+    assert (episodes.sensors, episodes.require_labels().tolist()) == (("run",), [1])
+
+
+def test_a_name_of_the_recordings_is_not_taken_for_one_much_like_it_beside_an_id(tmp_path: Path) -> None:
+    text = "no,time,a\nx,0,1\nx,1,1\ny,0,2\n"
+    (tmp_path / "runs_labels.csv").write_text("No,id,label\n1,x,0\n2,y,1\n")
+    (tmp_path / "runs_faults.csv").write_text("No,id,fault\n1,y,worn\n")
+    episodes = from_text(tmp_path, text, id_column="no")
+    assert episodes.require_labels().tolist() == [0, 1]
+    assert episodes.faults == ((), (Fault(0, 1, (), "worn"),))
+    (tmp_path / "runs_labels.csv").write_text("No,label\nx,1\ny,0\n")
+    assert from_text(tmp_path, text, id_column="no").require_labels().tolist() == [1, 0]

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes, default_sensor_names
-from dfstrans.data.readers.columns import dropped_columns, find_roles, require_dropped, warn_of_second_label
+from dfstrans.data.readers.columns import dropped_columns, require_dropped, warn_of_second_label
 from dfstrans.data.readers.convert import require_occurs
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import is_fault_table, with_fault_table
 from dfstrans.data.readers.label_table import (
     LabelTable,
     find_label_table,
-    options_of_recordings,
+    options_of_table,
     read_label_table,
+    roles_of_recordings,
+    told_by_table,
     with_label_table,
 )
 from dfstrans.data.readers.long_table import OPTIONS, read_rows
@@ -50,15 +53,16 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         raise DfstransError(
             f"expected one file per episode in {path}, got only tables about them; add the recordings as tables or .npy"
         )
-    table = None if label_path is None else _without_suffixes(read_label_table(label_path, options))
-    if table is not None:
-        _require_same_episodes(path, [table_stem(file) for file in files], table)
     tables = [_ArrayTable(file) if file.suffix == ".npy" else open_table(file) for file in files]
     names = [name for one in tables for name in one.names]
     require_dropped(names, options, path)
-    own = options_of_recordings(names, label_path, options)
-    rows = _stacked([_read_one(one, own) for one in tables], files)
-    warn_of_second_label(find_roles(tables[0].names, own, files[0]), files[0])
+    told = told_by_table(names, label_path, options)
+    table = None
+    if label_path is not None:
+        table = _without_suffixes(read_label_table(label_path, options_of_table(options, told)))
+        _require_same_episodes(path, [table_stem(file) for file in files], table)
+    rows = _stacked([_read_one(one, options, told) for one in tables], files)
+    warn_of_second_label(roles_of_recordings(tables[0].names, options, told, files[0]), files[0])
     require_occurs(options.anomalous_value, rows.label_words, path)
     episodes = gather(rows, options)
     if table is not None:
@@ -97,10 +101,10 @@ def _require_same_episodes(path: Path, stems: list[str], table: LabelTable) -> N
         )
 
 
-def _read_one(table: Table | _ArrayTable, options: ReadOptions) -> Rows:
+def _read_one(table: Table | _ArrayTable, options: ReadOptions, told: Collection[str]) -> Rows:
     if isinstance(table, _ArrayTable):
         return table.rows(options)
-    roles = find_roles(table.names, options, table.path)
+    roles = roles_of_recordings(table.names, options, told, table.path)
     rows = read_rows(table, roles, options)
     if len(rows.ids) > 1:
         raise DfstransError(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.columns import find_roles, matching
+from dfstrans.data.readers.columns import Roles, find_roles, matching
 from dfstrans.data.readers.convert import UNLABELLED, labels, texts
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError, shortlist, spelled
 
+_TOLD = ("id", "label", "group")  # by a label table
 _ID_NAMES = ("file", "filename", "file_name", "name")
 
 
@@ -71,13 +72,21 @@ def find_id_column(table: Table, options: ReadOptions) -> str | None:
 
 
 def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
-    """The columns with the id, the label and the group."""
-    named = {name: getattr(options, name) for name in ("id_column", "label_column", "group_column")}
-    here = {name: value for name, value in named.items() if value is not None and matching(table.names, value)}
-    own = options.model_copy(
-        update=dict.fromkeys(named) | here | {"drop_sensors": (), "time_column": None},
-    )
-    roles = find_roles(table.names, own, table.path)
+    """The columns with the id, the label and the group.
+
+    A name in the options may be that of the recordings: here it counts to the letter, and but for case and unit only
+    where no column has a usual name (`no` of the recordings is not `No` beside `id`).
+    """
+    named = {role: getattr(options, f"{role}_column") for role in _TOLD}
+    exact = {f"{role}_column": name if name in table.names else None for role, name in named.items()}
+    own = options.model_copy(update={**exact, "drop_sensors": (), "time_column": None})
+    usual = find_roles(table.names, own, table.path)
+    alike = {
+        f"{role}_column": name
+        for role, name in named.items()
+        if name is not None and getattr(usual, role) is None and matching(table.names, name)
+    }
+    roles = find_roles(table.names, own.model_copy(update=alike), table.path)
     by_name = {name.lower(): name for name in table.names}
     id_column = roles.id or next((by_name[name] for name in _ID_NAMES if name in by_name), None)
     rest = [name for name in table.names if name not in (id_column, roles.group)]
@@ -85,25 +94,46 @@ def _columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None
     return id_column, label_column, roles.group
 
 
-def options_of_recordings(names: Sequence[str], label_table: Path | None, options: ReadOptions) -> ReadOptions:
-    """The options for recordings with these columns: without names of columns that only their label table has."""
+def told_by_table(names: Sequence[str], label_table: Path | None, options: ReadOptions) -> dict[str, str]:
+    """The roles whose named column only the label table has, not the recordings with these columns: its name there."""
     if label_table is None:
-        return options
-    of_table: tuple[str, ...] | None = None
-    elsewhere = []
-    for option in ("id_column", "label_column", "group_column"):
+        return {}
+    told: dict[str, str] = {}
+    for role in _TOLD:
+        option = f"{role}_column"
         wanted = getattr(options, option)
         if wanted is None or matching(names, wanted):
             continue
-        of_table = open_table(label_table).names if of_table is None else of_table
-        if not matching(of_table, wanted):
+        of_table = open_table(label_table).names
+        found = matching(of_table, wanted)
+        if found is None:
             raise DfstransError(
                 f"expected a column {wanted!r} ({spelled(option)}) in the recordings or in their label table "
                 f"{label_table}, got {shortlist(dict.fromkeys(names), 20)} and {shortlist(of_table, 20)}; correct "
                 f"{spelled(option)}"
             )
-        elsewhere.append(option)
-    return options.model_copy(update=dict.fromkeys(elsewhere))
+        told[role] = found
+    return told
+
+
+def options_of_table(options: ReadOptions, told: Mapping[str, str]) -> ReadOptions:
+    """The options for a label table that tells these roles, see `told_by_table`."""
+    return options.model_copy(update={f"{role}_column": name for role, name in told.items()})
+
+
+def roles_of_recordings(names: Sequence[str], options: ReadOptions, told: Collection[str], source: Path) -> Roles:
+    """The roles of columns of recordings, where their label table tells some.
+
+    No other column takes the place of those: what else is called a label or a group is left out, and what is called an
+    id is a sensor.
+
+    >>> options = ReadOptions(id_column="Takt", group_column="Linie")
+    >>> roles_of_recordings(["run", "machine", "a"], options, ("id", "group"), Path("a.csv"))
+    Roles(id=None, time=None, label=None, group=None, sensors=('run', 'a'))
+    """
+    roles = find_roles(names, options.model_copy(update={f"{role}_column": None for role in told}), source)
+    sensors = {*roles.sensors, roles.id} if "id" in told else {*roles.sensors}
+    return replace(roles, **dict.fromkeys(told), sensors=tuple(name for name in names if name in sensors))
 
 
 def find_label_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
@@ -112,8 +142,11 @@ def find_label_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
     return next((tables[stem.lower()] for stem in stems if stem.lower() in tables), None)
 
 
-def with_label_table(episodes: Episodes, table: LabelTable) -> Episodes:
-    """The episodes with the labels, and the groups if they had none, of a label table."""
+def with_label_table(episodes: Episodes, table: LabelTable, *, keep_labels: bool = False) -> Episodes:
+    """The episodes with the labels, and the groups if they had none, of a label table.
+
+    With `keep_labels`, labels that the episodes have stay.
+    """
     unlabelled = [name for name in episodes.ids.tolist() if name not in table.label]
     if unlabelled:
         raise DfstransError(
@@ -121,7 +154,9 @@ def with_label_table(episodes: Episodes, table: LabelTable) -> Episodes:
             f"{shortlist(table.label, 3)}; write the ids alike (001 is not 1), add their rows, or "
             f"give another label table ({spelled('labels', ...)})"
         )
-    labelled = episodes.with_labels([table.label[name] for name in episodes.ids.tolist()])
+    labelled = episodes
+    if episodes.labels is None or not keep_labels:
+        labelled = episodes.with_labels([table.label[name] for name in episodes.ids.tolist()])
     if table.group is None or episodes.groups is not None:
         return labelled
     return replace(labelled, groups=np.array([table.group[name] for name in episodes.ids.tolist()], dtype=np.str_))

@@ -13,15 +13,17 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
-from dfstrans.data.readers.columns import Roles, find_roles, names_and_units, require_dropped, warn_of_second_label
+from dfstrans.data.readers.columns import Roles, names_and_units, require_dropped, warn_of_second_label
 from dfstrans.data.readers.convert import Times, coded, coded_texts, labels_and_words, numbers, require_occurs, times
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.fault_table import with_fault_table
 from dfstrans.data.readers.label_table import (
     covers,
     find_label_table,
-    options_of_recordings,
+    options_of_table,
     read_label_table,
+    roles_of_recordings,
+    told_by_table,
     with_label_table,
 )
 from dfstrans.data.readers.opening import opening
@@ -48,14 +50,15 @@ def recognises(path: Path) -> bool:
 def read(path: Path, options: ReadOptions) -> Episodes:
     """The episodes of a long table; a continuous recording is cut when `length` is given."""
     table = open_table(path)
+    told: dict[str, str] = {}
     if own_layout.PARQUET_KEY in table.metadata:
         episodes = _read_own(table, options)
     else:
         require_dropped(table.names, options, path)
-        own = options_of_recordings(table.names, _about(path, options), options)
-        roles = find_roles(table.names, own, path)
-        if own.label_column != options.label_column:  # it is the label table's, whatever else is called a label here
-            roles = replace(roles, label=None)
+        told = told_by_table(table.names, _about(path, options), options)
+        # an id must be here, too, unless the file is one recording: whether it is the right one, the label table shows
+        elsewhere = [role for role in told if role != "id" or options.length is not None]
+        roles = roles_of_recordings(table.names, options, elsewhere, path)
         if len(table.names) == 1 and len(table.names[0].split()) > 2:
             raise DfstransError(
                 f"expected columns separated by a comma, semicolon, tab or | in {path}, got one column "
@@ -71,9 +74,15 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         warn_of_second_label(roles, path)
         require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
-    label_path = options.labels or (_label_table_beside(path, episodes, options) if episodes.labels is None else None)
+    about = options_of_table(options, told)
+    label_path = options.labels
+    if told:
+        label_path = _about(path, options)
+    elif label_path is None and episodes.labels is None:
+        label_path = _label_table_beside(path, episodes, about)
     if label_path is not None and label_path.absolute() != path.absolute():
-        episodes = with_label_table(episodes, read_label_table(label_path, options))
+        keep = options.labels is None and "label" not in told
+        episodes = with_label_table(episodes, read_label_table(label_path, about), keep_labels=keep)
     episodes = with_fault_table(episodes, path, options)
     return episodes if options.length is None else cut(episodes, options.length, options.stride)
 
