@@ -41,6 +41,8 @@ def test_dates_give_the_interval_in_seconds(tmp_path: Path) -> None:
 def test_dates_that_cannot_be_told_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"dates such as 2024.*got 03/04/2024"):
         from_text(tmp_path, "id,time,a\nx,03/04/2024,1\nx,03/05/2024,2\n")
+    with pytest.raises(DfstransError, match=r"got 1\.13\.2024 12:00:00,5, at noon;"):
+        from_text(tmp_path, "id;time;a\nx;1.13.2024 12:00:00,5;1\nx;at noon;2\n")
 
 
 def test_unsorted_time_is_refused_until_sorting_is_asked_for(tmp_path: Path) -> None:
@@ -88,6 +90,9 @@ def test_no_time_column_means_no_interval(tmp_path: Path) -> None:
         ("00:30:00", "00:30:10", 10),
         ("00:30:00.25", "00:30:00.75", 0.5),
         ("31.05.2024 12:00:00.250", "31.05.2024 12:00:00.500", 0.25),
+        ("9.05.2024 12:00:00", "10.05.2024 12:00:00", 86400),
+        ("30.9.2024 9:59", "01.10.2024 10:00", 86460),
+        ("9.5.2024 9:59:59.5", "09.05.2024 10:00:00.75", 1.25),
         ("20240531115959", "20240531120001", 2),
         ("20240229235959500", "20240301000000000", 0.5),
     ],
@@ -103,12 +108,15 @@ def test_fractions_of_a_second_behind_a_comma_are_read(tmp_path: Path) -> None:
     for day in ("14.03.2024", "2024-03-14"):
         text = f"id;time;a\nx;{day} 08:00:00,5;1,5\nx;{day} 08:00:01,0;2,5\n"
         assert from_text(tmp_path, text).interval == 0.5
+    assert from_text(tmp_path, "id;time;a\nx;23:59:58,5;1,5\nx;23:59:59,0;2,5\n").interval == 0.5
 
 
 def test_numbers_that_are_no_dates_throughout_stay_numbers(tmp_path: Path) -> None:
     for first in (20240230000000, 20241301000000, 20240501240000, 10_000_000_000_000):
         episodes = from_text(tmp_path, f"id,time,a\nx,{first},1\nx,{first + 1},2\ny,20240501000000,3\n")
         assert (episodes.interval, episodes.time_unit) == (1.0, "")
+    counted = from_text(tmp_path, "id,time [ns],a\nx,20240101000000,1\nx,20240101000100,2\n")
+    assert (counted.interval, counted.time_unit) == (100.0, "ns")
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,8 @@ class Times(NamedTuple):
 def times(column: Any, name: str, source: Path) -> Times:
     """A column of times: dates are counted in seconds from the first, times of day from midnight, numbers stay.
 
-    Whole numbers such as 20240531120000 (or with milliseconds) throughout are dates. The unit of other numbers is
-    that of the header, as in `time [ms]` or `time_s`; without one it is not known.
+    The unit of numbers is that of the header, as in `time [ms]` or `time_s`. Without one, whole numbers such as
+    20240531120000 (or with milliseconds) throughout are dates, and the unit of others is not known.
     """
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         column = _text_as_time(column, name, source)
@@ -134,7 +134,7 @@ def times(column: Any, name: str, source: Path) -> Times:
         unit_of_numbers = "s"
     if pa.types.is_integer(column.type):
         whole_numbers = np.asarray(column.cast(pa.int64(), safe=False).to_numpy())
-        milliseconds = _compact_dates(whole_numbers)
+        milliseconds = None if unit_of_numbers else _compact_dates(whole_numbers)
         if milliseconds is not None:
             return Times((milliseconds - milliseconds[0]) / 1e3, "s")
         if len(whole_numbers) and np.abs(whole_numbers).max() > _EXACT:  # nanoseconds since 1970
@@ -254,13 +254,12 @@ def _no_sensor(name: str) -> str:
 
 
 def _text_as_time(column: Any, name: str, source: Path) -> Any:
-    text = pc.utf8_trim_whitespace(column)
-    text = pc.if_else(pc.is_in(text, pa.array(MISSING)), None, text)
+    written = pc.utf8_trim_whitespace(column)
+    written = pc.if_else(pc.is_in(written, pa.array(MISSING)), None, written)
+    text = pc.replace_substring_regex(written, r"(:\d\d),(\d+)$", r"\1.\2")
     if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
         with suppress(pa.ArrowInvalid):
             return pc.binary_join_element_wise("1970-01-01T", text, "").cast(pa.timestamp("ns")).cast(pa.time64("ns"))
-    text = pc.replace_substring_regex(text, r"(:\d\d),(\d+)$", r"\1.\2")
-    text = pc.replace_substring_regex(text, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ")  # strptime knows no fractions
     for kind in (pa.int64(), pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
         try:
             return text.cast(kind)
@@ -269,7 +268,10 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
     for pattern in _DATES:
         with suppress(pa.ArrowInvalid):
             return pc.strptime(text, format=pattern, unit="ns")
-    got = shortlist(text.drop_null().unique()[:3].to_pylist())
+    padded = pc.replace_substring_regex(text, r"\b(\d)([.:])", r"0\1\2")
+    with suppress(pa.ArrowInvalid):  # strptime knows no fractions of a second
+        return pc.replace_substring_regex(padded, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ").cast(pa.timestamp("ns"))
+    got = shortlist(written.drop_null().unique()[:3].to_pylist())
     if pc.any(pc.match_substring_regex(text, r"^[-+]?\d*,\d+$")).as_py():
         raise DfstransError(
             f"expected one decimal sign in {source}, got commas in column {name!r} ({got}) and points in others; write "
