@@ -144,8 +144,24 @@ def test_times_of_day_go_on_after_midnight(tmp_path: Path) -> None:
 def test_times_of_day_about_midnight_that_are_unsorted_are_not_told_to_be_sorted(tmp_path: Path) -> None:
     text = "id,time,a\nx,23:59:58,1\nx,00:00:00,2\nx,23:59:59,3\nx,00:00:02,4\nx,00:00:01,5\n"
     for options in ({}, {"sort_time": True}, {"irregular_time": "ignore"}):
-        with pytest.raises(DfstransError, match=r"unsorted in x; write the times with their date"):
+        with pytest.raises(DfstransError, match=r"unsorted, .* in x; write the times with their date"):
             from_text(tmp_path, text, **options)
+
+
+def test_an_episode_of_many_hours_that_is_there_twice_does_not_pass_midnight(tmp_path: Path) -> None:
+    hours = [f"x,{hour:02}:00:00,1" for hour in range(6, 21)]
+    with pytest.raises(DfstransError, match=r"twice"):
+        from_text(tmp_path, "id,time,a\n" + "\n".join(hours * 2))
+    two_days = [f"x,{hour % 24:02}:00:00,1" for hour in range(6, 54)]
+    assert from_text(tmp_path, "id,time,a\n" + "\n".join(two_days)).lengths.tolist() == [48]
+
+
+def test_shuffled_times_of_a_whole_day_are_sorted(tmp_path: Path) -> None:
+    hours = np.random.default_rng(0).permutation(24).tolist()
+    hours.remove(23)
+    hours.insert(hours.index(0), 23)  # side by side as at midnight, by chance
+    text = "id,time,a\n" + "".join(f"x,{hour:02}:00:00,{hour}\n" for hour in hours)
+    assert_array_equal(from_text(tmp_path, text, sort_time=True).values[0, 0], np.arange(24))
 
 
 def test_episodes_at_a_faster_rate_than_most_are_named(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from dfstrans.errors import DfstransError, shortlist, spelled
 
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
 DAY = 86_400.0  # seconds
+_STEPS_AT_MIDNIGHT = 5  # at most: an episode whose time falls by less than a day without them was rather written twice
 _MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings
 
 Index = npt.NDArray[np.int64]
@@ -57,25 +58,29 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
 def past_midnight(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[str]) -> npt.NDArray[np.float64]:
     """Times of day in seconds that go on rising where an episode passes midnight, with the rows in any order.
 
-    A step back by more than half a day is the next day. Where time falls nevertheless, nobody can tell which row is of
-    which day, and sorting would put the evening behind the morning: an error.
+    It does where time falls by a day but for a few steps, and falls nowhere else. Other episodes are left as they are,
+    unless they are of an evening and a morning only: sorting would put the evening behind the morning, an error.
 
     >>> past_midnight(np.array([86398.0, 86399.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64), ["a"])
     array([86398., 86399., 86400., 86401.])
     """
     order = np.argsort(episode, kind="stable")
-    steps, inside = np.diff(time[order]), np.diff(episode[order]) == 0
-    midnight = inside & (steps < -DAY / 2)
-    if not midnight.any():
+    steps, inside, number = np.diff(time[order]), np.diff(episode[order]) == 0, episode[order][1:]
+    back = inside & (steps < -DAY / 2)
+    if not back.any():
         return time
-    falls = inside & np.where(midnight, steps + DAY < 0, steps < 0)
-    unclear = np.intersect1d(episode[order][1:][midnight], episode[order][1:][falls])
+    in_time = np.lexsort((time, episode))
+    apart = np.where(inside, np.diff(time[in_time]), 0.0)
+    midnight = back & (steps + DAY >= 0) & (steps + DAY <= _STEPS_AT_MIDNIGHT * _lower_median(apart[apart > 0]))
+    unsorted = number[inside & (steps < 0) & ~midnight]
+    torn = np.intersect1d(number[back], np.intersect1d(unsorted, number[apart > DAY / 2]))
+    unclear = np.setdiff1d(torn, _episodes_with_a_time_twice(time, episode))
     if len(unclear):
         raise DfstransError(
-            "expected times of day that rise but for midnight, got them unsorted in "
+            "expected times of day that rise but for midnight, got them unsorted, or with a gap there, in "
             f"{shortlist(ids[i] for i in unclear)}; write the times with their date"
         )
-    nights = np.concatenate([[0], np.cumsum(midnight)])
+    nights = np.concatenate([[0], np.cumsum(midnight & ~np.isin(number, unsorted))])
     first = np.concatenate([[0], np.flatnonzero(~inside) + 1])
     days = nights - np.repeat(nights[first], np.diff([*first, len(time)]))
     unwrapped = time.copy()
@@ -95,11 +100,15 @@ def _middle(steps: npt.NDArray[np.float64], time: npt.NDArray[np.float64]) -> fl
 
     Free of rounding noise: of the fewest digits that are within what 64 bits tell of such times, but of nine at most.
     """
-    place = (len(steps) - 1) // 2
-    middle = float(np.partition(steps, place)[place])
+    middle = _lower_median(steps)
     told = float(np.spacing(np.abs(time).max()))
     rounded = [float(f"{middle:.{digits}g}") for digits in range(1, 10)]
     return next((few for few in rounded if abs(few - middle) <= told), rounded[-1])
+
+
+def _lower_median(steps: npt.NDArray[np.float64]) -> float:
+    place = (len(steps) - 1) // 2
+    return float(np.partition(steps, place)[place])
 
 
 def _require_rising(
