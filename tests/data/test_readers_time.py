@@ -120,13 +120,25 @@ def test_numbers_that_are_no_dates_throughout_stay_numbers(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("start", "step"), [("1710400000000000000", 1_000_000), ("1710400000.000", 0.001), ("1710400000123", 1)]
+    ("start", "step"),
+    [
+        ("1710400000000000000", 1_000_000),
+        ("1710400000.000", 0.001),
+        ("1710400000123", 1),
+        ("1710400000", 1 / 256),
+        ("1710400000", 1 / 1024),
+    ],
 )
 def test_the_interval_of_times_since_1970_is_free_of_rounding(tmp_path: Path, start: str, step: float) -> None:
     exact = [Decimal(start) + point * Decimal(str(step)) for point in range(20)]
     text = "id,time,a\n" + "".join(f"x,{time},1\n" for time in exact)
     for way in ("error", "ignore"):
         assert from_text(tmp_path, text, irregular_time=way).interval == step
+
+
+def test_many_steps_since_1970_tell_an_interval_better_than_one(tmp_path: Path) -> None:
+    text = "id,time,a\n" + "".join(f"x,{1710400000 + point / 44100:.9f},1\n" for point in range(2000))
+    assert from_text(tmp_path, text).interval == pytest.approx(1 / 44100, rel=1e-5)
 
 
 def test_times_of_day_go_on_after_midnight(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from dfstrans.errors import DfstransError, shortlist, spelled
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
 DAY = 86_400.0  # seconds
 _STEPS_AT_MIDNIGHT = 5  # at most: an episode whose time falls by less than a day without them was rather written twice
+_NOISE_DIGITS = 4  # of nine at least: 1/1024 has seven digits, and none of them is noise
 _MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings
 
 Index = npt.NDArray[np.int64]
@@ -30,14 +31,14 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     if not inside.any():
         return np.zeros(len(time), dtype=np.int64), None
     _require_rising(time, steps, inside, episode, ids)
-    interval = _middle(steps[inside], time)
+    interval = _middle(time, inside)
     with np.errstate(over="ignore"):
         intervals = np.where(inside, steps / interval, 1.0)
     whole = np.maximum(np.rint(intervals), 1.0)
     off = np.flatnonzero(np.abs(intervals - whole) > JITTER)
     if len(off):
         worst = int(off[0])
-        _require_one_rate(steps, episode, ids, interval, np.unique(episode[off]))
+        _require_one_rate(time, episode, ids, interval, np.unique(episode[off]))
         raise DfstransError(
             f"expected regular time (median step {interval:g}), got a step of {steps[worst]:g} in episode "
             f"{ids[episode[worst]]!r} after time {time[worst]:g}, and {len(off)} irregular steps in all; resample the "
@@ -90,20 +91,34 @@ def past_midnight(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[s
 
 def median_step(time: npt.NDArray[np.float64], episode: Index) -> float | None:
     """The median step within episodes, if time goes forward at all."""
-    steps = np.diff(time)[np.diff(episode) == 0]
-    middle = _middle(steps, time) if len(steps) else 0.0
+    inside = np.diff(episode) == 0
+    middle = _middle(time, inside) if inside.any() else 0.0
     return middle if middle > 0 and np.isfinite(middle) else None
 
 
-def _middle(steps: npt.NDArray[np.float64], time: npt.NDArray[np.float64]) -> float:
-    """The median, the lower one of two: a mean of a step and a gap would be neither.
+def _middle(time: npt.NDArray[np.float64], inside: npt.NDArray[np.bool_]) -> float:
+    """The median of the steps that are `inside`, the lower one of two: a mean of a step and a gap would be neither.
 
-    Free of rounding noise: of the fewest digits that are within what 64 bits tell of such times, but of nine at most.
+    Free of rounding noise: 64 bits tell a large time less well than a step, but n equal steps n times better than one.
+    Within that, digits that tell nothing are left out.
+
+    >>> _middle(1710400000 + np.arange(4) / 1000, np.full(3, True)), _middle(np.arange(4) / 1024, np.full(3, True))
+    (0.001, 0.0009765625)
     """
-    middle = _lower_median(steps)
+    steps = np.diff(time)
+    middle = _lower_median(steps[inside])
     told = float(np.spacing(np.abs(time).max()))
-    rounded = [float(f"{middle:.{digits}g}") for digits in range(1, 10)]
-    return next((few for few in rounded if abs(few - middle) <= told), rounded[-1])
+    with np.errstate(invalid="ignore"):
+        equal = inside & (np.abs(steps - middle) <= 2 * told)
+    others = np.concatenate([[-1], np.flatnonzero(~equal), [len(equal)]])
+    longest = int(np.argmax(np.diff(others)))
+    first, last = int(others[longest]) + 1, int(others[longest + 1])
+    if last > first:
+        middle = float(time[last] - time[first]) / (last - first)
+        told /= last - first
+    shortest = len(f"{middle:.8e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) - _NOISE_DIGITS
+    rounded = (float(f"{middle:.{digits}g}") for digits in range(1, shortest + 1))
+    return next((few for few in rounded if abs(few - middle) <= told), float(f"{middle:.9g}"))
 
 
 def _lower_median(steps: npt.NDArray[np.float64]) -> float:
@@ -147,7 +162,7 @@ def _require_rising(
 
 
 def _require_one_rate(
-    steps: npt.NDArray[np.float64],
+    time: npt.NDArray[np.float64],
     episode: Index,
     ids: Sequence[str],
     interval: float,
@@ -157,9 +172,9 @@ def _require_one_rate(
     rates = {}
     for one in irregular.tolist():
         first, last = np.searchsorted(episode, [one, one + 1])
-        own = steps[first : last - 1]
-        rate = _middle(own, own)
-        if np.abs(own / rate - 1).max() > JITTER:
+        own = time[first:last]
+        rate = _middle(own, np.full(len(own) - 1, True))
+        if np.abs(np.diff(own) / rate - 1).max() > JITTER:
             return
         rates[ids[one]] = rate
     if all(abs(rate / interval - 1) > JITTER for rate in rates.values()):
