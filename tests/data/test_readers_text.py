@@ -144,10 +144,19 @@ def test_whole_numbers_with_what_looks_like_thousands_separators_are_warned_of(t
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("numbers", [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015")])
+@pytest.mark.parametrize("numbers", [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015"), ("100", "99.125"), ("950", "99.125")])
 def test_decimals_are_no_thousands(tmp_path: Path, numbers: tuple[str, str]) -> None:
     text = GERMAN.replace("{c}", "").replace("{a}", numbers[0], 1).replace("{a}", numbers[1])
     assert from_text(tmp_path, text).values[0, 0, 1] == np.float32(numbers[1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_signs_in_columns_that_are_not_read_as_numbers_are_not_warned_of(tmp_path: Path) -> None:
+    rows = [f"1.{e}01;0;3,5{t};{t};1.001;{e}\n" for e in (0, 1) for t in range(3)]
+    text = "".join(["id;note;a;time;extra;label\n", *rows])
+    assert from_text(tmp_path, text, drop_sensors=("note", "extra")).sensors == ("a",)
+    times = "id,time,a\nx,999.998,1\nx,999.999,2\nx,1.000,3\n"
+    assert from_text(tmp_path, times, sort_time=True, irregular_time="ignore").n_sensors == 1
 
 
 def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
@@ -351,3 +360,23 @@ def test_a_file_that_ends_within_a_number_is_told_of(tmp_path: Path, end: str) -
         from_text(tmp_path, text)
     from_text(tmp_path, text + "\n")  # a dash on a line of its own is a missing value
     from_text(tmp_path, text.removesuffix(end) + "7")
+
+
+def test_one_column_that_ends_within_a_number_is_told_of(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"with '5\.'"):
+        from_text(tmp_path, "a\n1.5\n5.", length=2)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,time,a\nx,0,-\nx,1,2\nx,2,-",
+        "id,time,a\nx,0,3.\r\nx,1,4.",
+        "a\n3.\n4.",
+        "id,time,a,label\nx,0,1,ok\ny,0,2,+",
+    ],
+)
+def test_a_whole_file_that_ends_in_a_sign_or_a_point_is_not_told_of(tmp_path: Path, text: str) -> None:
+    options = {"anomalous_value": "+"} if "label" in text else {} if "id" in text else {"length": 2}
+    from_text(tmp_path, text, **options)

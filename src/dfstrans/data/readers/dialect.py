@@ -29,12 +29,17 @@ _DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheet
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034 for a thousand and thirty-four, or just above one
 _HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
+_NEAR_A_THOUSAND = 500  # 100 is rather the end of a percentage
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The habits of one text table; `names` has one entry per cell of a row, `skip` lines stand before the data."""
+    """The habits of one text table; `names` has one entry per cell of a row, `skip` lines stand before the data.
+
+    `points`, `commas` and `thousands` are the columns with a decimal point, with a decimal comma, and with points that
+    may separate thousands.
+    """
 
     delimiter: str
     decimal: str
@@ -43,6 +48,9 @@ class Dialect:
     skip: int
     first_row: tuple[str, ...]
     widest: int  # characters of a line
+    points: frozenset[str]
+    commas: frozenset[str]
+    thousands: frozenset[str]
 
 
 def sniff(path: Path) -> Dialect:
@@ -61,17 +69,18 @@ def sniff(path: Path) -> Dialect:
         names = [_NAMED_BY_PANDAS.sub("", name.strip()) for name in next(csv.reader([header], delimiter=delimiter))]
         cells = list(csv.reader(rows, delimiter=delimiter))
     _require_names(path, names, cells)
-    decimal = _decimal(cells) if delimiter != "," else "."
-    if decimal == ".":
-        _warn_of_thousands(names, cells)
+    columns = list(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
     return Dialect(
         delimiter=delimiter,
-        decimal=decimal,
+        decimal=_decimal(cells) if delimiter != "," else ".",
         encoding=encoding,
         names=tuple(_as_many_as_cells(names, cells)),
         skip=skip + 1,
         first_row=tuple(cells[0]) if cells else (),
         widest=max(map(len, lines)),
+        points=frozenset(name for name, column in columns if any(map(_DECIMAL_POINT.fullmatch, column))),
+        commas=frozenset(name for name, column in columns if any(map(_DECIMAL_COMMA.fullmatch, column))),
+        thousands=frozenset(name for name, column in columns if _looks_like_thousands(column)),
     )
 
 
@@ -149,17 +158,13 @@ def _decimal(cells: list[list[str]]) -> str:
     return "," if commas and not points else "."
 
 
-def _warn_of_thousands(names: list[str], cells: list[list[str]]) -> None:
+def warn_of_thousands(dialect: Dialect, numbers: Sequence[str], times: Sequence[str]) -> None:
     """Warn of numbers that are read as just above one, though they may be meant as a thousand and one.
 
-    That may be where points stand in some columns and commas in others, or where 950 stands beside 1.001.
+    That may be where points stand in some of these columns and commas in others, or where 950 stands beside 1.001.
     """
-    columns = list(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
-    points, commas = (
-        [name for name, column in columns if any(map(sign.fullmatch, column))]
-        for sign in (_DECIMAL_POINT, _DECIMAL_COMMA)
-    )
-    found = [name for name, column in columns if _looks_like_thousands(column)]
+    points, commas = ([name for name in (*times, *numbers) if name in sign] for sign in (dialect.points, dialect.commas))
+    found = [name for name in numbers if name in dialect.thousands]
     if points and commas:
         warnings.warn(
             f"points in {shortlist(points)} and commas in {shortlist(commas)} are both read as decimal signs; if one "
@@ -175,9 +180,16 @@ def _warn_of_thousands(names: list[str], cells: list[list[str]]) -> None:
 
 
 def _looks_like_thousands(column: Sequence[str]) -> bool:
-    """Whether whole numbers of three digits stand beside numbers that all have a point before three digits."""
+    """Whether numbers that all have a point before three digits go on, read without it, where those of three digits end.
+
+    >>> _looks_like_thousands(["950", "1.001"]), _looks_like_thousands(["99.125", "100"])
+    (True, False)
+    """
     dotted = [cell for cell in column if "." in cell]
-    return bool(dotted) and all(map(_THOUSANDS.fullmatch, dotted)) and any(map(_HUNDREDS.fullmatch, column))
+    highest = max((abs(int(cell)) for cell in column if _HUNDREDS.fullmatch(cell)), default=0)
+    if not dotted or highest < _NEAR_A_THOUSAND or not all(map(_THOUSANDS.fullmatch, dotted)):
+        return False
+    return all(abs(int(cell.replace(".", ""))) <= 10 * highest for cell in dotted)
 
 
 def _is_number(text: str) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.readers.dialect import MISSING, Dialect, sniff
+from dfstrans.data.readers.dialect import MISSING, Dialect, sniff, warn_of_thousands
 from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
 from dfstrans.errors import DfstransError
 
@@ -22,7 +22,7 @@ Kind = Literal["number", "time", "text"]
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _LONG_NUMBER = re.compile(r"\d{14,}")  # a date without signs, or nanoseconds: too many digits for a float
 _TAIL_BYTES = 64
-_CUT_NUMBER = re.compile(r"[-+]|[-+]?\d+\.|[-+]?\d*\.?\d+[eE][-+]?")
+_CUT_NUMBERS = tuple(map(re.compile, (r"[-+]", r"[-+]?\d+\.", r"[-+]?\d*\.?\d+[eE][-+]?")))
 _BLOCK_BYTES = 1 << 20
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 
@@ -114,24 +114,38 @@ class _TextTable:
                 # a cell is not what it should be: take text, and let the conversion of the column find it
                 encoding = "latin-1" if "UTF8" in str(error) else self._dialect.encoding
                 table = self._parse(dict.fromkeys(types, pa.string()), encoding)
-        self._warn_of_a_cut_end()
+        numbers, times = ([name for name in kinds if kinds[name] == kind] for kind in ("number", "time"))
+        warn_of_thousands(self._dialect, numbers, times)
+        if self._dialect.names[-1] in numbers:
+            self._warn_of_a_cut_end()
         for place in nameless:
             self._require_no_content(int(place), table.column(place))
         return {name: table.column(self._place[name]) for name in kinds}
 
     def _warn_of_a_cut_end(self) -> None:
-        """Say that the file seems to end within a number: without an end of line, behind a sign, a point or an e."""
+        """Say that the file seems to end within a number: without an end of line, behind a sign, a point or an e.
+
+        Where another row ends in the same way, that is how the file is written.
+        """
         if self.path.suffix == ".gz":
             return
         with opening(self.path, "a text table"), self.path.open("rb") as file:
             file.seek(-min(_TAIL_BYTES, self.path.stat().st_size), os.SEEK_END)
-            last = file.read().decode("latin-1").split(self._dialect.delimiter)[-1]
-        if _CUT_NUMBER.fullmatch(last):
+            last = self._last_cell(re.split(r"[\r\n]", file.read().decode("latin-1"))[-1])
+        form = next((form for form in _CUT_NUMBERS if form.fullmatch(last)), None)
+        if form is None:
+            return
+        with opening(self.path, "a text table"), self.path.open(encoding="latin-1") as lines:
+            alike = sum(form.fullmatch(self._last_cell(line)) is not None for line in lines)
+        if alike == 1:
             warnings.warn(
                 f"{self.path} ends without an end of line and with {last!r}, which looks like the beginning of a "
                 "number: was it written to its end? write it again",
                 stacklevel=2,
             )
+
+    def _last_cell(self, line: str) -> str:
+        return line.split(self._dialect.delimiter)[-1].strip()
 
     def _type(self, name: str, kind: Kind) -> Any:
         if kind == "number":
