@@ -94,6 +94,15 @@ def test_recording_an_export_keeps_a_model_whole(model: Path) -> None:
     assert artifact.read_whole_record(model).export is not None
 
 
+@pytest.mark.parametrize("content", ["", '{"format": "dfstrans', '{"format": "dfstrans-model", "schema_version": 1}'])
+def test_a_model_whose_record_is_damaged_may_be_trained_again_in_its_place(model: Path, content: str) -> None:
+    (model / "model.json").write_text(content)
+    artifact.check_place(model)
+    (model / "weights.safetensors").unlink()
+    with pytest.raises(DfstransError, match=r"model\.json that may be of something else; choose another place"):
+        artifact.check_place(model)
+
+
 @pytest.mark.parametrize("name", ["weights.safetensors", "scaler.json", "model.json"])
 def test_the_summary_of_a_damaged_model_says_what_to_do(model: Path, name: str) -> None:
     (model / name).unlink()

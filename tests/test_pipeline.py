@@ -50,9 +50,10 @@ def test_a_finished_run_of_other_versions_is_kept_and_called_that(model: Path, t
     assert json.loads((copy / "model.json").read_text())["versions"]["torch"] == "0.1"
 
 
-def test_a_damaged_model_is_no_finished_run(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["weights.safetensors", "model.json"])
+def test_a_damaged_model_is_no_finished_run(model: Path, tmp_path: Path, name: str) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
-    (copy / "weights.safetensors").write_bytes(b"half of it")
+    (copy / name).write_bytes((copy / name).read_bytes()[:100])
     with (
         pytest.warns(UserWarning, match=r"is trained again: .*got a damaged one"),
         pytest.warns(UserWarning, match="starting anew"),

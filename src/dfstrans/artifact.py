@@ -119,6 +119,10 @@ def library_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
+class DamagedModelError(DfstransError):
+    """A saved model of which something is missing, or is not what was saved."""
+
+
 class StoredModel(NamedTuple):
     """Everything that a model's folder holds."""
 
@@ -158,7 +162,7 @@ def save_export(folder: Path, export: ExportRecord) -> None:
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place where a model would replace anything but a model."""
+    """Refuse a place where a model would replace anything but a model, be it a damaged one."""
     if folder.exists() and not folder.is_dir():
         raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
     if not folder.is_dir():
@@ -169,8 +173,16 @@ def check_place(folder: Path) -> None:
             f"expected {folder} to be empty or a saved model, got other files ({', '.join(foreign[:5])}); "
             "choose another place, or move them"
         )
-    if (folder / RECORD).exists():
+    if not (folder / RECORD).exists():
+        return
+    try:
         read_record(folder)
+    except DamagedModelError as error:
+        if not (folder / WEIGHTS).exists():
+            raise DfstransError(
+                f"expected {folder} to be empty or a saved model, got a {RECORD} that may be of something else; choose "
+                "another place, or move it"
+            ) from error
 
 
 def holds_model(folder: Path) -> bool:
@@ -254,8 +266,8 @@ def _own_checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
 
 
-def _damaged(folder: Path, what: str) -> DfstransError:
-    return DfstransError(
+def _damaged(folder: Path, what: str) -> DamagedModelError:
+    return DamagedModelError(
         f"expected a whole saved model at {folder}, got a damaged one: {what}; restore it from a copy or train again"
     )
 

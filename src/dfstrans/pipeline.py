@@ -86,9 +86,12 @@ def _finished(
     out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, drawn: dict[str, Any]
 ) -> EpisodeClassifier | None:
     """The model at `out` when it is what this very run would give; then there is nothing to go on with."""
-    if not holds_model(out) or (record := read_record(out)).estimator != detector.estimator_name:
+    if not holds_model(out):
         return None
     try:
+        record = read_record(out)
+        if record.estimator != detector.estimator_name:
+            return None
         kept = type(detector).load(out)
     except DfstransError as error:
         warnings.warn(f"the model in {out} is trained again: {error}", stacklevel=3)
