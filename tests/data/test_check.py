@@ -285,5 +285,20 @@ def test_episodes_at_a_slower_rate_are_named_and_no_sensor_is_blamed_for_it() ->
     assert "many missing values" not in said
     with pytest.warns(UserWarning, match=r"recorded more slowly than the others.*resample all recordings to one rate"):
         SensorScaler.fit(episodes)
-    alone = check_episodes(episodes[::3])  # all at one rate, whatever it is
-    assert not any("slowly" in finding.message for finding in alone.findings)
+
+
+def test_gaps_at_every_second_point_of_all_episodes_are_gaps() -> None:
+    values = np.random.default_rng(0).normal(size=(4, 2, 60)).astype(np.float32)
+    values[:3, :, 1::2] = np.nan
+    values[3] = np.nan  # it has no rate
+    episodes = Episodes.from_arrays(values, np.arange(4) % 2)
+    check = check_episodes(episodes)
+    assert check.slower_episodes == {}
+    assert list(check.gaps.values()) == [30, 30, 30, 60]
+    said = " ".join(finding.message for finding in check.findings)
+    assert "150 points without a value" in said
+    assert "many missing values" in said
+    assert "slowly" not in said
+    with pytest.warns(UserWarning) as warned:
+        SensorScaler.fit(episodes)
+    assert ["no value at all" in str(one.message) for one in warned] == [True]

@@ -54,6 +54,9 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
     for sensor in np.flatnonzero(~empty & ~constant):
         alike[tally.sensor_digests[sensor].digest()].append(names[sensor])
     lengths = episodes.lengths if n else np.zeros(1, dtype=np.int64)
+    filled = n - len(tally.empty_episodes)
+    slower = tally.slower if len(tally.slower) < filled else {}  # than whom?
+    between = sum(tally.gaps[name] for name in slower)
     check = DataCheck(
         episodes=n,
         anomalous=episodes.n_anomalous,
@@ -76,8 +79,8 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
         duplicated_sensors=tuple(tuple(group) for group in alike.values() if len(group) > 1),
         infinite_values={names[i]: int(tally.infinite[i]) for i in np.flatnonzero(tally.infinite)},
         duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
-        gaps=tally.gaps,
-        slower_episodes=tally.slower,
+        gaps={name: count for name, count in tally.gaps.items() if name not in slower},
+        slower_episodes=slower,
         empty_episodes=tuple(tally.empty_episodes),
         rounded_sensors=tuple(names[i] for i in np.flatnonzero(coarse(tally.min, tally.max))),
         offset_sensors=tuple(names[i] for i in np.flatnonzero(constant & may_hide_a_signal(tally.max))),
@@ -85,14 +88,13 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
         telltale_sensors=tuple(names[i] for i in np.flatnonzero(tally.telltale & enough)),
         partly_anomalous=_partly_anomalous(episodes),
     )
-    filled = n - len(tally.empty_episodes)
     absent = {names[i]: filled - int(tally.present[i]) for i in np.flatnonzero(~empty & (tally.present < filled))}
     examples = dict(zip(names, tally.stuck_examples, strict=True))
     findings = [
         *class_findings(check),
         *place_findings(check),
         *truth_findings(episodes),
-        *sensor_findings(check, absent, examples, between=tally.between / max(tally.points, 1)),
+        *sensor_findings(check, absent, examples, between=between / max(tally.points, 1)),
         *shape_findings(check, episodes.n_timepoints, tally),
     ]
     if n == 0:

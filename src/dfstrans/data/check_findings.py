@@ -81,7 +81,7 @@ def place_findings(check: DataCheck) -> list[Finding]:
                 "episode; record it again, or leave it out",
             )
         )
-    if 0 < len(check.slower_episodes) < check.episodes:
+    if check.slower_episodes:
         found.append(Finding("warning", told(check.slower_episodes)))
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]

@@ -29,7 +29,7 @@ class DataCheck:
 
     `units` holds the sensors that have one; `fault_kinds` counts the episodes with a fault of each known kind; `gaps`
     counts the points at which no sensor has a value, by episode; `empty_episodes` consist of such points;
-    `slower_episodes` have a value at every so many points only, and no gaps are counted there;
+    `slower_episodes` have a value at every so many points only, unlike others, and no gaps are counted there;
     `telltale_sensors` peak at one value in all normal and at another in all anomalous episodes; `label_like_sensors`
     are 0 throughout some episodes and 1 throughout the others; of `rounded_sensors` and `offset_sensors` 32 bits tell a
     few values, or a single one.

@@ -34,7 +34,6 @@ class Tally:
         self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
         self.gaps: dict[str, int] = {}  # points without any value, by episode
         self.slower: dict[str, int] = {}  # how many times, of episodes with a value at every so many points only
-        self.between = 0  # points between their values
         self.empty_episodes: list[str] = []
         self.peaks = [(np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)) for _ in range(2)]  # by label
         self.time_steps = _Mean()
@@ -64,11 +63,9 @@ class Tally:
         counts = empty.sum(axis=1)
         for row in np.flatnonzero(counts).tolist():
             name, times = str(batch.ids[row]), times_slower(~empty[row, : batch.lengths[row]])
+            self.gaps[name] = int(counts[row])
             if times > 1:
                 self.slower[name] = times
-                self.between += int(counts[row])
-            else:
-                self.gaps[name] = int(counts[row])
         self.empty_episodes += batch.ids[counts == batch.lengths].tolist()
 
     def _add_peaks(self, batch: Episodes, peaks: npt.NDArray[np.float32], present: npt.NDArray[np.bool_]) -> None:

@@ -79,7 +79,7 @@ class SensorScaler:
                 "record them again, or leave them out",
                 stacklevel=2,
             )
-        if 0 < len(slower) < len(episodes):
+        if 0 < len(slower) < len(episodes) - len(blank):
             warnings.warn(told(slower), stacklevel=2)
         return cls(episodes.sensors, minimum, maximum, total / count)
 
