@@ -299,6 +299,6 @@ def test_gaps_at_every_second_point_of_all_episodes_are_gaps() -> None:
     assert "150 points without a value" in said
     assert "many missing values" in said
     assert "slowly" not in said
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="no value at all") as warned:
         SensorScaler.fit(episodes)
-    assert ["no value at all" in str(one.message) for one in warned] == [True]
+    assert len(warned) == 1

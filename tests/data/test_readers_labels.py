@@ -156,3 +156,12 @@ def test_a_name_of_the_recordings_is_not_taken_for_one_much_like_it_beside_an_id
     assert episodes.faults == ((), (Fault(0, 1, (), "worn"),))
     (tmp_path / "runs_labels.csv").write_text("No,label\nx,1\ny,0\n")
     assert from_text(tmp_path, text, id_column="no").require_labels().tolist() == [1, 0]
+
+
+def test_an_id_that_has_another_name_in_the_label_table_is_checked_there(tmp_path: Path) -> None:
+    text = "episode_id,time,a\nx,0,1\ny,0,2\n"
+    (tmp_path / "runs_labels.csv").write_text("Takt,label\ny,1\nx,0\n")
+    assert from_text(tmp_path, text, id_column="Takt").require_labels().tolist() == [0, 1]
+    (tmp_path / "runs_labels.csv").write_text("Takt,label\n1,1\n2,0\n")
+    with pytest.raises(DfstransError, match=r"got none for x, y but for 1, 2"):
+        from_text(tmp_path, text, id_column="Takt")

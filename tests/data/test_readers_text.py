@@ -144,7 +144,9 @@ def test_whole_numbers_with_what_looks_like_thousands_separators_are_warned_of(t
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("numbers", [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015"), ("100", "99.125"), ("950", "99.125")])
+@pytest.mark.parametrize(
+    "numbers", [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015"), ("100", "99.125"), ("950", "99.125")]
+)
 def test_decimals_are_no_thousands(tmp_path: Path, numbers: tuple[str, str]) -> None:
     text = GERMAN.replace("{c}", "").replace("{a}", numbers[0], 1).replace("{a}", numbers[1])
     assert from_text(tmp_path, text).values[0, 0, 1] == np.float32(numbers[1])

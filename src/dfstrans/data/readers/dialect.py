@@ -163,7 +163,9 @@ def warn_of_thousands(dialect: Dialect, numbers: Sequence[str], times: Sequence[
 
     That may be where points stand in some of these columns and commas in others, or where 950 stands beside 1.001.
     """
-    points, commas = ([name for name in (*times, *numbers) if name in sign] for sign in (dialect.points, dialect.commas))
+    points, commas = (
+        [name for name in (*times, *numbers) if name in sign] for sign in (dialect.points, dialect.commas)
+    )
     found = [name for name in numbers if name in dialect.thousands]
     if points and commas:
         warnings.warn(
@@ -180,7 +182,7 @@ def warn_of_thousands(dialect: Dialect, numbers: Sequence[str], times: Sequence[
 
 
 def _looks_like_thousands(column: Sequence[str]) -> bool:
-    """Whether numbers that all have a point before three digits go on, read without it, where those of three digits end.
+    """Whether numbers with a point before three digits go on, read without it, where those of three digits end.
 
     >>> _looks_like_thousands(["950", "1.001"]), _looks_like_thousands(["99.125", "100"])
     (True, False)

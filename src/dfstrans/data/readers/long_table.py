@@ -57,8 +57,9 @@ def read(path: Path, options: ReadOptions) -> Episodes:
         require_dropped(table.names, options, path)
         told = told_by_table(table.names, _about(path, options), options)
         # an id must be here, too, unless the file is one recording: whether it is the right one, the label table shows
+        own = options.model_copy(update={"id_column": None}) if "id" in told else options
         elsewhere = [role for role in told if role != "id" or options.length is not None]
-        roles = roles_of_recordings(table.names, options, elsewhere, path)
+        roles = roles_of_recordings(table.names, own, elsewhere, path)
         if len(table.names) == 1 and len(table.names[0].split()) > 2:
             raise DfstransError(
                 f"expected columns separated by a comma, semicolon, tab or | in {path}, got one column "
