@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VALUES_AT_ONCE = 1 << 20  # of a part's convolution output: 4 MB
+VALUES_AT_ONCE = 1 << 18  # of a part's convolution output: 1 MB, which the cache of a single core holds
 
 
 def cache_sized_parts(n_segments: int, n_channels: int, n_points: int) -> list[slice]:
