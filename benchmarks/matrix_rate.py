@@ -7,7 +7,7 @@ from functools import partial
 import torch
 
 from benchmarks.turns import Case, measure_in_turns
-from dfstrans.training.fit import bf16_is_fast
+from dfstrans.model.arithmetic import bf16_is_fast
 
 SIZES = (1024, 2048)
 

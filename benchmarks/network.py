@@ -10,8 +10,8 @@ from benchmarks.matrix_rate import measure_matrix_rates
 from benchmarks.options import add_shapes, add_threads, new_parser, parsed
 from benchmarks.timing import progress
 from benchmarks.turns import LONG, Measured, measure_in_turns
-from benchmarks.workload import BATCHES, MODELS, SHAPES, case, chosen_precision, count_flops, models_for
-from dfstrans.training.fit import bf16_is_fast
+from benchmarks.workload import BATCHES, MODELS, SHAPES, auto_precision, case, count_flops, models_for
+from dfstrans.model.arithmetic import bf16_is_fast
 
 HEADER = (
     "| shape | task | batch | loop s | plain s | ours fp32 s | ours bf16 s | limit s | loop ÷ ours | plain ÷ ours "
@@ -45,8 +45,8 @@ def measure(name: str, task: str, batch: int, options: argparse.Namespace) -> di
 
 
 def as_row(name: str, task: str, batch: int, measured: dict[str, Measured], gflops: float) -> dict[str, Any]:
-    """One row of the table; `ours` is the network in the precision that the package chooses."""
-    ours = measured[chosen_precision(task)]
+    """One row of the table; `ours` is the network as precision "auto" computes it."""
+    ours = measured[auto_precision()]
     limit = count_flops(SHAPES[name], task, batch) / gflops / 1e9
     loop = measured.get("loop")
     return {
@@ -80,7 +80,7 @@ def _line(row: dict[str, Any]) -> str:
         _number(row["ratio_vs_loop"], 2),
         _number(row["ratio_vs_plain"], 2),
         _number(row["over_limit"], 2),
-        *(_number(megabytes.get(model), 0) for model in ("loop", "plain", chosen_precision(row["task"]))),
+        *(_number(megabytes.get(model), 0) for model in ("loop", "plain", auto_precision())),
     ]
     return "| " + " | ".join(cells) + " |"
 

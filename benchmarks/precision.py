@@ -22,7 +22,7 @@ from dfstrans.data.splits import folds
 from dfstrans.errors import DfstransError
 from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
-from dfstrans.training.fit import bf16_is_fast
+from dfstrans.model.arithmetic import bf16_is_fast
 
 PRECISIONS: tuple[Literal["32", "bf16"], ...] = ("32", "bf16")
 FIGURES = ("f1", "pr_auc")

@@ -15,10 +15,10 @@ from benchmarks.reference import LoopNetwork
 from benchmarks.turns import Case
 from dfstrans.config import NetworkSettings
 from dfstrans.data import Episodes
+from dfstrans.model.arithmetic import bf16_is_fast
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.model.pooling import pooled_width
-from dfstrans.training.fit import bf16_is_fast
 
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
@@ -64,9 +64,9 @@ def models_for(batch: int) -> list[str]:
     ]
 
 
-def chosen_precision(task: str) -> str:
-    """What the package computes in by itself: `fit` in bf16 where the processor has it, `predict` in fp32."""
-    return "bf16" if task == "train" and bf16_is_fast() else "fp32"
+def auto_precision() -> str:
+    """What `precision="auto"` means here, in training and, where it is asked for, in prediction."""
+    return "bf16" if bf16_is_fast() else "fp32"
 
 
 def case(model: str, shape: Shape, task: str, batch: int) -> Case:

@@ -10,6 +10,7 @@ from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.config import PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.data.planted import planted_episodes
 from dfstrans.errors import DfstransError
+from dfstrans.model import arithmetic
 from dfstrans.training.module import DetectorModule
 from tests.tiny import TINY, tiny_episodes
 
@@ -113,3 +114,27 @@ def test_the_paper_s_preset_is_its_network_and_its_training() -> None:
         16,
     )
     assert (training.noise, training.time_shift, training.sensor_dropout, training.weight_averaging) == (0, 0, 0, 0)
+
+
+def test_bf16_scores_many_episodes_nearly_as_32_bits_do_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
+    episodes = tiny_episodes()
+    detector = Diagnoser(**TINY).fit(episodes)
+    exact = detector.decision_function(episodes)
+    rounded = detector.predict_in("auto").decision_function(episodes)
+    assert rounded.dtype == np.float64
+    assert 0 < np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()
+    np.testing.assert_array_equal(detector.predict_in("32").decision_function(episodes), exact)
+    np.testing.assert_array_equal(detector.predict_in("bf16").fit(episodes).decision_function(episodes), exact)
+
+
+def test_bf16_that_cannot_be_had_falls_back_to_32_bits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
+    episodes = tiny_episodes()
+    detector = Diagnoser(**TINY).fit(episodes)
+    exact = detector.decision_function(episodes)
+    with pytest.warns(UserWarning, match="32 bits instead"):
+        np.testing.assert_array_equal(detector.predict_in("bf16").decision_function(episodes), exact)
+    np.testing.assert_array_equal(detector.predict_in("auto").decision_function(episodes), exact)
+    with pytest.raises(DfstransError, match="expected one of auto, 32, bf16, got precision '16'"):
+        detector.predict_in("16")  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import typer
 from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_json, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_of_silent_sensors, warn_out_of_range, with_or_without_labels
+from dfstrans.config import Precision
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
 
@@ -20,6 +21,10 @@ def predict(
     data: Data,
     read: dict[str, Any],
     out: Annotated[Path | None, typer.Option("--out", help="Write a CSV file instead of printing.")] = None,
+    precision: Annotated[
+        Precision | None,
+        typer.Option(help="Arithmetic of a network: bf16, or auto, is faster for many episodes (default 32)."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Give the anomaly probability of each episode, and the decision."""
@@ -29,6 +34,8 @@ def predict(
     from dfstrans.scorable import scorable
 
     detector, episodes = load_detector(model), with_or_without_labels(data, read)
+    if precision is not None:
+        detector.predict_in(precision)
     warn_of_guessing(detector.standing)
     episodes, left_out = scorable(detector, episodes, remark)
     warn_of_silent_sensors(detector, episodes)

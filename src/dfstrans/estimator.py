@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from dfstrans.artifact import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
-from dfstrans.config import DecisionSettings, Settings
+from dfstrans.config import DecisionSettings, Precision, Settings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
@@ -156,6 +156,13 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         return kind(**{**{name: given[name] for name in kind.model_fields if name in given}, **values})
 
     # ---- predict ------------------------------------------------------------------------------------------------
+
+    def predict_in(self, precision: Precision) -> Self:
+        """Score in this precision from now on; only a network has a choice."""
+        raise DfstransError(
+            f"expected a network, got {self.estimator_name}, which has one precision only; "
+            f"leave {spelled('precision')} ({precision}) out"
+        )
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The logit of each episode, before calibration: (n_episodes,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import torch
 
 from dfstrans.config import (
     DecisionSettings,
+    Precision,
     TrainingSettings,
     default_batch_size,
     default_epochs,
@@ -20,7 +21,9 @@ from dfstrans.config import (
 )
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.errors import DfstransError
 from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.model.arithmetic import computing_in
 from dfstrans.model.detector import DetectorNetwork
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class NetworkClassifier(EpisodeClassifier):
     """A detector that is a network. A kind of it names the network; `batch_size` and `epochs` may be chosen for it."""
 
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
+    _prediction: Precision = "32"  # of the machine, not of the model: neither a setting nor saved
 
     @staticmethod
     @abstractmethod
@@ -69,13 +73,22 @@ class NetworkClassifier(EpisodeClassifier):
             progress=lesson.progress,
         )
         self.network_ = trained.network
+        self._prediction = "32"
         return Learned(trained.odds, trained.best_epoch, trained.log)
+
+    def predict_in(self, precision: Precision) -> Self:
+        """From now on, until it is fitted again, score in this precision: `bf16` and `auto` are for many episodes."""
+        if precision not in get_args(Precision):
+            known = ", ".join(get_args(Precision))
+            raise DfstransError(f"expected one of {known}, got precision {precision!r}; name one of them")
+        self._prediction = precision
+        return self
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         found = []
-        for batch in self.batches(episodes):
-            with torch.inference_mode():
-                found.append(self.network_(batch.segments, batch.valid).logit.numpy())
+        with torch.inference_mode(), computing_in(self._prediction):
+            for batch in self.batches(episodes):
+                found.append(self.network_(batch.segments, batch.valid).logit.float().numpy())
         return np.concatenate(found) if found else np.empty(0)
 
     def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
@@ -74,3 +75,20 @@ def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_pat
     code, _, err = run(command, model, tmp_path / "silent.csv")
     assert code == 0, err
     assert "no value of c in these recordings: such a sensor stands at its training mean" in err
+
+
+@pytest.mark.filterwarnings("ignore:this processor has no bf16")
+def test_the_precision_of_a_network_can_be_chosen_that_of_trees_cannot(
+    model: Path, table: Path, tmp_path: Path
+) -> None:
+    _, exact, _ = run("predict", model, table)
+    assert run("predict", model, table, "--precision", "32")[1] == exact
+    code, out, err = run("predict", model, table, "--precision", "bf16")
+    assert code == 0, err
+    difference = pd.read_csv(StringIO(out))["probability"] - pd.read_csv(StringIO(exact))["probability"]
+    assert difference.abs().max() < 0.05
+    run("train", table, "--out", tmp_path / "trees", "--model", "boosting")
+    code, _, err = run("predict", tmp_path / "trees", table, "--precision", "bf16")
+    assert code == 2
+    assert "expected a network, got boosting" in err
+    assert "leave --precision" in err

@@ -14,8 +14,8 @@ import torch
 from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
+from dfstrans.model import arithmetic
 from dfstrans.model.network import DFSTrans
-from dfstrans.training import fit
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.log import read_log
@@ -205,14 +205,14 @@ def test_a_run_on_drawn_episodes_resumes_to_the_same_weights(tmp_path: Path, mon
 
 
 def test_bf16_on_a_processor_without_it_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "bf16_is_fast", lambda: False)
+    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
     with pytest.warns(UserWarning, match="bf16"):
         result = train(epochs=1, precision="bf16")
     assert_same_weights(result, train(epochs=1))
 
 
 def test_bf16_trains_to_finite_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit, "bf16_is_fast", lambda: True)
+    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
     result = train(epochs=1, precision="bf16")
     assert all(torch.isfinite(tensor).all() for tensor in result.network.state_dict().values())
     assert result.network.head.weight.dtype == torch.float32

@@ -20,11 +20,12 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
-from dfstrans.config import Precision, TrainingSettings
+from dfstrans.config import TrainingSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
+from dfstrans.model.arithmetic import uses_bf16
 from dfstrans.model.detector import DetectorNetwork
 from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
@@ -109,7 +110,7 @@ def train_network(
             accelerator="cpu",
             devices=1,
             max_epochs=settings.epochs,
-            precision=_engine_precision(settings.precision),
+            precision="bf16-mixed" if uses_bf16(settings.precision) else "32-true",
             gradient_clip_val=settings.gradient_clip,
             callbacks=callbacks,
             logger=_logger(run_folder),
@@ -152,21 +153,6 @@ class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
         torch.save(checkpoint, content)
         with written_atomically(Path(path)) as temporary:
             temporary.write_bytes(content.getbuffer())
-
-
-def bf16_is_fast() -> bool:
-    """Whether this processor multiplies bf16 matrices in hardware."""
-    return bool(torch.cpu._is_amx_tile_supported()) or bool(torch.cpu._is_avx512_bf16_supported())
-
-
-def _engine_precision(precision: Precision) -> str:
-    """The engine's name of the precision; bf16 only where it is not hundreds of times slower than fp32."""
-    if precision == "32" or (precision == "auto" and not bf16_is_fast()):
-        return "32-true"
-    if not bf16_is_fast():
-        warnings.warn("this processor has no bf16 arithmetic: training with 32 bits instead", stacklevel=2)
-        return "32-true"
-    return "bf16-mixed"
 
 
 def _run_record(shape: Shape, settings: TrainingSettings, train: Episodes, validation: Episodes) -> dict[str, Any]:
