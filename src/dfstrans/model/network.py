@@ -18,7 +18,7 @@ from dfstrans.model.feedforward import FeedForward
 from dfstrans.model.loss_by_parts import loss_by_parts
 from dfstrans.model.pooling import added, even_share, pool, pooled_width
 
-CELLS_AT_ONCE = 2048  # (segment, sensor) cells of a part of a batch
+VALUES_AT_ONCE = 1 << 22  # embeddings and attention weights of a part of a batch: measured, see docs/performance.md
 
 
 class AttentionPair(NamedTuple):
@@ -150,14 +150,14 @@ class DFSTrans(DetectorNetwork):
             [one for one in self.parameters() if one.requires_grad and one not in embedding],
         )
 
-    @staticmethod
-    def episodes_at_once(segments: Tensor) -> int:
-        """How many episodes of that shape (b, t, s, p) stay in the processor's cache together."""
+    def episodes_at_once(self, segments: Tensor) -> int:
+        """How many episodes of that shape (b, t, s, p) are worth a part: few calls, and values that stay near."""
         _, t, s, _ = segments.shape
-        return max(1, CELLS_AT_ONCE // (t * s))
+        values_of_a_cell = self.settings.d_model + self.settings.heads * (t + s)
+        return max(1, VALUES_AT_ONCE // (t * s * values_of_a_cell))
 
     def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
-        """Few episodes at a time, as many as stay in the processor's cache."""
+        """Few episodes at a time."""
         size = self.episodes_at_once(segments)
         if valid is None:
             return [(part, None) for part in segments.split(size)]
