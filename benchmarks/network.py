@@ -44,9 +44,11 @@ def measure(name: str, task: str, batch: int, options: argparse.Namespace) -> di
     return measure_in_turns(cases, options.rounds, options.threads, options.long)
 
 
-def as_row(name: str, task: str, batch: int, measured: dict[str, Measured], gflops: float) -> dict[str, Any]:
-    """One row of the table; `ours` is the network as precision "auto" computes it."""
-    ours = measured[auto_precision()]
+def as_row(
+    name: str, task: str, batch: int, measured: dict[str, Measured], gflops: float, precision: str | None = None
+) -> dict[str, Any]:
+    """One row of the table; `ours` is the network in this precision, or as "auto" computes it."""
+    ours = measured[precision or auto_precision()]
     limit = count_flops(SHAPES[name], task, batch) / gflops / 1e9
     loop = measured.get("loop")
     return {

@@ -15,7 +15,7 @@ from benchmarks.reference import LoopNetwork
 from benchmarks.turns import Case
 from dfstrans.config import NetworkSettings
 from dfstrans.data import Episodes
-from dfstrans.model.arithmetic import bf16_is_fast
+from dfstrans.model.arithmetic import bf16_is_fast, uses_bf16
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.model.pooling import pooled_width
@@ -66,7 +66,7 @@ def models_for(batch: int) -> list[str]:
 
 def auto_precision() -> str:
     """What `precision="auto"` means here, in training and, where it is asked for, in prediction."""
-    return "bf16" if bf16_is_fast() else "fp32"
+    return "bf16" if uses_bf16("auto") else "fp32"
 
 
 def case(model: str, shape: Shape, task: str, batch: int) -> Case:

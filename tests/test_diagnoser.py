@@ -124,6 +124,9 @@ def test_bf16_scores_many_episodes_nearly_as_32_bits_do_until_the_next_fit(monke
     rounded = detector.predict_in("auto").decision_function(episodes)
     assert rounded.dtype == np.float64
     assert 0 < np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()
+    assert len(np.unique(rounded)) == len(np.unique(exact)) == len(episodes)
+    diagnosis = next(iter(detector.diagnose(episodes[:1])))
+    assert diagnosis.probability == pytest.approx(detector.probability(exact[0]), abs=1e-6)
     np.testing.assert_array_equal(detector.predict_in("32").decision_function(episodes), exact)
     np.testing.assert_array_equal(detector.predict_in("bf16").fit(episodes).decision_function(episodes), exact)
 

@@ -22,9 +22,12 @@ def predict(
     read: dict[str, Any],
     out: Annotated[Path | None, typer.Option("--out", help="Write a CSV file instead of printing.")] = None,
     precision: Annotated[
-        Precision | None,
-        typer.Option(help="Arithmetic of a network: bf16, or auto, is faster for many episodes (default 32)."),
-    ] = None,
+        Precision,
+        typer.Option(
+            help="Arithmetic of a network; auto: bf16 where the processor has it, "
+            "which is faster for wide networks and changes scores slightly."
+        ),
+    ] = "32",
     as_json: AsJson = False,
 ) -> None:
     """Give the anomaly probability of each episode, and the decision."""
@@ -33,9 +36,8 @@ def predict(
     from dfstrans.pipeline import predict_table
     from dfstrans.scorable import scorable
 
-    detector, episodes = load_detector(model), with_or_without_labels(data, read)
-    if precision is not None:
-        detector.predict_in(precision)
+    detector = load_detector(model).predict_in(precision)
+    episodes = with_or_without_labels(data, read)
     warn_of_guessing(detector.standing)
     episodes, left_out = scorable(detector, episodes, remark)
     warn_of_silent_sensors(detector, episodes)

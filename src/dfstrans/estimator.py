@@ -159,10 +159,11 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
 
     def predict_in(self, precision: Precision) -> Self:
         """Score in this precision from now on; only a network has a choice."""
-        raise DfstransError(
-            f"expected a network, got {self.estimator_name}, which has one precision only; "
-            f"leave {spelled('precision')} ({precision}) out"
-        )
+        if precision == "bf16":
+            raise DfstransError(
+                f"expected a network, got {self.estimator_name}, which has no bf16; use {spelled('precision', 'auto')}"
+            )
+        return self
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The logit of each episode, before calibration: (n_episodes,)."""

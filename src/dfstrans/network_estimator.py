@@ -36,7 +36,7 @@ class NetworkClassifier(EpisodeClassifier):
     """A detector that is a network. A kind of it names the network; `batch_size` and `epochs` may be chosen for it."""
 
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
-    _prediction: Precision = "32"  # of the machine, not of the model: neither a setting nor saved
+    _prediction_precision: Precision = "32"  # chosen for a machine: neither a setting nor part of a saved model
 
     @staticmethod
     @abstractmethod
@@ -73,20 +73,23 @@ class NetworkClassifier(EpisodeClassifier):
             progress=lesson.progress,
         )
         self.network_ = trained.network
-        self._prediction = "32"
+        self._prediction_precision = "32"
         return Learned(trained.odds, trained.best_epoch, trained.log)
 
     def predict_in(self, precision: Precision) -> Self:
-        """From now on, until it is fitted again, score in this precision: `bf16` and `auto` are for many episodes."""
+        """Score in this precision until it is fitted again: `auto` is bf16 where the processor has it.
+
+        Faster with wide networks, and scores differ slightly. Diagnoses and exports stay in 32 bits.
+        """
         if precision not in get_args(Precision):
             known = ", ".join(get_args(Precision))
             raise DfstransError(f"expected one of {known}, got precision {precision!r}; name one of them")
-        self._prediction = precision
+        self._prediction_precision = precision
         return self
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         found = []
-        with torch.inference_mode(), computing_in(self._prediction):
+        with torch.inference_mode(), computing_in(self._prediction_precision):
             for batch in self.batches(episodes):
                 found.append(self.network_(batch.segments, batch.valid).logit.float().numpy())
         return np.concatenate(found) if found else np.empty(0)

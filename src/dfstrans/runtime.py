@@ -16,7 +16,7 @@ from dfstrans.inputs import as_episodes, as_in_training, check_fits, check_score
 from dfstrans.onnx_file import INPUTS, OnnxRecord, read_record
 
 MOST_AT_ONCE = 32  # episodes
-CELLS_AT_ONCE = 2048  # (segment, sensor) cells of the episodes at once: what stays in a processor's cache
+CELLS_AT_ONCE = 2048  # (segment, sensor) cells of the episodes at once
 INSTALL = "install it: pip install 'dfstrans[onnx]'"
 
 

@@ -15,7 +15,7 @@ from dfstrans.model.network import DFSTrans
 
 N_EPISODES, N_SEGMENTS, N_SENSORS = 5, 4, 3
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])
-VALUES_OF_AN_EPISODE = N_SEGMENTS * N_SENSORS * (8 + 2 * (N_SEGMENTS + N_SENSORS))  # d_model, heads × both axes
+VALUES_OF_AN_EPISODE = N_SEGMENTS * N_SENSORS * 2 * (8 + 2 * (N_SEGMENTS + N_SENSORS))  # layers, d_model, heads × axes
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def gradients(network: DFSTrans, loss: Callable[[], Tensor]) -> dict[str, Tensor
 def test_loss_and_gradients_are_those_of_the_whole_batch(
     network: DFSTrans, segments: Tensor, monkeypatch: pytest.MonkeyPatch, episodes_at_once: int, padded: bool
 ) -> None:
-    monkeypatch.setattr(network_module, "VALUES_AT_ONCE", episodes_at_once * VALUES_OF_AN_EPISODE)
+    monkeypatch.setattr(network_module, "PART_VALUES", episodes_at_once * VALUES_OF_AN_EPISODE)
     assert network.episodes_at_once(segments) == episodes_at_once
     valid = torch.ones(N_EPISODES, N_SEGMENTS, dtype=torch.bool)
     valid[0, 2:] = valid[3, 3:] = not padded
@@ -73,7 +73,7 @@ def test_a_factor_of_the_loss_reaches_every_gradient(network: DFSTrans, segments
 def test_in_bf16_gradients_stay_near_those_of_32_bits(
     network: DFSTrans, segments: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_module, "VALUES_AT_ONCE", 2 * VALUES_OF_AN_EPISODE)
+    monkeypatch.setattr(network_module, "PART_VALUES", 2 * VALUES_OF_AN_EPISODE)
     exact = gradients(network, lambda: network.training_loss(segments, None, LABELS, entropy))
     with torch.autocast("cpu", torch.bfloat16):
         loss = network.training_loss(segments, None, LABELS, entropy)

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from dfstrans.config import NetworkSettings
 from dfstrans.errors import DfstransError
+from dfstrans.model import network as network_module
 from dfstrans.model.attention import Attention
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
@@ -393,3 +394,31 @@ def test_contributions_and_a_constant_add_up_to_the_logit(pooling: str, ragged: 
     assert_close(forward.contribution.sum(dim=(1, 2)) + constant, forward.logit)
     if ragged:
         assert not forward.contribution[1, 2:].any()
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_episodes_scored_in_parts_are_those_scored_at_once(monkeypatch: pytest.MonkeyPatch, ragged: bool) -> None:
+    network, segments = random_network(layers=2).eval(), random_segments(5, 4)
+    valid = torch.arange(4) < torch.tensor([4, 2, 3, 1, 4])[:, None] if ragged else None
+    with torch.inference_mode():
+        at_once = network(segments, valid, return_attention=True)
+        monkeypatch.setattr(network_module, "PART_VALUES", 1)
+        in_parts = network(segments, valid, return_attention=True)
+    assert network.episodes_at_once(segments) == 1
+    for expected, got in zip((*at_once, *at_once.attention), (*in_parts, *in_parts.attention), strict=True):
+        if isinstance(expected, Tensor):
+            assert_close(got, expected)
+
+
+def test_a_part_holds_fewer_episodes_where_each_is_large() -> None:
+    def at_once(n_segments: int, **settings: int) -> int:
+        network = DFSTrans(NetworkSettings(**settings))
+        shape = (1, n_segments, settings["n_sensors"], settings["segment_length"])
+        return network.episodes_at_once(torch.empty(shape))
+
+    slim = {"n_sensors": 38, "segment_length": 50, "filters": 8, "heads": 8}
+    assert at_once(80, n_sensors=20, segment_length=100) == 2
+    assert at_once(10, **slim) == 25
+    assert at_once(10, **slim, layers=5) == 5
+    assert at_once(10, **{**slim, "segment_length": 512, "blocks": 8}) < 8
+    assert at_once(1000, **slim) == 1

@@ -18,6 +18,7 @@ from dfstrans.baselines.whole import PointNorm, WholeEpisodeSettings, mean_over_
 from dfstrans.config import Settings
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import spelled
+from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.network_estimator import NetworkClassifier
 
@@ -93,7 +94,7 @@ class InceptionTime(DetectorNetwork):
         self.blocks = nn.ModuleList(
             InceptionBlock(settings.n_sensors if number == 0 else WIDTH, settings.kernels) for number in range(BLOCKS)
         )
-        self.logit = nn.Linear(WIDTH, 1)
+        self.logit = ExactLinear(WIDTH, 1)
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
         """Score episodes: segments (b, t, s, p), valid (b, t) → a logit each."""

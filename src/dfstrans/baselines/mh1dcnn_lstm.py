@@ -21,6 +21,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, default_segment_length
 from dfstrans.errors import spelled
+from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.model.embedding import SensorCNN
 from dfstrans.network_estimator import NetworkClassifier
@@ -79,7 +80,7 @@ class MH1DCNNLSTM(DetectorNetwork):
         self.heads = (SensorCNN if settings.pool else UnpooledSensorCNN)(settings)
         self.lstm = nn.LSTM(settings.width, UNITS, num_layers=LAYERS, batch_first=True)
         self.dropout = nn.Dropout(settings.dropout)
-        self.logit = nn.Linear(UNITS, 1)
+        self.logit = ExactLinear(UNITS, 1)
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
         """Score episodes: segments (b, t, s, p), valid (b, t) → a logit each."""

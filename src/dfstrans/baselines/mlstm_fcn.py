@@ -24,6 +24,7 @@ from dfstrans.baselines.whole import (
 from dfstrans.config import Settings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.network_estimator import NetworkClassifier
 
@@ -69,7 +70,7 @@ class MLSTMFCN(DetectorNetwork):
         self.norms = nn.ModuleList(PointNorm(filters) for filters in FILTERS)
         self.excites = nn.ModuleList(SqueezeExcite(filters) for filters in FILTERS[:2])
         self.dropout = nn.Dropout(settings.dropout)
-        self.logit = nn.Linear(UNITS + FILTERS[-1], 1)
+        self.logit = ExactLinear(UNITS + FILTERS[-1], 1)
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
         """Score episodes: segments (b, t, s, p), valid (b, t) → a logit each."""

@@ -6,6 +6,7 @@ import warnings
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor, nn
 
 from dfstrans.config import Precision
 
@@ -28,3 +29,17 @@ def uses_bf16(precision: Precision) -> bool:
 def computing_in(precision: Precision) -> AbstractContextManager[object]:
     """What is computed inside has this precision."""
     return torch.autocast("cpu", torch.bfloat16) if uses_bf16(precision) else nullcontext()
+
+
+class ExactLinear(nn.Linear):
+    """A linear layer in the precision of its weights also where others take bf16.
+
+    It is for what ends in a score: of the 8 digits of a bf16 number, many episodes would have the same.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape: (…, in_features) → (…, out_features)."""
+        if not torch.is_autocast_enabled(x.device.type):
+            return super().forward(x)
+        with torch.autocast(x.device.type, enabled=False):
+            return super().forward(x.to(self.weight.dtype))

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dfstrans.config import NetworkSettings
+from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.attention import Attended, Attention
 from dfstrans.model.detector import DetectorNetwork, LossOfPart
 from dfstrans.model.embedding import build_embedding
@@ -18,7 +19,7 @@ from dfstrans.model.feedforward import FeedForward
 from dfstrans.model.loss_by_parts import loss_by_parts
 from dfstrans.model.pooling import added, even_share, pool, pooled_width
 
-VALUES_AT_ONCE = 1 << 22  # embeddings and attention weights of a part of a batch: measured, see docs/performance.md
+PART_VALUES = 1 << 22  # of a part of a batch: larger ones win nothing, smaller ones cost calls (docs/performance.md)
 
 
 class AttentionPair(NamedTuple):
@@ -110,8 +111,8 @@ class DFSTrans(DetectorNetwork):
         d = settings.d_model
         self.embedding = build_embedding(settings)
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
-        self.head = nn.Linear(pooled_width(settings.n_sensors * d, settings.pooling), settings.head_width)
-        self.logit = nn.Linear(settings.head_width, 1)
+        self.head = ExactLinear(pooled_width(settings.n_sensors * d, settings.pooling), settings.head_width)
+        self.logit = ExactLinear(settings.head_width, 1)
         self.dropout = Dropout(settings.dropout)
 
     def forward(
@@ -151,10 +152,15 @@ class DFSTrans(DetectorNetwork):
         )
 
     def episodes_at_once(self, segments: Tensor) -> int:
-        """How many episodes of that shape (b, t, s, p) are worth a part: few calls, and values that stay near."""
-        _, t, s, _ = segments.shape
-        values_of_a_cell = self.settings.d_model + self.settings.heads * (t + s)
-        return max(1, VALUES_AT_ONCE // (t * s * values_of_a_cell))
+        """How many episodes of that shape (b, t, s, p) make a part, by what is held of each (segment, sensor) cell.
+
+        In training that is its embedding and its attention in every layer, in prediction perhaps its first convolution.
+        """
+        _, t, s, p = segments.shape
+        settings = self.settings
+        attended = settings.layers * (settings.d_model + settings.heads * (t + s))
+        convolved = settings.filters * (p // 2)
+        return max(1, PART_VALUES // (t * s * max(attended, convolved)))
 
     def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """Few episodes at a time."""
