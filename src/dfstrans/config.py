@@ -187,7 +187,7 @@ class TrainingSettings(DecisionSettings, LearningSettings):
 
 STEPS = 240  # of training, from where on validation hardly gains; see docs/performance.md, time to a good model
 PRESETS: dict[Preset, dict[str, Any]] = {
-    # slim: a fifth of the time of the paper's network; see docs/reproduction.md
+    # slim: a fifth of the time of the paper's network; see docs/choosing-the-defaults.md
     "tuned": {
         "filters": None,
         "heads": 8,
