@@ -22,6 +22,7 @@ class Detection(NamedTuple):
 
     models: tuple[str, ...]
     printed: dict[str, dict[str, Printed]]
+    if_finished: tuple[str, ...] = ()  # shown where cells are there; computed on request, since they need an extra
 
     @property
     def data_sets(self) -> tuple[str, ...]:
@@ -42,6 +43,7 @@ DETECTION: dict[str, Detection] = {
             "boosting",
         ),
         RESULTS,
+        ("minirocket",),
     ),
     "tab:qresults_pe": Detection(("dfstrans", "dfstrans-vanilla"), ENCODINGS),
     "tab:linear_comp": Detection(("dfstrans", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION),

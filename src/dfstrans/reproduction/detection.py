@@ -38,7 +38,7 @@ def detection(request: Request, compute: Compute) -> Outcome:
             folder = results_folder(request.out, name, protocol, request.preset)
             if request.finished and not request.models:
                 others = [model for model in models_in(folder) if model not in suited]
-                suited += tuple(model for model in others if belongs(model, models))
+                suited += tuple(model for model in others if belongs(model, (*models, *table.if_finished)))
             if not request.finished:
                 failed |= compute(comparison_for(request, name, protocol, suited, folder))
             results[name] = ComparisonResult(suited, tuple(finished_cells(folder, suited)), request.folds)
