@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.feedforward import FeedForward
 
 
@@ -35,7 +36,7 @@ def rounded(x: Tensor) -> Tensor:
 
 @contextmanager
 def rounded_products() -> Iterator[None]:
-    """Within it, the products that `precision="bf16"` rounds are rounded: all but the convolutions'."""
+    """Within it, the products that `precision="bf16"` rounds are rounded: not convolutions, not the score."""
     multiply = Tensor.__matmul__
 
     def matmul(one: Tensor, other: Tensor) -> Tensor:
@@ -44,6 +45,8 @@ def rounded_products() -> Iterator[None]:
         return rounded(multiply(rounded(one), rounded(other)))
 
     def linear(layer: nn.Linear, x: Tensor) -> Tensor:
+        if isinstance(layer, ExactLinear):
+            return functional.linear(x, layer.weight, layer.bias)
         return rounded(functional.linear(rounded(x), rounded(layer.weight), layer.bias))
 
     def feedforward(network: FeedForward, x: Tensor) -> Tensor:
