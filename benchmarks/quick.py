@@ -24,10 +24,12 @@ def main() -> None:
     rates = measure_matrix_rates(max(ROUNDS.values()))
     result: dict[str, Any] = {"shape": SHAPE, "batch": BATCH, "threads": 1, "matrix_gflops": rates}
     ours = auto_precision()
-    for task, rounds in ROUNDS.items():
-        cases = {model: case(model, SHAPES[SHAPE], task, BATCH) for model in dict.fromkeys(("loop", ours, "fp32"))}
-        measured = measure_in_turns(cases, rounds)
-        for key, precision in ((task, ours), (f"{task}_fp32", "fp32")):
+    shown = {"train": {"train": ours}, "predict": {"predict": ours, "predict_fp32": "fp32"}}
+    for task, precisions in shown.items():
+        models = dict.fromkeys(("loop", *precisions.values()))
+        cases = {model: case(model, SHAPES[SHAPE], task, BATCH) for model in models}
+        measured = measure_in_turns(cases, ROUNDS[task])
+        for key, precision in precisions.items():
             row = as_row(SHAPE, task, BATCH, measured, max(rates.values()), precision)
             result |= {
                 f"{key}_ratio_vs_loop": row["ratio_vs_loop"],

@@ -34,7 +34,7 @@ def computing_in(precision: Precision) -> AbstractContextManager[object]:
 class ExactLinear(nn.Linear):
     """A linear layer in the precision of its weights also where others take bf16.
 
-    It is for what ends in a score: of the 8 digits of a bf16 number, many episodes would have the same.
+    It is for what ends in a score: rounded to the 8 binary digits of bf16, those of many episodes would be the same.
     """
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """The loss of a batch, a few episodes at a time: what attention keeps for the backward pass never exists for all.
 
 Only the embedding's batch norm looks at the whole batch. After it, an episode's loss and its gradient depend on that
-episode alone, so that each part of the batch goes forward and backward at once and
-leaves nothing but gradients. Nothing is computed twice.
+episode alone, so that each part of the batch goes forward and backward at once and leaves nothing
+but gradients. Nothing is computed twice.
 """
 
 from __future__ import annotations
