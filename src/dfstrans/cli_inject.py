@@ -35,7 +35,9 @@ PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles th
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
 DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
 shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=DEFAULTS)
-training = options_from(TrainingSettings, into="training", panel="Training", defaults=DEFAULTS)
+training = options_from(
+    TrainingSettings, into="training", exclude=("planted_epochs",), panel="Training", defaults=DEFAULTS
+)
 
 
 @reading

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -28,6 +27,7 @@ from dfstrans.model.detector import DetectorNetwork
 
 if TYPE_CHECKING:
     from dfstrans.training.batches import Batch
+    from dfstrans.training.fit import TrainedNetwork
 
 PREDICTION_BATCH = 32
 
@@ -59,10 +59,29 @@ class NetworkClassifier(EpisodeClassifier):
         return checked.model_copy(update={"batch_size": batch_size, "epochs": epochs})
 
     def _learn(self, lesson: Lesson) -> Learned:
+        start = None
+        if lesson.training.planted_epochs and not _has_come_to_the_labels(lesson):
+            from dfstrans.injection.lesson import planted_lesson
+
+            start = self._train(planted_lesson(lesson), what="planted faults").network.state_dict()
+            lesson = lesson._replace(resume=False)  # of the labels nothing is learned yet
+        trained = self._train(lesson, start)
+        self.network_ = trained.network
+        self._prediction_precision = "32"
+        return Learned(trained.odds, trained.best_epoch, trained.log)
+
+    def _train(self, lesson: Lesson, start: Weights | None = None, what: str = "training") -> TrainedNetwork:
+        """Train a network from these weights, or from random ones."""
         from dfstrans.training.fit import train_network  # the engine takes seconds to import
 
-        trained = train_network(
-            partial(self.build, lesson.network, lesson.scaler),
+        def build() -> DetectorNetwork:
+            network = self.build(lesson.network, lesson.scaler)
+            if start is not None:
+                network.load_state_dict(start)
+            return network
+
+        return train_network(
+            build,
             lesson.network,
             lesson.training,
             lesson.train,
@@ -71,10 +90,8 @@ class NetworkClassifier(EpisodeClassifier):
             run_folder=lesson.run_folder,
             resume=lesson.resume,
             progress=lesson.progress,
+            what=what,
         )
-        self.network_ = trained.network
-        self._prediction_precision = "32"
-        return Learned(trained.odds, trained.best_epoch, trained.log)
 
     def predict_in(self, precision: Precision) -> Self:
         """Score in this precision until it is fitted again: `auto` is bf16 where the processor has it.
@@ -114,3 +131,10 @@ class NetworkClassifier(EpisodeClassifier):
         network = self.build(self.network_settings_, self.scaler_)
         network.load_state_dict(weights)
         self.network_ = network.eval()
+
+
+def _has_come_to_the_labels(lesson: Lesson) -> bool:
+    """Whether an interrupted run that is to go on is past its planted faults."""
+    from dfstrans.training.run_folder import has_checkpoint
+
+    return lesson.resume and lesson.run_folder is not None and has_checkpoint(lesson.run_folder)

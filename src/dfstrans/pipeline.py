@@ -30,7 +30,7 @@ from dfstrans.progress import Progress, no_progress, told
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.views import Recording
 from dfstrans.training.log import TENSORBOARD
-from dfstrans.training.run_folder import has_checkpoint
+from dfstrans.training.run_folder import can_resume
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
@@ -66,7 +66,7 @@ def train_model(
     train, validation, test = _parts(episodes, split, seed)
     partial = partial_folder(out)
     drawn = {"kind": split, "seed": seed}
-    if resume and not has_checkpoint(partial):
+    if resume and not can_resume(partial):
         finished = _finished(out, detector, train, episodes, drawn)
         if finished is not None:
             return finished

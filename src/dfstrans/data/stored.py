@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -202,3 +202,30 @@ class StoredValues:
         source = self.sources[self.source_of[row]]
         place = int(self.row_of[row])
         return source.read(place) if isinstance(source, StoredArray) else source[place]
+
+
+class ChangedValues(StoredValues):
+    """Episodes that are changed as they are read: `change(number, values)` gives the values of the episode of a number.
+
+    Its values (n_sensors, n_timepoints) come with their padding.
+    """
+
+    def __init__(
+        self, values: StoredValues, change: Callable[[int, Array], Array], numbers: Rows | None = None
+    ) -> None:
+        super().__init__(values.sources, values.source_of, values.row_of)
+        self.change = change
+        self.numbers = np.arange(len(values)) if numbers is None else numbers
+
+    def __getitem__(self, rows: int | slice | Rows) -> Array:
+        """Read and change one episode (n_sensors, n_timepoints) or several (n, n_sensors, n_timepoints)."""
+        read = super().__getitem__(rows)
+        if read.ndim == 2:
+            return self.change(int(self.numbers[rows]), read)
+        for place, number in enumerate(self.numbers[rows]):
+            read[place] = self.change(int(number), read[place])
+        return read
+
+    def select(self, rows: Rows) -> StoredValues:
+        """The same sources, fewer or reordered episodes; reads nothing."""
+        return ChangedValues(super().select(rows), self.change, self.numbers[rows])

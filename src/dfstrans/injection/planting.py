@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.stored import ChangedValues, StoredValues
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.injection.drawing import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.injection.kinds import KINDS
@@ -48,8 +49,8 @@ class Planting:
         return found
 
     def described(self) -> Episodes:
-        """Ids, labels and truth of the set, with the values still as they were without faults."""
-        chosen = self.source[list(self.rows)]
+        """Ids, labels and truth of the set, with the values still as they were without faults, and not copied."""
+        chosen = replace(self.source, values=StoredValues.join([self.source.values]))[list(self.rows)]
         names = [
             str(name) if fault is None else planted_id(str(name), fault.kind, fault.strength)
             for name, fault in zip(chosen.ids, self.faults, strict=True)
@@ -64,17 +65,19 @@ class Planting:
         )
 
     def changed(self, row: int, values: Values) -> Values:
-        """The values of an episode of the set, (n_sensors, length), from those of its source."""
+        """The values of an episode of the set, (n_sensors, length or more), from those of its source."""
         fault = self.faults[row]
         return values if fault is None else with_fault(values, fault, self.normal, self.source)
 
+    def on_demand(self) -> Episodes:
+        """The set, whose faults are planted as its values are read: it takes no more memory than its source."""
+        described = self.described()
+        assert isinstance(described.values, StoredValues)
+        return replace(described, values=ChangedValues(described.values, self.changed))
+
     def in_memory(self) -> Episodes:
         """The set, with all its values."""
-        described = self.described().in_memory()
-        values = np.array(described.values, dtype=np.float32)
-        for row, length in enumerate(described.lengths):
-            values[row, :, :length] = self.changed(row, values[row, :, :length])
-        return replace(described, values=values)
+        return self.on_demand().in_memory()
 
     def recipes(self) -> list[dict[str, Any]]:
         """How each episode was made."""

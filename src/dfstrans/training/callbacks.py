@@ -107,10 +107,11 @@ class TrainingProgress(Callback):  # type: ignore[misc]
     The F1 is that of the best threshold; the one that is chosen in the end is steadier, and its F1 lower.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "training") -> None:
+        self.what = what
         self.console = Console(stderr=True)
         self.progress = Progress(
-            TextColumn("training"),
+            TextColumn(what),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
@@ -142,7 +143,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.figures = (
             f"validation loss {float(metrics['validation_loss']):.3f} best F1 {float(metrics['validation_f1']):.3f}"
         )
-        epoch = f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+        epoch = f"{self.what}: epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

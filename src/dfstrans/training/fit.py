@@ -73,11 +73,13 @@ def train_network(
     run_folder: Path | None = None,
     resume: bool = False,
     progress: bool = False,
+    what: str = "training",
 ) -> TrainedNetwork:
     """Train until validation stops improving, and return the best epoch's weights.
 
     `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
-    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on.
+    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on. `what` is what the
+    progress is called.
     """
     checkpoint = None
     if run_folder is not None:
@@ -95,7 +97,7 @@ def train_network(
             )
         )
     if progress:
-        callbacks.append(TrainingProgress())
+        callbacks.append(TrainingProgress(what))
     labels, most = train.require_labels(), settings.normals_per_anomaly
     draw = None if most is None else Draw(labels, most)
     thinning = 1.0 if draw is None else draw.thinning

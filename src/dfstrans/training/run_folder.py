@@ -13,6 +13,7 @@ from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
 
 CHECKPOINT = "last.ckpt"
+PLANTED = "planted"  # a run folder in a run folder: of the planted faults that come before the labels
 RUN_RECORD = "run.json"
 
 
@@ -56,8 +57,13 @@ def prepare_run_folder(
 
 
 def has_checkpoint(run_folder: Path) -> bool:
-    """Whether an interrupted run can be resumed from this folder."""
+    """Whether there is one in this folder."""
     return (run_folder / CHECKPOINT).is_file()
+
+
+def can_resume(run_folder: Path) -> bool:
+    """Whether an interrupted run can be resumed from this folder, be it only from the planted faults before it."""
+    return has_checkpoint(run_folder) or has_checkpoint(run_folder / PLANTED)
 
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
