@@ -22,20 +22,19 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.files import written_atomically
 from dfstrans.model_card import model_card
-from dfstrans.training.log import TENSORBOARD, LogRows, read_log, write_log
+from dfstrans.training.log import LOG, PLANTED_LOG, TENSORBOARD, LogRows, read_log, write_log
 from dfstrans.training.threshold import Calibration, Threshold
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
 SCHEMA_VERSION = 1
-RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG = (
+RECORD, WEIGHTS, SCALER, REFERENCE, CARD = (
     "model.json",
     "weights.safetensors",
     "scaler.json",
     "reference.safetensors",
     "MODEL_CARD.md",
-    "training_log.csv",
 )
-OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, TENSORBOARD}
+OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, PLANTED_LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 
 

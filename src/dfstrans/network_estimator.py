@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -59,29 +60,24 @@ class NetworkClassifier(EpisodeClassifier):
         return checked.model_copy(update={"batch_size": batch_size, "epochs": epochs})
 
     def _learn(self, lesson: Lesson) -> Learned:
-        start = None
-        if lesson.training.planted_epochs and not _has_come_to_the_labels(lesson):
-            from dfstrans.injection.lesson import planted_lesson
-
-            start = self._train(planted_lesson(lesson), what="planted faults").network.state_dict()
-            lesson = lesson._replace(resume=False)  # of the labels nothing is learned yet
-        trained = self._train(lesson, start)
+        trained = self._train(
+            lesson, start=partial(self._taught_by_planted_faults, lesson) if lesson.training.planted_epochs else None
+        )
         self.network_ = trained.network
         self._prediction_precision = "32"
         return Learned(trained.odds, trained.best_epoch, trained.log)
 
-    def _train(self, lesson: Lesson, start: Weights | None = None, what: str = "training") -> TrainedNetwork:
-        """Train a network from these weights, or from random ones."""
+    def _taught_by_planted_faults(self, lesson: Lesson) -> Weights:
+        """The weights to learn the labels from."""
+        from dfstrans.injection.lesson import planted_lesson
+
+        return self._train(planted_lesson(lesson), what="planted faults").network.state_dict()
+
+    def _train(self, lesson: Lesson, **options: Any) -> TrainedNetwork:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import
 
-        def build() -> DetectorNetwork:
-            network = self.build(lesson.network, lesson.scaler)
-            if start is not None:
-                network.load_state_dict(start)
-            return network
-
         return train_network(
-            build,
+            partial(self.build, lesson.network, lesson.scaler),
             lesson.network,
             lesson.training,
             lesson.train,
@@ -90,7 +86,7 @@ class NetworkClassifier(EpisodeClassifier):
             run_folder=lesson.run_folder,
             resume=lesson.resume,
             progress=lesson.progress,
-            what=what,
+            **options,
         )
 
     def predict_in(self, precision: Precision) -> Self:
@@ -131,10 +127,3 @@ class NetworkClassifier(EpisodeClassifier):
         network = self.build(self.network_settings_, self.scaler_)
         network.load_state_dict(weights)
         self.network_ = network.eval()
-
-
-def _has_come_to_the_labels(lesson: Lesson) -> bool:
-    """Whether an interrupted run that is to go on is past its planted faults."""
-    from dfstrans.training.run_folder import has_checkpoint
-
-    return lesson.resume and lesson.run_folder is not None and has_checkpoint(lesson.run_folder)

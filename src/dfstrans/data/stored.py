@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,26 @@ from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.intp]
+
+
+class Source(Protocol):
+    """Episodes that are read one by one."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_episodes, n_sensors, n_timepoints), as read."""
+
+    def read(self, row: int) -> Array:
+        """One episode: (n_sensors, n_timepoints)."""
+
+    def read_into(self, first: int, out: Array) -> None:
+        """As many consecutive episodes, from the first, as `out` has room for: (n, n_sensors, n_timepoints)."""
+
+    def select_sensors(self, sensors: Rows) -> Source:
+        """The same episodes, fewer or reordered sensors; reads nothing."""
+
+    def with_infinite_as_missing(self) -> Source:
+        """The same episodes, their infinite values read as NaN; reads nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +63,10 @@ class StoredArray:
     def select_sensors(self, sensors: Rows) -> StoredArray:
         """The same data set, fewer or reordered sensors; reads nothing."""
         return replace(self, sensors=sensors if self.sensors is None else self.sensors[sensors])
+
+    def with_infinite_as_missing(self) -> StoredArray:
+        """The same data set, its infinite values read as NaN; reads nothing."""
+        return replace(self, infinite_as_missing=True)
 
     def read(self, row: int) -> Array:
         """One episode: (n_sensors, n_timepoints)."""
@@ -105,6 +129,44 @@ def infinite_to_nan(values: Array) -> Array:
     return np.where(np.isinf(values), np.float32(np.nan), values)
 
 
+@dataclass(frozen=True)
+class ChangedRows:
+    """Episodes that are changed as they are read: `change(row, values)` gives those that are read of a row.
+
+    What is given to it, (n_sensors, n_timepoints), has all sensors and the padding of `values`.
+    """
+
+    values: Array | StoredValues
+    change: Callable[[int, Array], Array]
+    sensors: Rows | None = field(default=None, compare=False)
+    infinite_as_missing: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_episodes, n_sensors, n_timepoints), as read."""
+        n, n_sensors, n_timepoints = self.values.shape
+        return n, n_sensors if self.sensors is None else len(self.sensors), n_timepoints
+
+    def select_sensors(self, sensors: Rows) -> ChangedRows:
+        """The same episodes, fewer or reordered sensors; reads nothing."""
+        return replace(self, sensors=sensors if self.sensors is None else self.sensors[sensors])
+
+    def with_infinite_as_missing(self) -> ChangedRows:
+        """The same episodes, their infinite values read as NaN; reads nothing."""
+        return replace(self, infinite_as_missing=True)
+
+    def read(self, row: int) -> Array:
+        """One episode: (n_sensors, n_timepoints)."""
+        changed = self.change(row, self.values[row])
+        chosen = changed if self.sensors is None else changed[self.sensors]
+        return infinite_to_nan(chosen) if self.infinite_as_missing else chosen
+
+    def read_into(self, first: int, out: Array) -> None:
+        """As many consecutive episodes, from the first, as `out` has room for: (n, n_sensors, n_timepoints)."""
+        for place, one in enumerate(out):
+            one[:] = self.read(first + place)
+
+
 class StoredValues:
     """The part of an array's behaviour that streaming needs, over rows that live in one or more sources.
 
@@ -114,13 +176,13 @@ class StoredValues:
         (n_episodes, n_sensors, n_timepoints), NaN where a source is shorter than the longest
     """
 
-    def __init__(self, sources: Sequence[Array | StoredArray], source_of: Rows, row_of: Rows) -> None:
+    def __init__(self, sources: Sequence[Array | Source], source_of: Rows, row_of: Rows) -> None:
         self.sources = tuple(sources)
         self.source_of = source_of
         self.row_of = row_of
 
     @classmethod
-    def whole(cls, source: Array | StoredArray) -> StoredValues:
+    def whole(cls, source: Array | Source) -> StoredValues:
         """All rows of one source."""
         n = source.shape[0]
         return cls([source], np.zeros(n, dtype=np.intp), np.arange(n))
@@ -148,7 +210,7 @@ class StoredValues:
         for start, stop in self._runs(wanted):
             source = self.sources[self.source_of[wanted[start]]]
             first, part = int(self.row_of[wanted[start]]), out[start:stop]
-            if isinstance(source, StoredArray) and source.shape[2] == n_timepoints:
+            if not isinstance(source, np.ndarray) and source.shape[2] == n_timepoints:
                 source.read_into(first, part)
                 continue
             part[..., source.shape[2] :] = np.nan
@@ -172,7 +234,7 @@ class StoredValues:
     def select_sensors(self, sensors: Rows) -> StoredValues:
         """The same episodes, fewer or reordered sensors; reads nothing."""
         chosen = [
-            source.select_sensors(sensors) if isinstance(source, StoredArray) else source[:, sensors]
+            source[:, sensors] if isinstance(source, np.ndarray) else source.select_sensors(sensors)
             for source in self.sources
         ]
         return StoredValues(chosen, self.source_of, self.row_of)
@@ -180,7 +242,7 @@ class StoredValues:
     def with_infinite_as_missing(self) -> StoredValues:
         """The same episodes, their infinite values read as NaN; reads nothing."""
         finite = [
-            replace(source, infinite_as_missing=True) if isinstance(source, StoredArray) else infinite_to_nan(source)
+            infinite_to_nan(source) if isinstance(source, np.ndarray) else source.with_infinite_as_missing()
             for source in self.sources
         ]
         return StoredValues(finite, self.source_of, self.row_of)
@@ -188,7 +250,7 @@ class StoredValues:
     @classmethod
     def join(cls, parts: Sequence[Array | StoredValues]) -> StoredValues:
         """Episodes of several parts one after the other; reads nothing."""
-        sources: list[Array | StoredArray] = []
+        sources: list[Array | Source] = []
         source_of: list[Rows] = []
         row_of: list[Rows] = []
         for part in parts:
@@ -201,31 +263,5 @@ class StoredValues:
     def _read_one(self, row: int) -> Array:
         source = self.sources[self.source_of[row]]
         place = int(self.row_of[row])
-        return source.read(place) if isinstance(source, StoredArray) else source[place]
-
-
-class ChangedValues(StoredValues):
-    """Episodes that are changed as they are read: `change(number, values)` gives the values of the episode of a number.
-
-    Its values (n_sensors, n_timepoints) come with their padding.
-    """
-
-    def __init__(
-        self, values: StoredValues, change: Callable[[int, Array], Array], numbers: Rows | None = None
-    ) -> None:
-        super().__init__(values.sources, values.source_of, values.row_of)
-        self.change = change
-        self.numbers = np.arange(len(values)) if numbers is None else numbers
-
-    def __getitem__(self, rows: int | slice | Rows) -> Array:
-        """Read and change one episode (n_sensors, n_timepoints) or several (n, n_sensors, n_timepoints)."""
-        read = super().__getitem__(rows)
-        if read.ndim == 2:
-            return self.change(int(self.numbers[rows]), read)
-        for place, number in enumerate(self.numbers[rows]):
-            read[place] = self.change(int(number), read[place])
-        return read
-
-    def select(self, rows: Rows) -> StoredValues:
-        """The same sources, fewer or reordered episodes; reads nothing."""
-        return ChangedValues(super().select(rows), self.change, self.numbers[rows])
+        one: Array = source[place] if isinstance(source, np.ndarray) else source.read(place)
+        return one

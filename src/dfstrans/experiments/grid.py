@@ -154,11 +154,13 @@ class Grid:
 
     def compute(self, key: CellKey, partial: Path) -> Cell:
         """Train a model on one split, settle it on the second part, test it on the third."""
+        from dfstrans.training.run_folder import can_resume_whole
+
         train, validation, test = self.parts(key.fold)
         detector = detector_for(key.model, self.comparison.overrides, self.episodes)
         run = partial / f"{zlib.crc32(key.model_dump_json().encode()):08x}"  # an interrupted run of these very settings
         began = time.perf_counter()
-        detector.fit(train, validation=validation, run_folder=run, resume=_resumable(run))
+        detector.fit(train, validation=validation, run_folder=run, resume=can_resume_whole(run))
         seconds = time.perf_counter() - began
         on_test, on_test_at_half = _figures(detector, test)
         on_validation, on_validation_at_half = _figures(detector, validation)
@@ -213,13 +215,6 @@ def some_of(episodes: Episodes, at_most: int | None, seed: int) -> Episodes:
     anomalous, normal = (rng.permutation(np.flatnonzero(labels == label)) for label in (1, 0))
     n_anomalous = max(min(len(anomalous), half), at_most - len(normal))
     return episodes[np.sort(np.concatenate([anomalous[:n_anomalous], normal[: at_most - n_anomalous]]))]
-
-
-def _resumable(run: Path) -> bool:
-    """Whether a training that was interrupted can go on; one whose checkpoint is damaged begins anew."""
-    from dfstrans.training.run_folder import PLANTED, checkpoint_is_whole, has_checkpoint
-
-    return checkpoint_is_whole(run if has_checkpoint(run) else run / PLANTED)
 
 
 def _figures(detector: EpisodeClassifier, part: Episodes) -> tuple[Figures, Figures]:

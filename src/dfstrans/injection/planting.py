@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.stored import ChangedValues, StoredValues
+from dfstrans.data.stored import ChangedRows, StoredValues
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.injection.drawing import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.injection.kinds import KINDS
@@ -72,8 +72,7 @@ class Planting:
     def on_demand(self) -> Episodes:
         """The set, whose faults are planted as its values are read: it takes no more memory than its source."""
         described = self.described()
-        assert isinstance(described.values, StoredValues)
-        return replace(described, values=ChangedValues(described.values, self.changed))
+        return replace(described, values=StoredValues.whole(ChangedRows(described.values, self.changed)))
 
     def in_memory(self) -> Episodes:
         """The set, with all its values."""

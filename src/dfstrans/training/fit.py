@@ -19,6 +19,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
+from torch import Tensor
 
 from dfstrans.config import TrainingSettings
 from dfstrans.data.episodes import Episodes
@@ -29,12 +30,11 @@ from dfstrans.model.arithmetic import uses_bf16
 from dfstrans.model.detector import DetectorNetwork
 from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
-from dfstrans.training.log import TENSORBOARD, LogRows
+from dfstrans.training.log import LOG, TENSORBOARD, LogRows
 from dfstrans.training.module import DetectorModule
 from dfstrans.training.run_folder import CHECKPOINT, prepare_run_folder
 from dfstrans.training.threshold import positive_weight
 
-LOG = "training_log.csv"
 MONITOR = "validation_score"
 
 
@@ -74,18 +74,20 @@ def train_network(
     resume: bool = False,
     progress: bool = False,
     what: str = "training",
+    start: Callable[[], dict[str, Tensor]] | None = None,
 ) -> TrainedNetwork:
     """Train until validation stops improving, and return the best epoch's weights.
 
     `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
     With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on. `what` is what the
-    progress is called.
+    progress is called. `start` gives the weights to start from instead of random ones; a run that goes on has its own.
     """
     checkpoint = None
     if run_folder is not None:
         defaults = {"network": shape.defaults(), "training": settings.defaults()}
         record = _run_record(shape, settings, train, validation)
         checkpoint = prepare_run_folder(run_folder, record, defaults, resume)
+    weights = start() if start is not None and checkpoint is None else None
     # only a schedule that anneals makes later epochs the better ones among equals
     best = BestWeights(MONITOR, _tested(validation) if settings.schedule == "one-cycle" else 0)
     log = EpochLog(run_folder / LOG if run_folder else None)
@@ -105,6 +107,8 @@ def train_network(
     with torch.random.fork_rng(devices=[]), _quiet_lightning():
         torch.manual_seed(settings.seed)
         network = build()
+        if weights is not None:
+            network.load_state_dict(weights)
         length = shape.segment_length
         whole_part = batch_loader(train, scaler, length, settings.batch_size)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)

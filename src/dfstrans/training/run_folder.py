@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,10 @@ def prepare_run_folder(
 ) -> Path | None:
     """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any.
 
-    A setting of `network` or `training` that the earlier record does not know, being older, was as it is by default.
+    There is none yet where the run was interrupted in the planted faults before it, whose own folder is then kept. A
+    setting of `network` or `training` that the earlier record does not know, being older, was as it is by default.
     """
-    if resume and has_checkpoint(folder):
+    if resume and can_resume(folder):
         now, usual = json.loads(json.dumps([record, defaults]))
         changed = _changes(_read_run_record(folder), now, usual)
         if changed:
@@ -42,6 +44,8 @@ def prepare_run_folder(
                 ", ".join(changed),
                 f"give the same ones, or start anew without {spelled('resume')}",
             )
+        if not has_checkpoint(folder):
+            return None
         if not checkpoint_is_whole(folder):
             raise DfstransError(
                 f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
@@ -52,6 +56,7 @@ def prepare_run_folder(
         warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
     with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
         (folder / CHECKPOINT).unlink(missing_ok=True)
+        shutil.rmtree(folder / PLANTED, ignore_errors=True)
         temporary.write_text(json.dumps(record, indent=2))
     return None
 
@@ -64,6 +69,11 @@ def has_checkpoint(run_folder: Path) -> bool:
 def can_resume(run_folder: Path) -> bool:
     """Whether an interrupted run can be resumed from this folder, be it only from the planted faults before it."""
     return has_checkpoint(run_folder) or has_checkpoint(run_folder / PLANTED)
+
+
+def can_resume_whole(run_folder: Path) -> bool:
+    """Whether it can, and the checkpoint to go on from can be read."""
+    return checkpoint_is_whole(run_folder if has_checkpoint(run_folder) else run_folder / PLANTED)
 
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
