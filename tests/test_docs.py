@@ -39,9 +39,18 @@ def test_an_example_runs(example: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_between_documents_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)\)", document.read_text()):
+    for target, _, heading in re.findall(r"\]\(([^)#\s]*)(#([^)\s]+))?\)", document.read_text()):
         if not target.startswith("http"):
-            assert (document.parent / target).exists(), target
+            place = document.parent / target if target else document
+            assert place.exists(), target
+            assert not heading or heading in headings(place), f"{target}#{heading}"
+
+
+def headings(document: Path) -> set[str]:
+    """What a link to a heading of a document is called: in small letters, with - for spaces and no punctuation."""
+    titles = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).strip().lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
