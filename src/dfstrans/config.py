@@ -18,6 +18,7 @@ Pooling = Literal["mean", "mean+deviation"]
 Precision = Literal["auto", "32", "bf16"]
 Schedule = Literal["one-cycle", "constant"]
 Imbalance = Literal["weighted", "none"]
+Judge = Literal["pr-auc", "loss"]
 ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
@@ -160,7 +161,10 @@ class LearningSettings(Settings):
         ge=1,
         description="Most normal episodes for each anomalous one in an epoch, others in each; all by default.",
     )
-    gradient_clip: float = Field(default=1.0, gt=0, description="Largest gradient norm.")
+    judged_by: Judge = Field(default="pr-auc", description="What tells the best epoch on the validation part.")
+    gradient_clip: float | None = Field(
+        default=1.0, gt=0, description="Largest gradient norm; the preset paper has none."
+    )
     schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
     sensor_dropout: float = Field(default=0.15, ge=0, lt=1, description="How often a sensor goes missing in training.")
     noise: float = Field(default=0.0, ge=0, description="Noise in training, as a share of a sensor's range.")
@@ -217,6 +221,8 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "batch_size": 16,
         "epochs": 200,
         "patience": 40,
+        "judged_by": "loss",
+        "gradient_clip": None,
         "learning_rate": 1e-5,
         "weight_decay": 0.0,
         "schedule": "constant",

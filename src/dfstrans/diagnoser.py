@@ -14,6 +14,7 @@ from dfstrans.config import (
     Embedding,
     Encoding,
     Imbalance,
+    Judge,
     NetworkSettings,
     Norm,
     Pooling,
@@ -78,7 +79,8 @@ class Diagnoser(NetworkClassifier):
         weight_decay: float = 0.05,
         patience: int = 20,
         normals_per_anomaly: float | None = None,
-        gradient_clip: float = 1.0,
+        judged_by: Judge = "pr-auc",
+        gradient_clip: float | None = 1.0,
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
         sensor_dropout: float = 0.15,
@@ -112,6 +114,7 @@ class Diagnoser(NetworkClassifier):
         self.weight_decay = weight_decay
         self.patience = patience
         self.normals_per_anomaly = normals_per_anomaly
+        self.judged_by = judged_by
         self.gradient_clip = gradient_clip
         self.schedule = schedule
         self.imbalance = imbalance

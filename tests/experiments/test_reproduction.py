@@ -220,10 +220,11 @@ def test_a_table_stands_beside_what_is_printed_and_names_its_protocol(cells: Pat
     assert json.dumps(outcome.content, allow_nan=False)
 
 
-def test_the_table_of_the_documents_is_that_of_their_cells() -> None:
-    outcome = reproduce(Request("tab:qresults", RESULTS_KEPT, finished=True), nothing)
-    kept = (RESULTS_KEPT / "tab_qresults.md").read_text(encoding="utf-8")
-    remedy = "dfstrans reproduce tab:qresults --finished --out docs/results writes it anew"
+@pytest.mark.parametrize("label", ["tab:qresults", "tab:qresults_pe"])
+def test_the_table_of_the_documents_is_that_of_their_cells(label: str) -> None:
+    outcome = reproduce(Request(label, RESULTS_KEPT, finished=True), nothing)
+    kept = (RESULTS_KEPT / f"{label.replace(':', '_')}.md").read_text(encoding="utf-8")
+    remedy = f"dfstrans reproduce {label} --finished --out docs/results writes it anew"
     assert "\n".join(table.to_markdown() for table in outcome.tables) == kept, remedy
 
 
@@ -274,6 +275,16 @@ def test_cells_that_are_there_are_taken_and_the_others_computed_once(cells: Path
     assert [one.data for one in asked] == [tmp_path / "elevator_small.h5"] * 2
     old, new = (root / "elevator_small_no-overlap" for root in (cells, tmp_path / "out"))
     assert cell_path(old, "boosting", 0).read_bytes() == cell_path(new, "boosting", 0).read_bytes()
+
+
+@pytest.mark.parametrize("target", ["tab:qresults", "tab:timeparams", "ablation"])
+def test_recordings_that_are_not_there_are_missed_before_anything_is_computed(target: str, tmp_path: Path) -> None:
+    def too_late(comparison: Comparison) -> dict[str, str]:
+        raise AssertionError(comparison.data)
+
+    request = Request(target, tmp_path / "out", tmp_path, ("elevator", "smd"))
+    with pytest.raises(DfstransError, match=r"expected ServerMachineDataset/ in .* got no such folder"):
+        reproduce(request, too_late)
 
 
 def test_a_quick_look_says_that_it_is_no_result_and_is_kept_apart(tmp_path: Path) -> None:

@@ -180,6 +180,18 @@ def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
     assert result.best_epoch == int(np.argmin(losses)) + 1
 
 
+@pytest.mark.parametrize("schedule", ["constant", "one-cycle"])
+def test_an_epoch_may_be_judged_by_its_loss_alone(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first epoch has by far the best order."""
+    orders = iter([1.0, *[0.1] * 6, 1.0, *[0.1] * 6])
+    monkeypatch.setattr("dfstrans.training.module.average_precision", lambda *_: next(orders))
+    by_order = train(epochs=7, learning_rate=0.01, schedule=schedule)
+    by_loss = train(epochs=7, learning_rate=0.01, schedule=schedule, judged_by="loss")
+    losses = [row["validation_loss"] for row in by_loss.log]
+    assert by_order.best_epoch == 1
+    assert by_loss.best_epoch == int(np.argmin(losses)) + 1 > 1
+
+
 def test_the_imbalance_of_the_classes_is_weighed_unless_the_plain_loss_is_wanted() -> None:
     labels = TRAIN.require_labels()
     assert train(epochs=1).odds == pytest.approx((labels == 0).sum() / labels.sum())

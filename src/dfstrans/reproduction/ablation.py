@@ -14,7 +14,7 @@ from dfstrans.experiments.detection import finished_cells
 from dfstrans.experiments.tables import ResultTable
 from dfstrans.experiments.variants import check_models
 from dfstrans.report.ablation_print import write_ablation_figure
-from dfstrans.reproduction.detection import comparison_for
+from dfstrans.reproduction.detection import comparison_for, require_data
 from dfstrans.reproduction.request import Compute, Outcome, Request
 
 
@@ -25,8 +25,10 @@ def ablation(request: Request, compute: Compute) -> Outcome:
     content: dict[str, Any] = {}
     failed: dict[str, str] = {}
     written = []
+    names = request.data_sets or ("elevator",)
+    require_data(request, names)
     for protocol in request.protocols or ("no-overlap",):
-        for name in request.data_sets or ("elevator",):
+        for name in names:
             folder = results_folder(request.out, name, protocol, request.preset)
             cells: list[Cell] = []
             for seed in range(request.seed, request.seed + request.seeds):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def detection(request: Request, compute: Compute) -> Outcome:
         )
     protocols = request.protocols or (("paper-like",) if request.quick else tuple(PROTOCOLS))
     models = request.models or table.models
+    require_data(request, chosen)
     tables: list[ResultTable] = []
     content: dict[str, Any] = {}
     failed: dict[str, str] = {}
@@ -46,6 +48,13 @@ def detection(request: Request, compute: Compute) -> Outcome:
         tables += [result.test_table() for result in results.values() if result.tests("f1")]
         content[protocol] = {name: result.to_dict() for name, result in results.items()}
     return Outcome(tables, {"protocols": content}, [], failed)
+
+
+def require_data(request: Request, names: Sequence[str]) -> None:
+    """Refuse before hours are spent on the first of some data sets where another is not there."""
+    if not request.finished:
+        for name in names:
+            place_of(name, "no-overlap", data_folder(request.data), request.preset)
 
 
 def comparison_for(

@@ -11,7 +11,7 @@ from dfstrans.experiments.datasets import DATA_SETS, effective, results_folder
 from dfstrans.experiments.detection import finished_cells
 from dfstrans.experiments.printed import SECONDS
 from dfstrans.experiments.tables import ResultTable, mean_and_std
-from dfstrans.reproduction.detection import comparison_for, for_data
+from dfstrans.reproduction.detection import comparison_for, for_data, require_data
 from dfstrans.reproduction.request import NO_RESULT, Compute, Outcome, Request
 
 TIMED_EPOCHS = 2
@@ -26,7 +26,9 @@ def time_and_parameters(request: Request, compute: Compute) -> Outcome:
     request = replace(request, folds=1)
     seconds: dict[tuple[str, str], ComparisonResult] = {}
     failed: dict[str, str] = {}
-    for name in request.data_sets or tuple(DATA_SETS):
+    names = request.data_sets or tuple(DATA_SETS)
+    require_data(request, names)
+    for name in names:
         protocol = effective(name, "paper-like")
         models = tuple(for_data(model, name, request.preset) for model in request.models or TIMED)
         folder = results_folder(request.out, name, protocol, request.preset)

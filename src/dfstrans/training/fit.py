@@ -89,7 +89,8 @@ def train_network(
         checkpoint = prepare_run_folder(run_folder, record, defaults, resume)
     weights = start() if start is not None and checkpoint is None else None
     # only a schedule that anneals makes later epochs the better ones among equals
-    best = BestWeights(MONITOR, _tested(validation) if settings.schedule == "one-cycle" else 0)
+    ranks_and_anneals = settings.judged_by == "pr-auc" and settings.schedule == "one-cycle"
+    best = BestWeights(MONITOR, _tested(validation) if ranks_and_anneals else 0)
     log = EpochLog(run_folder / LOG if run_folder else None)
     callbacks: list[pl.Callback] = [best, Patience(best, settings.patience), log]
     if run_folder is not None:
