@@ -21,11 +21,13 @@ from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.data.splits import folds
 from dfstrans.errors import DfstransError
 from dfstrans.experiments.circumstances import circumstances
+from dfstrans.experiments.protocols import protocol_name
 from dfstrans.files import written_atomically
 from dfstrans.model.arithmetic import bf16_is_fast
 
 PRECISIONS: tuple[Literal["32", "bf16"], ...] = ("32", "bf16")
 FIGURES = ("f1", "pr_auc")
+SEED = 0  # of splits and training
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -34,7 +36,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_num_threads(1)
     reading = {name: value for name in ("length", "stride", "spacecraft") if (value := getattr(options, name))}
     episodes = load_episodes(options.data, **reading)
-    splits = list(folds(episodes.require_labels(), None, k=options.splits, seed=0))
+    splits = list(folds(episodes.require_labels(), None, k=options.splits, seed=SEED))
     settings = {"epochs": options.epochs} if options.epochs else {}
     cells = []
     for number, rows in enumerate(splits):
@@ -44,7 +46,8 @@ def main(arguments: list[str] | None = None) -> None:
             asked = {"split": number, "data": options.data.name, "precision": precision, **reading, **settings}
             if not path.exists():
                 progress(f"split {number}, {precision}")
-                found = {**asked, **train(parts, precision, settings), **circumstances()}
+                how = {"seed": SEED, "protocol": protocol_name(reading, "random"), "command": _command(asked)}
+                found = {**asked, **train(parts, precision, settings), **how, **circumstances()}
                 with written_atomically(path) as temporary:
                     temporary.write_text(json.dumps(found, indent=2) + "\n")
             cells.append(_matching(path, asked))
@@ -55,10 +58,21 @@ def train(parts: list[Episodes], precision: Literal["32", "bf16"], settings: dic
     """The test figures of a model that was trained on the first part and settled on the second."""
     emulated = precision == "bf16" and not bf16_is_fast()
     with rounded_products() if emulated else nullcontext():
-        detector = Diagnoser(**settings, precision="32" if emulated else precision)
+        detector = Diagnoser(**settings, precision="32" if emulated else precision, seed=SEED)
         detector.fit(parts[0], validation=parts[1])
     found = detector.evaluate(parts[2]).to_dict()
     return {"emulated": emulated, **{name: found[name] for name in FIGURES}}
+
+
+def _command(asked: dict[str, Any]) -> str:
+    """What gives this and the other cells, wherever the recordings are.
+
+    >>> _command({"data": "telemanom", "split": 1, "precision": "32", "length": 500, "spacecraft": "MSL"})
+    'python -m benchmarks.precision telemanom --length 500 --spacecraft MSL --results RESULTS'
+    """
+    given = {name: value for name, value in asked.items() if name not in ("data", "split", "precision")}
+    options = [f"--{name} {value}" for name, value in given.items()]
+    return " ".join(["python -m benchmarks.precision", asked["data"], *options, "--results RESULTS"])
 
 
 def _matching(path: Path, asked: dict[str, Any]) -> dict[str, Any]:
