@@ -10,7 +10,7 @@ from benchmarks.matrix_rate import measure_matrix_rates
 from benchmarks.options import add_shapes, add_threads, new_parser, parsed
 from benchmarks.timing import progress
 from benchmarks.turns import LONG, Measured, measure_in_turns
-from benchmarks.workload import BATCHES, MODELS, SHAPES, auto_precision, case, count_flops, models_for
+from benchmarks.workload import BATCHES, MODELS, SHAPES, auto_precision, case, count_flops, measured_models
 from dfstrans.model.arithmetic import bf16_is_fast
 
 HEADER = (
@@ -40,7 +40,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def measure(name: str, task: str, batch: int, options: argparse.Namespace) -> dict[str, Measured]:
     """Seconds and memory of each model that is measured there."""
-    cases = {model: case(model, SHAPES[name], task, batch) for model in models_for(batch)}
+    cases = {model: case(model, SHAPES[name], task, batch) for model in measured_models()}
     return measure_in_turns(cases, options.rounds, options.threads, options.long)
 
 
@@ -50,7 +50,6 @@ def as_row(
     """One row of the table; `ours` is the network in this precision, or as "auto" computes it."""
     ours = measured[precision or auto_precision()]
     limit = count_flops(SHAPES[name], task, batch) / gflops / 1e9
-    loop = measured.get("loop")
     return {
         "shape": name,
         "task": task,
@@ -58,7 +57,7 @@ def as_row(
         "seconds": {model: one.seconds for model, one in measured.items()},
         "megabytes": {model: one.megabytes for model, one in measured.items()},
         "limit_seconds": limit,
-        "ratio_vs_loop": loop.seconds / ours.seconds if loop else None,
+        "ratio_vs_loop": measured["loop"].seconds / ours.seconds,
         "ratio_vs_plain": measured["plain"].seconds / ours.seconds if "plain" in measured else None,
         "over_limit": ours.seconds / limit,
     }

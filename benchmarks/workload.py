@@ -22,7 +22,6 @@ from dfstrans.model.pooling import pooled_width
 
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
-MOST_FOR_LOOP = 16  # episodes: with more, the loops would take most of the time of the whole benchmark
 TINY = 2  # episodes of a first call, after which the libraries have loaded all they need
 
 
@@ -57,11 +56,9 @@ def random_episodes(shape: Shape, n_episodes: int) -> Episodes:
     return Episodes.from_arrays(values, np.arange(n_episodes) % 2)
 
 
-def models_for(batch: int) -> list[str]:
-    """What is measured at a batch size: bf16 where the processor has it, the loops where they take bearable time."""
-    return [
-        model for model in MODELS if (model != "bf16" or bf16_is_fast()) and (model != "loop" or batch <= MOST_FOR_LOOP)
-    ]
+def measured_models() -> list[str]:
+    """The ways to compute that are measured here: bf16 only where the processor has it."""
+    return [model for model in MODELS if model != "bf16" or bf16_is_fast()]
 
 
 def auto_precision() -> str:

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from benchmarks import diagnosis_cost, epoch, network, reading, scaling, streaming, time_to_model
+from benchmarks import diagnosis_cost, epoch, matrix_rate, network, quick, reading, scaling, streaming, time_to_model
 from benchmarks.log_plot import Panel, svg
 from benchmarks.turns import Case, Measured, measure_in_turns
-from benchmarks.workload import Shape, auto_precision, count_flops, models_for, prepare
+from benchmarks.workload import Shape, auto_precision, count_flops, measured_models, prepare
 from dfstrans.model.arithmetic import bf16_is_fast
 from dfstrans.training.log import write_log
 
@@ -48,10 +48,9 @@ def test_a_process_that_dies_is_told_of() -> None:
 
 @pytest.mark.parametrize("task", ["train", "predict"])
 def test_every_model_does_every_task(task: str) -> None:
-    assert set(models_for(2)) >= {"loop", "plain", "fp32"}
-    assert ("bf16" in models_for(2)) == bf16_is_fast()
-    assert "loop" not in models_for(64)
-    for model in models_for(2):
+    assert set(measured_models()) >= {"loop", "plain", "fp32"}
+    assert ("bf16" in measured_models()) == bf16_is_fast()
+    for model in measured_models():
         prepare(model, TINY, task, 2)()
 
 
@@ -63,8 +62,18 @@ def test_ratios_are_those_of_the_measured_seconds() -> None:
     assert (row["ratio_vs_loop"], row["ratio_vs_plain"]) == (3.0, 1.5)
     assert row["limit_seconds"] == pytest.approx(1.0)
     assert row["over_limit"] == pytest.approx(2.0)
-    del measured["loop"]
-    assert network.as_row("SMAP", "train", 64, measured, gflops)["ratio_vs_loop"] is None
+
+
+def test_the_quick_benchmark_prints_every_ratio(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(quick.SHAPES, quick.SHAPE, TINY)
+    monkeypatch.setattr(matrix_rate, "SIZES", (64,))
+    quick.main()
+    printed = json.loads(capsys.readouterr().out)
+    for key in ("train", "predict", "predict_fp32"):
+        assert all(printed[f"{key}_{what}"] > 0 for what in ("ratio_vs_loop", "over_limit", "seconds"))
+    assert printed["precision"] == auto_precision()
 
 
 def test_the_work_of_one_elevator_episode_is_about_five_gflop() -> None:

@@ -41,7 +41,7 @@ def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) 
     A missing value repeats the last one that was seen (the first one, at the beginning); a sensor that is missing
     altogether stands at its training mean. A last segment that is not full repeats the last value to its end.
     """
-    values = np.array(episodes.values[np.arange(len(episodes))], dtype=np.float32)
+    values = np.asarray(episodes.values[np.arange(len(episodes))], dtype=np.float32)
     longest = int(episodes.lengths.max())
     n_segments = count_segments(longest, segment_length)
     padded = np.full((*values.shape[:2], n_segments * segment_length), np.nan, dtype=np.float32)

@@ -11,7 +11,14 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.convert import UNLABELLED
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.readers.timing import Index, median_step, past_midnight, places_on_grid
+from dfstrans.data.readers.timing import (
+    Index,
+    first_points,
+    median_step,
+    past_midnight,
+    places_in_order,
+    places_on_grid,
+)
 from dfstrans.errors import DfstransError, shortlist
 
 
@@ -45,15 +52,12 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         rows = replace(rows, time=past_midnight(rows.time, rows.episode, rows.ids))
     order = _order(rows, options)
     episode = rows.episode if order is None else rows.episode[order]
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(episode)) + 1]).astype(np.int64)
-    counted = np.arange(len(episode)) - np.repeat(starts, np.diff([*starts, len(episode)]))
-    place, interval = counted, None
-    if rows.time is not None:
-        time = rows.time if order is None else rows.time[order]
-        if options.irregular_time == "ignore":
-            interval = median_step(time, episode)
-        else:
-            place, interval = places_on_grid(time, episode, rows.ids)
+    starts = first_points(episode)
+    time = rows.time if rows.time is None or order is None else rows.time[order]
+    if time is None or options.irregular_time == "ignore":
+        place, interval = places_in_order(episode), None if time is None else median_step(time, episode)
+    else:
+        place, interval = places_on_grid(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = place[ends] + 1
     values = _spread(rows, order, episode, place, lengths)

@@ -31,7 +31,9 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     if not inside.any():
         return np.zeros(len(time), dtype=np.int64), None
     _require_rising(time, steps, inside, episode, ids)
-    interval = _middle(time, inside)
+    interval = _middle(time, steps, inside)
+    if not (np.abs(steps - interval)[inside] > JITTER * interval).any():
+        return places_in_order(episode), interval
     with np.errstate(over="ignore"):
         intervals = np.where(inside, steps / interval, 1.0)
     whole = np.maximum(np.rint(intervals), 1.0)
@@ -54,6 +56,22 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     run = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
     starts = np.concatenate([[0], np.flatnonzero(~inside) + 1])
     return run - np.repeat(run[starts], np.diff([*starts, len(time)])), interval
+
+
+def places_in_order(episode: Index) -> Index:
+    """How many points of its episode come before each: its place where none is missing.
+
+    >>> places_in_order(np.array([0, 0, 0, 1, 1]))
+    array([0, 1, 2, 0, 1])
+    """
+    starts = first_points(episode)
+    before: Index = np.repeat(starts, np.diff([*starts, len(episode)]))
+    return np.arange(len(episode)) - before
+
+
+def first_points(episode: Index) -> Index:
+    """The number of the first point of each episode."""
+    return np.concatenate([[0], np.flatnonzero(np.diff(episode)) + 1]).astype(np.int64)
 
 
 def past_midnight(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[str]) -> npt.NDArray[np.float64]:
@@ -91,25 +109,28 @@ def past_midnight(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[s
 
 def median_step(time: npt.NDArray[np.float64], episode: Index) -> float | None:
     """The median step within episodes, if time goes forward at all."""
-    inside = np.diff(episode) == 0
-    middle = _middle(time, inside) if inside.any() else 0.0
+    steps, inside = np.diff(time), np.diff(episode) == 0
+    middle = _middle(time, steps, inside) if inside.any() else 0.0
     return middle if middle > 0 and np.isfinite(middle) else None
 
 
-def _middle(time: npt.NDArray[np.float64], inside: npt.NDArray[np.bool_]) -> float:
+def _middle(time: npt.NDArray[np.float64], steps: npt.NDArray[np.float64], inside: npt.NDArray[np.bool_]) -> float:
     """The median of the steps that are `inside`, the lower one of two: a mean of a step and a gap would be neither.
 
     Free of rounding noise: 64 bits tell a large time less well than a step, but n equal steps n times better than one.
     Within that, digits that tell nothing are left out.
 
-    >>> _middle(1710400000 + np.arange(4) / 1000, np.full(3, True)), _middle(np.arange(4) / 1024, np.full(3, True))
-    (0.001, 0.0009765625)
+    >>> for time in (1710400000 + np.arange(4) / 1000, np.arange(4) / 1024):
+    ...     print(_middle(time, np.diff(time), np.full(3, True)))
+    0.001
+    0.0009765625
     """
-    steps = np.diff(time)
-    middle = _lower_median(steps[inside])
     told = float(np.spacing(np.abs(time).max()))
-    with np.errstate(invalid="ignore"):
-        equal = inside & (np.abs(steps - middle) <= 2 * told)
+    middle = float(steps[np.argmax(inside)])  # any will do, if most are equal to it
+    equal = _alike(steps, middle, told) & inside
+    if 2 * np.count_nonzero(equal) <= np.count_nonzero(inside):
+        middle = _lower_median(steps[inside])
+        equal = _alike(steps, middle, told) & inside
     others = np.concatenate([[-1], np.flatnonzero(~equal), [len(equal)]])
     longest = int(np.argmax(np.diff(others)))
     first, last = int(others[longest]) + 1, int(others[longest + 1])
@@ -121,9 +142,15 @@ def _middle(time: npt.NDArray[np.float64], inside: npt.NDArray[np.bool_]) -> flo
     return next((few for few in rounded if abs(few - middle) <= told), float(f"{middle:.9g}"))
 
 
+def _alike(steps: npt.NDArray[np.float64], step: float, told: float) -> npt.NDArray[np.bool_]:
+    """Whether no more than rounding is between each step and this one."""
+    with np.errstate(invalid="ignore"):
+        return np.abs(steps - step) <= 2 * told
+
+
 def _lower_median(steps: npt.NDArray[np.float64]) -> float:
-    place = (len(steps) - 1) // 2
-    return float(np.partition(steps, place)[place])
+    """Sorted as a whole: of few different steps, as regular time has, a partition takes several times as long."""
+    return float(np.sort(steps)[(len(steps) - 1) // 2])
 
 
 def _require_rising(
@@ -173,8 +200,9 @@ def _require_one_rate(
     for one in irregular.tolist():
         first, last = np.searchsorted(episode, [one, one + 1])
         own = time[first:last]
-        rate = _middle(own, np.full(len(own) - 1, True))
-        if np.abs(np.diff(own) / rate - 1).max() > JITTER:
+        own_steps = np.diff(own)
+        rate = _middle(own, own_steps, np.full(len(own_steps), True))
+        if np.abs(own_steps / rate - 1).max() > JITTER:
             return
         rates[ids[one]] = rate
     if all(abs(rate / interval - 1) > JITTER for rate in rates.values()):
