@@ -55,7 +55,11 @@ def inject(
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option("--report", help="Folder for a model trained on them, and a report on it.", show_default=False),
+        typer.Option(
+            "--report",
+            help="Folder for a model trained on them, and a report on it; without --out it is DATA_study unless given.",
+            show_default=False,
+        ),
     ] = None,
     kinds: Annotated[
         str | None,
@@ -78,7 +82,7 @@ def inject(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plant known faults into normal episodes; with --report train on them and tell how well they are found.
+    """Plant known faults into normal episodes, train on them and tell how well they are found; with --out only plant.
 
     An episode and its faulty twins are a group: train on the file with --split grouped. Episodes that are labelled
     anomalous are left out. The threshold allows 5 % false alarms unless told otherwise.
@@ -86,7 +90,7 @@ def inject(
     from dfstrans.data import load_episodes
     from dfstrans.injection.planting import normal_episodes, plant
 
-    place = _checked_place(data, out, report)
+    place, report = _checked_places(data, out, report)
     threshold = {} if "threshold_rule" in training else THRESHOLD
     settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
     check_settings(settings)
@@ -114,17 +118,19 @@ def inject(
     print(f"report    {written}")
 
 
-def _checked_place(data: Path, out: Path | None, report: Path | None) -> Path:
-    """Where the planted set goes; a place where something would be lost is refused before anything is read."""
+def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
+    """Where the planted set and the report go, if there is to be one, which there is unless --out alone is given.
+
+    A place where something would be lost is refused before anything is read.
+    """
     from dfstrans.injection.saving import TRIALS_FILE, require_replaceable
 
-    place = report / "planted.h5" if out is None and report is not None else out
-    if place is None:
-        raise DfstransError(
-            "expected --out FILE.h5 for the episodes with faults, --report FOLDER for how well they are found, or "
-            "both, got neither"
-        )
-    if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
+    if out is None:
+        report = report or Path(f"{data.resolve().name.split('.')[0]}_study")
+        place = report / "planted.h5"
+    elif out.suffix.lower() in (".h5", ".hdf5"):
+        place = out
+    else:
         raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
     if report is not None and report.exists() and not report.is_dir():
         raise DfstransError(f"expected a folder for --report, got the file {report}; choose another place")
@@ -133,7 +139,7 @@ def _checked_place(data: Path, out: Path | None, report: Path | None) -> Path:
         require_replaceable(path)
         if path.resolve() == data.resolve():  # planted faults in their turn
             raise DfstransError(f"expected another place than that of the recordings, got {path}; choose another one")
-    return place
+    return place, report
 
 
 def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:

@@ -196,10 +196,18 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
         assert "(0.33)" in printed  # one of three sensors
 
 
+def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run("inject", str(recordings), *FEW, *SMALL)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{recordings.stem}_study"]
+    assert (tmp_path / f"{recordings.stem}_study" / "report.html").exists()
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ([], "--out FILE.h5 for the episodes"),
         (["--out", "a.csv"], "--out to end in .h5"),
         (["--out", "a.h5", "--kinds", "rust"], "got 'rust'; correct --kinds"),
         (["--out", "a.h5", "--strength", "0"], "above 0"),

@@ -70,7 +70,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Cell]:
     """Of two models on two splits."""
     folder = tmp_path_factory.mktemp("cells")
     compute(Comparison(Path("elevator_small.h5"), folder, MODELS, folds=2))
-    return finished_cells(folder, MODELS)
+    return finished_cells(folder, MODELS, 2, {})
 
 
 def with_f1(cell: Cell, f1: float, seed: int = 0) -> Cell:

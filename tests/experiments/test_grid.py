@@ -203,7 +203,7 @@ def test_cells_of_other_recordings_are_refused(results: Path) -> None:
         ("{", "cannot be read"),
         ("[]", "of another kind"),
         ('{"format": "dfstrans-cell", "version": 99, "versions": {"dfstrans": "7.0"}}', r"version 99.*\(7.0\)"),
-        ('{"format": "dfstrans-cell", "version": 2}', "damaged"),
+        ('{"format": "dfstrans-cell", "version": 3}', "damaged"),
     ],
 )
 def test_what_is_no_cell_of_this_version_is_refused_and_kept(tmp_path: Path, content: str, what: str) -> None:
@@ -263,7 +263,7 @@ def test_mean_and_spread_are_those_of_a_hand_calculation(results: Path) -> None:
     row = dict(zip(result.table().columns, result.table().rows[0], strict=True))
     assert row["F1"] == "0.700 ± 0.283"
     assert row["splits"] == "2 of 5"
-    assert result.table().rows[1][1:] == ("0 of 5", *"–––––––––")
+    assert result.table().rows[1][1:] == ("0 of 5", *"–––––––––––")
 
 
 def test_models_are_tested_on_the_splits_that_both_have(results: Path) -> None:

@@ -21,7 +21,7 @@ from dfstrans.experiments.detection import DETECTION, detection_table, finished_
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.printed import ENCODINGS, RESULTS, printed_for
 from dfstrans.experiments.targets import DIAGNOSES, NO_RESULT, PANELS, TARGETS, figure_or_table
-from dfstrans.experiments.variants import VARIANTS
+from dfstrans.experiments.variants import VARIANTS, recorded_settings
 from dfstrans.reproduction import Request, reproduce
 
 DFSTRANS = [sys.executable, "-m", "dfstrans"]
@@ -228,12 +228,49 @@ def test_the_table_of_the_documents_is_that_of_their_cells(label: str) -> None:
     assert "\n".join(table.to_markdown() for table in outcome.tables) == kept, remedy
 
 
+def pretend(folder: Path, model: str) -> None:
+    """A cell of this model, with the figures of another."""
+    cell = read_cell(cell_path(folder, "boosting", 0))
+    changed = cell.model_copy(update={"model": model, "settings": recorded_settings(model, {})})
+    cell_path(folder, model, 0).parent.mkdir()
+    cell_path(folder, model, 0).write_text(changed.model_dump_json())
+
+
+def test_no_more_splits_are_shown_than_were_asked_for(cells: Path, tmp_path: Path) -> None:
+    shutil.copytree(cells, tmp_path / "out")
+    folder = tmp_path / "out" / "elevator_small_no-overlap"
+    shutil.copy(cell_path(folder, "boosting", 0), cell_path(folder, "boosting", 1))
+    assert len(finished_cells(folder, ["boosting"], 1, {})) == 1
+    assert len(finished_cells(folder, ["boosting"], 2, {})) == 2
+
+
+def test_a_finished_cell_of_other_settings_is_not_shown_as_the_model(cells: Path, tmp_path: Path) -> None:
+    shutil.copytree(cells, tmp_path / "out")
+    folder = tmp_path / "out" / "elevator_small_no-overlap"
+    path = cell_path(folder, "boosting", 0)
+    cell = read_cell(path)
+    path.write_text(cell.model_copy(update={"settings": {**cell.settings, "trees": 2}}).model_dump_json())
+    with pytest.raises(DfstransError, match="trees=2 instead of 300"):
+        finished_cells(folder, ["boosting"], 1, {})
+    assert len(finished_cells(folder, ["boosting"], 1, {"trees": 2})) == 1
+
+
+def test_a_cell_that_is_older_than_a_setting_of_a_preset_is_not_of_that_preset(cells: Path, tmp_path: Path) -> None:
+    shutil.copytree(cells, tmp_path / "out")
+    folder = tmp_path / "out" / "elevator_small_no-overlap"
+    pretend(folder, "dfstrans-paper")
+    path = cell_path(folder, "dfstrans-paper", 0)
+    cell = read_cell(path)
+    older = {name: value for name, value in cell.settings.items() if name != "judged_by"}
+    path.write_text(cell.model_copy(update={"settings": older}).model_dump_json())
+    with pytest.raises(DfstransError, match="judged_by='pr-auc' instead of 'loss'"):
+        finished_cells(folder, ["dfstrans-paper"], 1, {})
+
+
 def test_what_is_finished_is_shown_under_whatever_name_it_has(cells: Path, tmp_path: Path) -> None:
     shutil.copytree(cells, tmp_path / "out")
     folder = tmp_path / "out" / "elevator_small_no-overlap"
-    cell = read_cell(cell_path(folder, "boosting", 0)).model_copy(update={"model": "tapnet+epochs=3"})
-    cell_path(folder, cell.model, 0).parent.mkdir()
-    cell_path(folder, cell.model, 0).write_text(cell.model_dump_json())
+    pretend(folder, "tapnet+epochs=3")
     chosen = Request(
         "tab:qresults", tmp_path / "out", data_sets=("elevator",), protocols=("no-overlap",), finished=True
     )
@@ -245,10 +282,8 @@ def test_what_is_finished_is_shown_under_whatever_name_it_has(cells: Path, tmp_p
 def test_a_table_shows_no_finished_model_that_is_not_of_its_kind(cells: Path, tmp_path: Path) -> None:
     shutil.copytree(cells, tmp_path / "out")
     folder = tmp_path / "out" / "elevator_small_no-overlap"
-    cell = read_cell(cell_path(folder, "boosting", 0))
     for name in ("dfstrans-vanilla+epochs=3", "dfstrans-linear", "minirocket", "tapnet-plain"):
-        cell_path(folder, name, 0).parent.mkdir()
-        cell_path(folder, name, 0).write_text(cell.model_copy(update={"model": name}).model_dump_json())
+        pretend(folder, name)
 
     def shown(target: str) -> list[str]:
         chosen = Request(target, tmp_path / "out", data_sets=("elevator",), protocols=("no-overlap",), finished=True)
@@ -296,7 +331,7 @@ def test_a_quick_look_says_that_it_is_no_result_and_is_kept_apart(tmp_path: Path
 
     outcome = reproduce(request, few)
     assert outcome.tables[0].title == "QUICK LOOK, NO RESULT: tab:qresults, protocol paper-like"
-    (cell,) = finished_cells(tmp_path / "quick" / "elevator_small_no-overlap", ["boosting"])
+    (cell,) = finished_cells(tmp_path / "quick" / "elevator_small_no-overlap", ["boosting"], 1, {})
     assert (cell.data.episodes, cell.data.anomalous) == (60, 30)
     assert not (tmp_path / "elevator_small_no-overlap").exists()
 
@@ -308,7 +343,7 @@ def test_cells_of_two_kinds_in_one_folder_are_refused(cells: Path, tmp_path: Pat
     other = cell.model_copy(update={"protocol": cell.protocol.model_copy(update={"seed": 1})})
     cell_path(folder, "boosting", 1).write_text(other.model_dump_json())
     with pytest.raises(DfstransError, match=r"same recordings and splits.*got 2 kinds"):
-        finished_cells(folder, ["boosting"])
+        finished_cells(folder, ["boosting"], 2, {})
 
 
 def test_a_spread_that_the_paper_prints_stands_in_the_table() -> None:

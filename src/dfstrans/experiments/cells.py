@@ -20,8 +20,8 @@ from dfstrans.experiments.protocols import ProtocolName
 from dfstrans.files import disk_errors_explained, written_atomically
 
 FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"
-VERSION: Literal[2] = (
-    2  # of what a cell holds and how it is found: the same settings, data and version give the same figures
+VERSION: Literal[3] = (
+    3  # of what a cell holds and how it is found: the same settings, data and version give the same figures
 )
 
 Figures = dict[str, int | float | None]  # of `training.evaluation.Evaluation`
@@ -63,13 +63,14 @@ class TrainingRecord(Settings):
     seconds_per_epoch: float | None  # the median
     seconds: float
     threads: int
+    precision: Literal["32", "bf16"] | None = None  # of a network's products; None where it was not recorded
 
 
 class Cell(Settings):
     """A model on one split: what was done, and how good it was."""
 
     format: Literal["dfstrans-cell"] = FORMAT
-    version: Literal[2] = VERSION
+    version: Literal[3] = VERSION
     model: str
     fold: int
     data: DataRecord
@@ -136,10 +137,7 @@ def read_cell(path: Path) -> Cell:
 
 
 def read_matching_cell(path: Path, key: CellKey, defaults: Mapping[str, Any]) -> Cell:
-    """Read a cell that has to be about this very thing.
-
-    A setting that the cell does not know, being older, was as it is by default.
-    """
+    """Read a cell that has to be about this very thing; `defaults` as in `require_settings`."""
     cell = read_cell(path)
     found = key_of(cell)
     for name, what in {
@@ -151,17 +149,20 @@ def read_matching_cell(path: Path, key: CellKey, defaults: Mapping[str, Any]) ->
     }.items():
         if getattr(found, name) != getattr(key, name):
             raise _unusable(path, f"one of {what}", "choose another folder for this comparison")
-    settings = {**defaults, **found.settings}
+    require_settings(path, cell, key.settings, defaults)
+    return cell
+
+
+def require_settings(path: Path, cell: Cell, wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Refuse a cell of other settings; one that it does not know, being older, was as `defaults` have it."""
+    settings = {**defaults, **cell.settings}
     changed = [
-        f"{name}={settings[name]!r} instead of {value!r}"
-        for name, value in key.settings.items()
-        if settings[name] != value
+        f"{name}={settings[name]!r} instead of {value!r}" for name, value in wanted.items() if settings[name] != value
     ]
     if changed:
         raise _unusable(
             path, f"one with {', '.join(changed)}", "choose another folder for this comparison, or give these settings"
         )
-    return cell
 
 
 def key_of(cell: Cell) -> CellKey:
@@ -174,6 +175,11 @@ def key_of(cell: Cell) -> CellKey:
         fingerprint=cell.data.fingerprint,
         settings=cell.settings,
     )
+
+
+def as_recorded(values: dict[str, Any]) -> dict[str, Any]:
+    """As JSON gives them back; of a path only the name, since the rest is the machine's."""
+    return dict(json.loads(json.dumps(values, default=lambda value: Path(value).name)))
 
 
 def partial_folder(path: Path) -> Path:

@@ -194,6 +194,8 @@ COLUMNS: dict[str, tuple[str, int]] = {
     "precision": ("P", 3),
     "recall": ("R", 3),
     "f1": ("F1", 3),
+    "precision_at_half": ("P at 0.5", 3),
+    "recall_at_half": ("R at 0.5", 3),
     "f1_at_half": ("F1 at 0.5", 3),
     "pr_auc": ("PR-AUC", 3),
     "false_alarms_per_100_normal": ("false alarms / 100", 1),

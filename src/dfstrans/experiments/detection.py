@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dfstrans.config import DFSTRANS
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.cells import Cell, read_cell
+from dfstrans.experiments.cells import Cell, cell_path, read_cell, require_settings
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.datasets import DATA_SETS
 from dfstrans.experiments.printed import ENCODINGS, EXTRACTION, RESULTS, Printed, printed_for
 from dfstrans.experiments.protocols import PROTOCOLS, ProtocolName
 from dfstrans.experiments.tables import ResultTable, mean_and_std
-from dfstrans.experiments.variants import CHANGE, VARIANTS
+from dfstrans.experiments.variants import CHANGE, VARIANTS, former_settings, recorded_settings
 
 
 class Detection(NamedTuple):
@@ -51,9 +51,14 @@ DETECTION: dict[str, Detection] = {
 COLUMNS = ("data", "model", "splits", "P", "P printed", "R", "R printed", "F1", "F1 printed", "F1 at 0.5", "PR-AUC")
 
 
-def finished_cells(folder: Path, models: Sequence[str]) -> list[Cell]:
-    """The cells of these models that are in a folder, which have to be of the same recordings and splits."""
-    cells = [read_cell(path) for model in models for path in sorted((folder / model).glob("fold_*.json"))]
+def finished_cells(folder: Path, models: Sequence[str], folds: int, overrides: dict[str, Any]) -> list[Cell]:
+    """The cells that a folder has of these models, splits and settings, all of the same recordings."""
+    cells = []
+    for model in models:
+        for path in (cell_path(folder, model, fold) for fold in range(folds)):
+            if path.exists():
+                cells.append(read_cell(path))
+                require_settings(path, cells[-1], recorded_settings(model, overrides), former_settings(model))
     kinds = {(cell.data.fingerprint, cell.protocol.split, cell.protocol.seed) for cell in cells}
     if len(kinds) > 1:
         raise DfstransError(

@@ -5,14 +5,13 @@ Several processes may work on one folder of results side by side: each claims th
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 import zlib
 from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from dfstrans.experiments.cells import (
     Figures,
     ProtocolRecord,
     TrainingRecord,
+    as_recorded,
     cell_path,
     claimed,
     partial_folder,
@@ -37,7 +37,13 @@ from dfstrans.experiments.cells import (
 )
 from dfstrans.experiments.circumstances import commit
 from dfstrans.experiments.protocols import protocol_name, splits_of
-from dfstrans.experiments.variants import check_models, check_overrides, detector_for, settings_of_model
+from dfstrans.experiments.variants import (
+    check_models,
+    check_overrides,
+    detector_for,
+    former_settings,
+    recorded_settings,
+)
 from dfstrans.training.evaluation import evaluate_probabilities
 
 POLL_SECONDS = 2.0  # how often to look whether another process has finished its cell
@@ -87,7 +93,7 @@ class Grid:
         self.splits = splits_of(self.episodes, comparison.split, comparison.folds, comparison.seed)
         for model in comparison.models:  # refuses what it cannot take, before hours are spent
             detector_for(model, comparison.overrides, self.episodes).training_settings(len(self.episodes))
-        settings = {model: _plain(settings_of_model(model, comparison.overrides)) for model in comparison.models}
+        settings = {model: recorded_settings(model, comparison.overrides) for model in comparison.models}
         self.keys = [
             CellKey(
                 model=model,
@@ -109,7 +115,7 @@ class Grid:
     def finished(self) -> list[Cell]:
         """The cells that are there."""
         return [
-            read_matching_cell(path, key, _plain(settings_of_model(key.model, {})))
+            read_matching_cell(path, key, former_settings(key.model))
             for key in self.keys
             if (path := self.path(key)).exists()
         ]
@@ -192,7 +198,7 @@ class Grid:
     def _data_record(self) -> DataRecord:
         return DataRecord(
             name=self.comparison.data.name,
-            read=_plain(self.comparison.read),
+            read=as_recorded(self.comparison.read),
             fingerprint=self.episodes.fingerprint(),
             episodes=len(self.episodes),
             anomalous=self.episodes.n_anomalous,
@@ -236,9 +242,13 @@ def _training_record(detector: EpisodeClassifier, train_episodes: int, seconds: 
         seconds_per_epoch=float(np.median(epochs)) if epochs else None,
         seconds=max(seconds, float(np.sum(epochs))),
         threads=torch.get_num_threads(),
+        precision=_precision(detector),
     )
 
 
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """As JSON gives them back; of a path only the name, since the rest is the machine's."""
-    return dict(json.loads(json.dumps(values, default=lambda value: Path(value).name)))
+def _precision(detector: EpisodeClassifier) -> Literal["32", "bf16"] | None:
+    """What a network was trained in on this processor."""
+    from dfstrans.model.arithmetic import uses_bf16
+
+    chosen = getattr(detector.training_settings_, "precision", None)
+    return None if chosen is None else ("bf16" if uses_bf16(chosen) else "32")

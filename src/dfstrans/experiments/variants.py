@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from dfstrans.baselines.registry import MODELS
 from dfstrans.config import PRESETS
 from dfstrans.errors import DfstransError, spelled
+from dfstrans.experiments.cells import as_recorded
 from dfstrans.experiments.names import check_names, did_you_mean
 
 if TYPE_CHECKING:
@@ -126,6 +127,16 @@ def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
     detector = MODELS[chosen.kind](**chosen.settings)
     known = detector.get_params(deep=False)
     return {**known, **{setting: value for setting, value in overrides.items() if setting in known}, **chosen.named}
+
+
+def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """The same as a cell holds them."""
+    return as_recorded(settings_of_model(name, overrides))
+
+
+def former_settings(name: str) -> dict[str, Any]:
+    """What a cell was computed with of settings that came after it: they begin as what was done before them."""
+    return recorded_settings(variant(name).kind, {})
 
 
 def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:

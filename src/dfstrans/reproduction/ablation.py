@@ -14,7 +14,7 @@ from dfstrans.experiments.detection import finished_cells
 from dfstrans.experiments.tables import ResultTable
 from dfstrans.experiments.variants import check_models
 from dfstrans.report.ablation_print import write_ablation_figure
-from dfstrans.reproduction.detection import comparison_for, require_data
+from dfstrans.reproduction.detection import comparison_for, overrides_for, require_data
 from dfstrans.reproduction.request import Compute, Outcome, Request
 
 
@@ -33,11 +33,11 @@ def ablation(request: Request, compute: Compute) -> Outcome:
             cells: list[Cell] = []
             for seed in range(request.seed, request.seed + request.seeds):
                 place = seed_folder(folder, seed)
+                seeded = replace(request, overrides={**request.overrides, "seed": seed})
                 if not request.finished:
-                    seeded = replace(request, overrides={**request.overrides, "seed": seed})
                     found = compute(comparison_for(seeded, name, protocol, models, place))
                     failed |= {f"{place.name}, {cell}": message for cell, message in found.items()}
-                cells += finished_cells(place, models)
+                cells += finished_cells(place, models, request.folds, overrides_for(seeded, models))
             result = ComparisonResult(models, tuple(cells), request.folds * request.seeds)
             tables.append(ablation_table(result))
             content[folder.name] = ablation_content(result)

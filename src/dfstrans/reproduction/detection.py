@@ -43,7 +43,8 @@ def detection(request: Request, compute: Compute) -> Outcome:
                 suited += tuple(model for model in others if belongs(model, (*models, *table.if_finished)))
             if not request.finished:
                 failed |= compute(comparison_for(request, name, protocol, suited, folder))
-            results[name] = ComparisonResult(suited, tuple(finished_cells(folder, suited)), request.folds)
+            cells = finished_cells(folder, suited, request.folds, overrides_for(request, suited))
+            results[name] = ComparisonResult(suited, tuple(cells), request.folds)
         tables.append(detection_table(request.target, protocol, results))
         tables += [result.test_table() for result in results.values() if result.tests("f1")]
         content[protocol] = {name: result.to_dict() for name, result in results.items()}
@@ -66,9 +67,6 @@ def comparison_for(
     epochs: int | None = None,
 ) -> Comparison:
     """The cells that a table needs; `epochs` where the models have any and nothing else was asked for."""
-    epochs = QUICK["epochs"] if request.quick else epochs
-    learn_in_epochs = any("epochs" in settings_of_model(model, {}) for model in models)
-    short = {"epochs": epochs} if epochs is not None and learn_in_epochs else {}
     place = place_of(name, protocol, data_folder(request.data), request.preset)
     return Comparison(
         place.path,
@@ -77,9 +75,17 @@ def comparison_for(
         request.folds,
         PROTOCOLS[protocol].split,
         place.read,
-        {**short, **request.overrides},
+        overrides_for(request, models, epochs),
         QUICK["at_most"] if request.quick else None,
     )
+
+
+def overrides_for(request: Request, models: tuple[str, ...], epochs: int | None = None) -> dict[str, Any]:
+    """The settings that were asked for, and how many epochs a quick look or a measured time takes."""
+    epochs = QUICK["epochs"] if request.quick else epochs
+    learn_in_epochs = any("epochs" in settings_of_model(model, {}) for model in models)
+    short = {"epochs": epochs} if epochs is not None and learn_in_epochs else {}
+    return {**short, **request.overrides}
 
 
 def for_data(model: str, data: str, preset: Preset) -> str:

@@ -11,7 +11,7 @@ from dfstrans.experiments.datasets import DATA_SETS, effective, results_folder
 from dfstrans.experiments.detection import finished_cells
 from dfstrans.experiments.printed import SECONDS
 from dfstrans.experiments.tables import ResultTable, mean_and_std
-from dfstrans.reproduction.detection import comparison_for, for_data, require_data
+from dfstrans.reproduction.detection import comparison_for, for_data, overrides_for, require_data
 from dfstrans.reproduction.request import NO_RESULT, Compute, Outcome, Request
 
 TIMED_EPOCHS = 2
@@ -35,7 +35,8 @@ def time_and_parameters(request: Request, compute: Compute) -> Outcome:
         folder = folder.with_name(f"timing_{folder.name}")
         if not request.finished:
             failed |= compute(comparison_for(request, name, protocol, models, folder, TIMED_EPOCHS))
-        result = ComparisonResult(models, tuple(finished_cells(folder, models)), 1)
+        cells = finished_cells(folder, models, 1, overrides_for(request, models, TIMED_EPOCHS))
+        result = ComparisonResult(models, tuple(cells), 1)
         seconds |= {(_printed_name(model), name): result for model in models}
     table = _count_table("tab:timeparams", found)
     rows = []
