@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dfstrans.experiments.cells import Cell
-from dfstrans.experiments.conclusion import doubt, verdict
+from dfstrans.experiments.commands import commands_of
+from dfstrans.experiments.conclusion import doubt, too_small, verdict
 from dfstrans.experiments.protocols import PROTOCOLS
 from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
@@ -130,13 +131,17 @@ class ComparisonResult:
             self.title,
             ("model", "splits", *(title for title, _ in COLUMNS.values())),
             tuple(rows),
-            (*notes, *self.doubts()),
+            (*notes, *self.doubts(), *(f"Command: {command}" for command in self.commands())),
         )
 
+    def commands(self) -> list[str]:
+        """What gave the cells; more than one where models were given different settings."""
+        return commands_of(cell for model in self.models for cell in self.of(model))
+
     def doubts(self) -> list[str]:
-        """A warning for each model that is not shown to be better than guessing."""
+        """A warning for each model that is not shown to be better than guessing, and of parts that are too small."""
         said = (doubt(self.of(model)) for model in self.models)
-        return [warning for warning in said if warning is not None]
+        return [*(warning for warning in said if warning is not None), *too_small(self.cells)]
 
     def conclusions(self) -> list[str]:
         """Where the first model stands, figure by figure, in words."""
@@ -166,6 +171,7 @@ class ComparisonResult:
             "protocol": some and {**some.protocol.model_dump(mode="json"), "meaning": self._meaning},
             "data": some and some.data.model_dump(mode="json"),
             "folds": self.folds,
+            "commands": self.commands(),
             "models": {
                 model: {
                     "splits": [cell.fold for cell in self.of(model)],

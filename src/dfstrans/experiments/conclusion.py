@@ -1,14 +1,16 @@
-"""What a comparison comes to, in words: who is ahead by more than luck, and who may only be guessing."""
+"""What a comparison comes to, in words: who is ahead by more than luck, who may only be guessing, what is too small."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from dfstrans.experiments.cells import Cell
-from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest
+from dfstrans.experiments.cells import Cell, Figures
+from dfstrans.experiments.significance import PairedTest
 from dfstrans.standing import standing
+from dfstrans.training.threshold import FEWEST_OF_EACH_CLASS, too_few
 
 CHANCE = 0.05  # adjusted p below which a difference is more than luck
+FEW_ANOMALIES = 5  # fewer in a test part: each that is missed costs a fifth of the recall, or more
 ABOVE, BELOW, LEVEL, UNTRIED = "above", "below", "within luck of", "not tested against"
 
 
@@ -38,9 +40,52 @@ def doubt(cells: Sequence[Cell]) -> str | None:
     return f"{said}: try other settings or larger test parts before you judge it."
 
 
+def too_small(cells: Sequence[Cell]) -> list[str]:
+    """What the validation and the test parts of these cells are too small for, with the splits that are meant."""
+    said = []
+    for kind in ("anomalous", "normal"):
+        unsettled = [cell for cell in cells if kind in _too_few_for_threshold(cell)]
+        if unsettled:
+            said.append(
+                f"{_hold('validation', _by_split(unsettled))} fewer than {FEWEST_OF_EACH_CLASS} {kind} episodes: the "
+                "threshold stays at 0.5 there, and P, R and F1 say little."
+            )
+    few = _by_split([cell for cell in cells if _count(cell.test, "anomalous") < FEW_ANOMALIES])
+    if few:
+        counts = _listed([str(cell.test["anomalous"]) for cell in few.values()])
+        said.append(f"{_hold('test', few)} few anomalous episodes ({counts}): so few show large differences only.")
+    return said
+
+
+def _too_few_for_threshold(cell: Cell) -> list[str]:
+    anomalous, episodes = (_count(cell.validation, name) for name in ("anomalous", "episodes"))
+    return too_few(cell.settings.get("threshold_rule", "f1"), anomalous, episodes - anomalous)
+
+
+def _count(figures: Figures, name: str) -> int:
+    return int(figures[name] or 0)
+
+
+def _by_split(cells: Sequence[Cell]) -> dict[str, Cell]:
+    """A cell of each split, by the name of the split."""
+    seeds = {cell.protocol.seed for cell in cells}
+    ordered = sorted(cells, key=lambda cell: (cell.protocol.seed, cell.fold))
+    return {f"{cell.fold} of seed {cell.protocol.seed}" if len(seeds) > 1 else f"{cell.fold}": cell for cell in ordered}
+
+
+def _hold(part: str, splits: Collection[str]) -> str:
+    """The beginning of a sentence about a part of some splits.
+
+    >>> _hold("test", ["0"]), _hold("test", ["0", "2"])
+    ('The test part of split 0 holds', 'The test parts of splits 0 and 2 hold')
+    """
+    parts, hold = (f"{part} parts of splits", "hold") if len(splits) > 1 else (f"{part} part of split", "holds")
+    return f"The {parts} {_listed([*splits])} {hold}"
+
+
 def _place(test: PairedTest) -> str:
     if test.p_adjusted is None:  # too few splits, or the same difference on each
-        return LEVEL if test.difference == 0 and test.splits >= FEWEST_SPLITS else UNTRIED
+        return UNTRIED
     if test.p_adjusted >= CHANCE:
         return LEVEL
     return ABOVE if test.difference > 0 else BELOW

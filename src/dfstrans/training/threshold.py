@@ -101,16 +101,28 @@ def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSe
     if rule == "fixed":
         assert settings.threshold_value is not None  # checked by the settings
         return Threshold(value=settings.threshold_value, rule=rule, note="given")
+    if too_few(rule, n_anomalous, n_normal):
+        return _fallback(rule, n_anomalous, n_normal)
     if rule == "f1":
-        if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
-            return _fallback(rule, n_anomalous, n_normal)
         value = f1_threshold(labels, probabilities)
         f1 = f1_score(labels, probabilities >= value)
         return Threshold(value=value, rule=rule, note=f"F1 {f1:.3f} on {len(labels)} validation episodes")
-    if n_normal < FEWEST_OF_EACH_CLASS:
-        return _fallback(rule, n_anomalous, n_normal)
     assert settings.threshold_value is not None  # checked by the settings
     return _false_alarm_threshold(probabilities[labels == 0], settings.threshold_value)
+
+
+def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
+    """The classes of which a validation part has too few episodes for a rule, so that it falls back to 0.5.
+
+    >>> too_few("f1", 2, 9), too_few("false-alarm-rate", 2, 9)
+    (['anomalous'], [])
+    """
+    looked_at = {
+        "f1": {"anomalous": n_anomalous, "normal": n_normal},
+        "false-alarm-rate": {"normal": n_normal},
+        "fixed": {},
+    }
+    return [name for name, episodes in looked_at[rule].items() if episodes < FEWEST_OF_EACH_CLASS]
 
 
 def f1_threshold(labels: Labels, probabilities: Scores) -> float:
