@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dfstrans import Episodes
@@ -215,6 +217,29 @@ def test_what_is_no_cell_of_this_version_is_refused_and_kept(tmp_path: Path, con
     assert path.read_text() == content
 
 
+@pytest.mark.parametrize("part", ["test", "test_at_half", "validation", "validation_at_half"])
+@pytest.mark.parametrize(
+    ("figures", "what"),
+    [
+        ({"f1": ...}, "got none for f1"),
+        ({"anomalous": ..., "roc_auc": ...}, "got none for anomalous, roc_auc"),
+        ({"f1": 1.5}, "expected f1 between 0 and 1, got 1.5"),
+        ({"pr_auc": -0.1}, "expected pr_auc between 0 and 1, got -0.1"),
+    ],
+)
+def test_a_cell_without_a_figure_or_with_an_impossible_one_is_damaged(
+    results: Path, tmp_path: Path, part: str, figures: dict[str, Any], what: str
+) -> None:
+    content = json.loads(cell_path(results, "boosting", 0).read_text())
+    changed = {**content[part], **figures}
+    content[part] = {name: value for name, value in changed.items() if value is not ...}
+    path = cell_path(tmp_path, "boosting", 0)
+    path.parent.mkdir()
+    path.write_text(json.dumps(content))
+    with pytest.raises(DfstransError, match=f"{re.escape(str(path))}, got a damaged one .{part}: .*{what}.*restore it"):
+        read_cell(path)
+
+
 def test_a_setting_that_is_newer_than_a_cell_does_not_make_it_invalid(results: Path, tmp_path: Path) -> None:
     content = json.loads(cell_path(results, "boosting", 0).read_text())
     del content["settings"]["fewest_in_leaf"]
@@ -305,15 +330,41 @@ def test_a_setting_that_no_data_could_make_right_is_refused_at_once(tmp_path: Pa
 
 
 def test_too_few_anomalies_are_told_of_before_anything_is_computed(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match="at least 5 episodes of each class for 5 folds, got 3"):
-        Grid(comparison(tmp_path, folds=5), planted_episodes(20, 3, n_sensors=2, n_timepoints=48))
+    with pytest.raises(DfstransError, match=r"at least 5 episodes of each class for 5 folds, got 4.*use fewer folds"):
+        Grid(comparison(tmp_path, folds=5), planted_episodes(20, 4, n_sensors=2, n_timepoints=48))
+    assert len(Grid(comparison(tmp_path, folds=4), planted_episodes(20, 4, n_sensors=2, n_timepoints=48)).splits) == 4
+
+
+@pytest.mark.parametrize("n_folds", [1, 5])
+@pytest.mark.parametrize(("normal", "anomalous"), [(20, 0), (20, 3), (2, 20)])
+def test_fewer_folds_are_not_advised_where_a_single_one_fails(
+    normal: int, anomalous: int, n_folds: int, tmp_path: Path
+) -> None:
+    episodes = planted_episodes(normal, anomalous, n_sensors=2, n_timepoints=48)
+    said = f"at least 4 normal and 4 anomalous episodes.*got {normal} and {anomalous}; .* rarer class"
+    with pytest.raises(DfstransError, match=said) as caught:
+        Grid(comparison(tmp_path, folds=n_folds), episodes)
+    assert "fewer" not in str(caught.value)
+
+
+def in_groups(groups: npt.NDArray[Any]) -> Episodes:
+    values = np.stack([episode.values for episode in EPISODES])
+    return Episodes.from_arrays(values, EPISODES.require_labels(), groups=groups.astype(str))
+
+
+def test_fewer_folds_are_advised_where_the_first_ones_are_good() -> None:
+    numbers = np.arange(60)
+    some_without = in_groups(np.where(EPISODES.require_labels() == 1, numbers % 4, numbers % 6))
+    for n_folds in (5, 30):
+        with pytest.raises(DfstransError, match=r"got 8 and 0 in split 2, .* or fewer splits \(folds=2\)$"):
+            splits_of(some_without, "grouped", n_folds, 0)
+    assert len(splits_of(some_without, "grouped", 2, 0)) == 2
 
 
 def test_a_part_without_anomalies_is_told_of(tmp_path: Path) -> None:
     groups = np.where(EPISODES.require_labels() == 1, "broken", np.where(np.arange(60) % 2, "good", "fine"))
-    values = np.stack([episode.values for episode in EPISODES])
-    grouped = Episodes.from_arrays(values, EPISODES.require_labels(), groups=groups)
-    with pytest.raises(DfstransError, match=r"part of every split, got .* in split 0.*more groups"):
-        Grid(comparison(tmp_path, split="grouped"), grouped)
+    with pytest.raises(DfstransError, match=r"part of every split, got .* in split 0.*more groups") as caught:
+        Grid(comparison(tmp_path, split="grouped"), in_groups(groups))
+    assert "folds" not in str(caught.value)
     with pytest.raises(DfstransError, match="with a group"):
         Grid(comparison(tmp_path, split="grouped"), EPISODES)

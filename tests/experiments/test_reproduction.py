@@ -357,9 +357,12 @@ def test_a_spread_that_the_paper_prints_stands_in_the_table() -> None:
 def test_times_stand_beside_the_counts(tmp_path: Path) -> None:
     models = ("mh1dcnn-lstm",)
     request = Request("tab:timeparams", tmp_path, tmp_path, ("elevator",), models=models, overrides={"epochs": 1})
-    (table,) = reproduce(request, compute).tables
+    outcome = reproduce(request, compute)
+    (table,) = outcome.tables
     rows = {(row[0], row[1]): dict(zip(table.columns, row, strict=True)) for row in table.rows}
     assert float(rows["mh1dcnn-lstm", "elevator"]["s / epoch"]) >= 0
     assert rows["mh1dcnn-lstm", "elevator"]["s / epoch printed"] == "73.48"
-    assert rows["dfstrans", "smd"]["s / epoch"] == "–"
+    assert rows["dfstrans", "elevator"]["s / epoch"] == "–"
+    assert {data for _, data in rows} == {"elevator"}
+    assert {count["data"] for count in outcome.content["counts"]} == {"elevator"}
     assert (tmp_path / "timing_elevator_small_no-overlap" / "mh1dcnn-lstm" / "fold_0.json").exists()

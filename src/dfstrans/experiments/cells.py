@@ -7,24 +7,40 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from dfstrans.config import Settings
 from dfstrans.data.splits import SplitKind
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.experiments.protocols import ProtocolName
 from dfstrans.files import disk_errors_explained, written_atomically
+from dfstrans.training.evaluation import Evaluation
 
 FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"
 VERSION: Literal[3] = (
     3  # of what a cell holds and how it is found: the same settings, data and version give the same figures
 )
 
-Figures = dict[str, int | float | None]  # of `training.evaluation.Evaluation`
+SHARES = ("precision", "recall", "f1", "pr_auc")  # figures between 0 and 1
+
+
+def _whole(figures: dict[str, int | float | None]) -> dict[str, int | float | None]:
+    """The figures, if none of an evaluation is missing and the shares are some."""
+    missing = [field.name for field in fields(Evaluation) if field.name not in figures]
+    if missing:
+        raise ValueError(f"expected all figures of an evaluation, got none for {', '.join(missing)}")
+    for name in SHARES:
+        if (value := figures[name]) is not None and not 0 <= value <= 1:
+            raise ValueError(f"expected {name} between 0 and 1, got {value}")
+    return figures
+
+
+Figures = Annotated[dict[str, int | float | None], AfterValidator(_whole)]  # of `training.evaluation.Evaluation`
 
 
 class DataRecord(Settings):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.splits import Split, SplitKind, folds
 from dfstrans.errors import DfstransError, spelled
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
 PARTS = ("training", "validation", "test")
+FEWEST = 4  # episodes of a class: two for training, one for each of the other parts
 
 
 class Protocol(NamedTuple):
@@ -61,6 +65,8 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
     if n_folds < 1:
         raise DfstransError(f"expected at least one of {spelled('folds')}, got {n_folds}; correct it")
     labels = episodes.require_labels()
+    if n_folds > (rarer := _rarer(labels)):
+        splits_of(episodes, split, rarer, seed)  # tells of what fewer folds would not mend
     groups = episodes.require_groups() if split == "grouped" else None
     found = list(folds(labels, groups, k=n_folds, seed=seed))
     for number, parts in enumerate(found):
@@ -68,11 +74,24 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
             anomalous = int(labels[rows].sum())
             normal, least = len(rows) - anomalous, 2 if part == "training" else 1
             if min(anomalous, normal) < least:
-                reason = "the groups are too few or too uneven" if split == "grouped" else "there are too few"
+                fewer = f" or fewer splits ({spelled('folds', number)})" if number else ""
                 raise DfstransError(
                     f"expected at least {least} normal and {least} anomalous episodes in the {part} part of every "
-                    f"split, got {normal} and {anomalous} in split {number}, since {reason}; add episodes of the rarer "
-                    f"class{' or more groups of them' if split == 'grouped' else ''}, or try another "
-                    f"{spelled('seed')} or fewer {spelled('folds')}"
+                    f"split, got {normal} and {anomalous} in split {number}, since the groups are too few or too "
+                    "uneven; add episodes of the rarer class or more groups of them, or try another "
+                    f"{spelled('seed')}{fewer}"
                 )
     return found
+
+
+def _rarer(labels: npt.NDArray[np.int8]) -> int:
+    """How many episodes of the rarer class there are; refuses so few that not even one split can be cut from them."""
+    anomalous = int(labels.sum())
+    normal = len(labels) - anomalous
+    if min(anomalous, normal) < FEWEST:
+        raise DfstransError(
+            f"expected at least {FEWEST} normal and {FEWEST} anomalous episodes, so that each part of a split has "
+            f"both, got {normal} and {anomalous}; a detector learns from both, so add labelled episodes of the rarer "
+            "class"
+        )
+    return min(anomalous, normal)

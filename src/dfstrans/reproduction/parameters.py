@@ -27,6 +27,7 @@ def time_and_parameters(request: Request, compute: Compute) -> Outcome:
     seconds: dict[tuple[str, str], ComparisonResult] = {}
     failed: dict[str, str] = {}
     names = request.data_sets or tuple(DATA_SETS)
+    found = [count for count in found if count.data in names]
     require_data(request, names)
     for name in names:
         protocol = effective(name, "paper-like")
