@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.experiments.variants import CHANGE
 from dfstrans.report.comparison import PANELS
 from dfstrans.report.figures import ANOMALOUS, NORMAL
 from dfstrans.report.printing import new_figure, write_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+LABEL_WIDTH = 24  # characters; longer names take several lines, so that the axes keep most of the width
+LINE_HEIGHT = 0.16  # inches
 
 
 def write_print_comparison(folder: Path, result: ComparisonResult) -> list[Path]:
@@ -21,7 +26,9 @@ def write_print_comparison(folder: Path, result: ComparisonResult) -> list[Path]
 
 def print_comparison(result: ComparisonResult) -> Figure:
     """Each split as a point, with the mean and standard deviation of each model."""
-    figure = new_figure(0.9 + 0.28 * len(result.models))
+    labels = [wrapped(model) for model in result.models]
+    most_lines = max(label.count("\n") + 1 for label in labels)
+    figure = new_figure(0.9 + (0.12 + LINE_HEIGHT * most_lines) * len(labels))
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.04)
     panels = figure.subplots(1, len(PANELS), sharey=True, squeeze=False)[0]
     for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
@@ -30,7 +37,18 @@ def print_comparison(result: ComparisonResult) -> Figure:
             if spread is not None:
                 axes.plot(spread.values, [row] * len(spread.values), "o", color=NORMAL, alpha=0.55, markersize=5)
                 axes.errorbar(spread.mean, row, xerr=spread.std or 0.0, fmt="|", color=ANOMALOUS, capsize=3)
-        axes.set(title=title, yticks=range(len(result.models)), yticklabels=result.models)
+        axes.set(title=title, yticks=range(len(labels)), yticklabels=labels)
+        axes.margins(x=0.08)  # a point at the edge is seen whole
         axes.tick_params(axis="y", length=0)
-        axes.set_ylim(len(result.models) - 0.5, -0.5)
+        axes.set_ylim(len(labels) - 0.5, -0.5)
     return figure
+
+
+def wrapped(model: str) -> str:
+    """The name of a model on lines of at most 24 characters, each setting on one line if it can be.
+
+    >>> wrapped("dfstrans+schedule=constant+epochs=2+mixup=0").splitlines()
+    ['dfstrans', '+schedule=constant', '+epochs=2+mixup=0']
+    """
+    lines = textwrap.wrap(model.replace(CHANGE, f" {CHANGE}"), LABEL_WIDTH, break_on_hyphens=False)
+    return "\n".join(lines).replace(f" {CHANGE}", CHANGE)

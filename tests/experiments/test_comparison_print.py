@@ -1,0 +1,41 @@
+"""The figure of a comparison for print, with names of models as long as they come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dfstrans.experiments.cells import read_cell
+from dfstrans.experiments.comparison import ComparisonResult
+
+KEPT = Path(__file__).parents[2] / "docs" / "results" / "elevator_small_no-overlap" / "boosting" / "fold_0.json"
+LONG = ("boosting+seed=1+trees=200", "dfstrans+schedule=constant+epochs=2+mixup=0+sensor_dropout=0", "boosting")
+
+
+def test_long_names_leave_the_axes_their_width_and_every_point_is_whole() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    from dfstrans.report.comparison_print import print_comparison
+    from dfstrans.report.printing import STYLE
+
+    cell = read_cell(KEPT)
+    cells = [
+        cell.model_copy(update={"model": model, "fold": fold, "test": {**cell.test, "f1": f1, "pr_auc": 1.0}})
+        for model in LONG
+        for fold, f1 in enumerate((0.5, 1.0))
+    ]
+    with matplotlib.rc_context(STYLE):
+        figure = print_comparison(ComparisonResult(LONG, tuple(cells), folds=2))
+        figure.draw_without_rendering()
+    width = figure.bbox.width
+    f1, pr_auc = figure.axes
+    assert [label.get_text().replace("\n", "") for label in f1.get_yticklabels()] == [*LONG]
+    assert min(label.get_window_extent().x0 for label in f1.get_yticklabels()) >= 0
+    assert f1.title.get_window_extent().x1 < pr_auc.title.get_window_extent().x0
+    for axes in (f1, pr_auc):
+        box = axes.get_window_extent()
+        assert box.width > 0.3 * width
+        radius = 2.5 * figure.dpi / 72  # of a marker of 5 points
+        for line in axes.lines:
+            places = axes.transData.transform(line.get_xydata())[:, 0]
+            assert all(box.x0 + radius < place < box.x1 - radius for place in places)
