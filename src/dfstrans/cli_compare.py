@@ -11,6 +11,7 @@ import typer
 from dfstrans.cli_options import Data, options_from, reading
 from dfstrans.cli_output import AsJson, print_columns, print_json, remark
 from dfstrans.config import PRESETS, TrainingSettings
+from dfstrans.errors import shortlist
 
 if TYPE_CHECKING:
     from dfstrans.experiments.comparison import ComparisonResult
@@ -24,7 +25,9 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of each process (default: its share of what torch uses).", show_default=False),
 ]
-Finished = Annotated[bool, typer.Option("--finished", help="Only show what is finished; compute nothing.")]
+Finished = Annotated[
+    bool, typer.Option("--finished", help="Only show what is finished; compute nothing, and write no part.")
+]
 
 
 @reading
@@ -65,6 +68,7 @@ def compare(
     from dfstrans.experiments.variants import check_models
 
     names = check_models(names_in(models))  # before what follows is imported, which takes seconds
+    from dfstrans.experiments.cells import require_some
     from dfstrans.experiments.comparison import ComparisonResult
     from dfstrans.experiments.grid import Comparison, Grid
 
@@ -72,7 +76,9 @@ def compare(
     remark(repr(grid.episodes))
     failed = {} if finished else run_with_progress(grid, jobs, threads)
     result = ComparisonResult(names, tuple(grid.finished()), folds)
-    written = write_result(out, result) if result.cells else []
+    if finished:
+        require_some(out, result.cells)
+    written = [] if not result.cells or (finished and _is_a_part(grid)) else write_result(out, result)
     if as_json:
         print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
     else:
@@ -107,6 +113,17 @@ def run_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, s
         done = f"{len(grid.finished())} of {len(grid.keys)} cells are kept in {grid.comparison.out}"
         remark(f"dfstrans: interrupted; {done}: give the same command again")
         raise typer.Exit(1) from None
+
+
+def _is_a_part(grid: Grid) -> bool:
+    """Whether the folder has more than was asked for, so that a written result may hold more, too; says so."""
+    beyond = grid.beyond()
+    if beyond:
+        remark(
+            f"only shown, not written: {grid.comparison.out} also has finished cells of {shortlist(beyond)}; ask for "
+            "these, too, to write the result"
+        )
+    return bool(beyond)
 
 
 def write_result(folder: Path, result: ComparisonResult) -> list[Path]:

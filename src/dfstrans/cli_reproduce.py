@@ -10,10 +10,11 @@ import typer
 from dfstrans.cli_compare import Finished, Jobs, Threads, names_in, print_table, run_with_progress
 from dfstrans.cli_output import AsJson, print_json, progress, remark
 from dfstrans.elevator.settings import Preset
+from dfstrans.errors import spelled
 
 if TYPE_CHECKING:
     from dfstrans.experiments.grid import Comparison
-    from dfstrans.reproduction import Outcome
+    from dfstrans.reproduction import Outcome, Request
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
 LOUD = "--quick: one split, one epoch, 60 episodes. These are NO RESULTS; they only show that everything runs."
@@ -116,10 +117,21 @@ def reproduce(
         lambda place, of: _simulate(place, of, jobs),
     )
     keep = out is not None or (TARGETS[target].takes != "seconds" and not counts_only)
-    _show(target, (place / "quick" if quick else place) if keep else None, outcome, quick, as_json)
+    if request.only_shown:
+        _say_that_it_is_a_part(request)
+    folder = (place / "quick" if quick else place) if keep and not request.only_shown else None
+    _show(target, folder, outcome, quick, as_json)
     for label, message in outcome.failed.items():
         remark(f"not computed: {label}: {message}")
     raise typer.Exit(1 if outcome.failed else 0)
+
+
+def _say_that_it_is_a_part(request: Request) -> None:
+    options = " and ".join(map(spelled, request.part))
+    remark(
+        f"only shown, not written: a part of {request.target}, chosen by {options}; without, all that is finished is "
+        "written"
+    )
 
 
 def _chosen(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:

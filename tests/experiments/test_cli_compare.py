@@ -36,7 +36,12 @@ def test_a_model_and_two_rivals_are_compared(recordings: Path, tmp_path: Path) -
     page = (tmp_path / "comparison.html").read_text()
     assert "Protocol no-overlap: no point is in two episodes" in page
     assert "Plotly.newPlot" in page  # the figure is drawn by the page itself
-    assert "| dfstrans | 2 of 2 |" in (tmp_path / "comparison.md").read_text()
+    markdown = (tmp_path / "comparison.md").read_text()
+    assert "| dfstrans | 2 of 2 |" in markdown
+    (given,) = result["commands"]
+    assert "--models dfstrans,boosting,mh1dcnn-lstm --folds 2 --split random --epochs 2" in given
+    assert f"Command: {given}" in markdown
+    assert f"Command: {given}" in page
     _, out, _ = run(*command[:-1], "--finished")
     assert "dfstrans against each rival" in out
 
@@ -71,6 +76,34 @@ def test_two_jobs_share_the_cells_and_try_each_once(recordings: Path, tmp_path: 
     for fold in range(2):
         assert err.count(f"mh1dcnn-lstm, split {fold} failed: ") == 1
         assert err.count(f"not computed: mh1dcnn-lstm, split {fold}: ") == 1
+
+
+def test_a_part_of_what_is_finished_is_shown_and_not_written(recordings: Path, tmp_path: Path) -> None:
+    both = compare(recordings, tmp_path, "boosting,boosting+trees=2", "--folds", "2")
+    code, _, err = run(*both)
+    assert code == 0, err
+    (tmp_path / "comparison.md").write_text("the whole")
+    for models, folds, beyond in (
+        ("boosting", 2, "boosting+trees=2"),
+        ("boosting,boosting+trees=2", 1, "boosting, split 1, boosting+trees=2, split 1"),
+    ):
+        code, out, err = run(*compare(recordings, tmp_path, models, "--folds", str(folds), "--finished"))
+        assert code == 0, err
+        assert f"only shown, not written: {tmp_path} also has finished cells of {beyond};" in err
+        assert f"{folds} of {folds}" in out
+        assert "written   " not in out
+        assert (tmp_path / "comparison.md").read_text() == "the whole"
+    code, out, err = run(*both, "--finished")
+    assert "not written" not in err
+    assert "Command: dfstrans compare recordings.h5" in (tmp_path / "comparison.md").read_text()
+
+
+def test_where_nothing_is_finished_there_is_nothing_to_show(recordings: Path, tmp_path: Path) -> None:
+    place = tmp_path / "results"
+    code, out, err = run(*compare(recordings, place, "boosting", "--finished"))
+    assert (code, out) == (2, "")
+    assert f"expected finished cells in {place}, got none; leave out --finished to compute them" in err
+    assert not place.exists()
 
 
 def test_bad_names_give_code_2_and_the_remedy(recordings: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from dfstrans.experiments.printed import ENCODINGS, RESULTS, printed_for
 from dfstrans.experiments.targets import DIAGNOSES, NO_RESULT, PANELS, TARGETS, figure_or_table
 from dfstrans.experiments.variants import VARIANTS, recorded_settings
 from dfstrans.reproduction import Request, reproduce
+from tests.cli.command_line import run
 
 DFSTRANS = [sys.executable, "-m", "dfstrans"]
 RESULTS_KEPT = Path(__file__).parents[2] / "docs" / "results"
@@ -226,6 +227,42 @@ def test_the_table_of_the_documents_is_that_of_their_cells(label: str) -> None:
     kept = (RESULTS_KEPT / f"{label.replace(':', '_')}.md").read_text(encoding="utf-8")
     remedy = f"dfstrans reproduce {label} --finished --out docs/results writes it anew"
     assert "\n".join(table.to_markdown() for table in outcome.tables) == kept, remedy
+
+
+def test_a_part_of_what_is_finished_is_shown_and_does_not_replace_the_whole(cells: Path, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    shutil.copytree(cells, place)
+    command = ["reproduce", "tab:qresults", "--finished", "--out", place]
+    code, out, err = run(*command)
+    assert (code, err) == (0, "")
+    whole = (place / "tab_qresults.md").read_text()
+    for part in (["--data-sets", "elevator"], ["--protocol", "no-overlap"], ["--models", "boosting"], ["--folds", "1"]):
+        code, out, err = run(*command, *part)
+        assert code == 0, err
+        assert f"only shown, not written: a part of tab:qresults, chosen by {part[0]};" in err
+        assert "boosting" in out
+        assert "written   " not in out
+        assert (place / "tab_qresults.md").read_text() == whole
+
+
+def test_a_part_of_an_ablation_is_not_drawn(cells: Path, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    shutil.copytree(cells, place)
+    for model in ("dfstrans", "dfstrans+mixup=0"):
+        pretend(place / "elevator_small_no-overlap", model)
+    before = sorted(place.rglob("*"))
+    part = Request("ablation", place, models=("dfstrans+mixup=0",), finished=True, overrides={"seed": 0})
+    assert [row[2] for row in reproduce(part, nothing).tables[0].rows] == ["1 of 5", "1 of 5"]
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("target", ["tab:qresults", "tab:timeparams", "ablation"])
+def test_where_no_cell_is_finished_nothing_is_shown_or_written(target: str, tmp_path: Path) -> None:
+    place = tmp_path / "out"
+    code, out, err = run("reproduce", target, "--finished", "--out", place)
+    assert (code, out) == (2, "")
+    assert f"expected finished cells in {place}, got none; leave out --finished to compute them" in err
+    assert not place.exists()
 
 
 def pretend(folder: Path, model: str) -> None:

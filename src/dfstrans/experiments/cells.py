@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from pydantic import AfterValidator, Field
 
 from dfstrans.config import Settings
 from dfstrans.data.splits import SplitKind
-from dfstrans.errors import DfstransError, settings_as_options
+from dfstrans.errors import DfstransError, settings_as_options, spelled
 from dfstrans.experiments.protocols import ProtocolName
 from dfstrans.files import disk_errors_explained, written_atomically
 from dfstrans.training.evaluation import Evaluation
@@ -191,6 +191,15 @@ def key_of(cell: Cell) -> CellKey:
         fingerprint=cell.data.fingerprint,
         settings=cell.settings,
     )
+
+
+def require_some(folder: Path, cells: Collection[Cell]) -> None:
+    """Refuse to show a folder of which no cell is finished."""
+    if not cells:
+        raise DfstransError(
+            f"expected finished cells in {folder}, got none; leave out {spelled('finished', True)} to compute them, or "
+            f"give the folder that has them ({spelled('out', ...)})"
+        )
 
 
 def as_recorded(values: dict[str, Any]) -> dict[str, Any]:

@@ -120,6 +120,14 @@ class Grid:
             if (path := self.path(key)).exists()
         ]
 
+    def beyond(self) -> list[str]:
+        """The models, and the splits of the compared ones, that the folder has beyond those of this comparison."""
+        asked_for = {self.path(key) for key in self.keys}
+        others = [path for path in sorted(self.comparison.out.glob("*/fold_*.json")) if path not in asked_for]
+        names = [(path.parent.name, path.stem.replace("fold_", "split ")) for path in others]
+        models = self.comparison.models
+        return list(dict.fromkeys(f"{model}, {split}" if model in models else model for model, split in names))
+
     def work(
         self,
         tell: Callable[[Cell | DfstransError, CellKey], None] = lambda *_: None,

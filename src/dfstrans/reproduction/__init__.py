@@ -75,15 +75,8 @@ def _check(request: Request) -> None:
             f"expected {spelled('model')} with figures of diagnoses ({', '.join(DIAGNOSES)}), got it with {target}; "
             "leave it out"
         )
-    given = {
-        "data_sets": request.data_sets is not None,
-        "protocol": request.protocols is not None,
-        "models": request.models is not None,
-        "folds": request.folds != Request.folds,
-        "threads": request.threads is not None,
-    }
-    for setting, is_given in given.items():
-        if is_given and setting not in _options(request):
+    for setting in [*request.part, *(["threads"] if request.threads is not None else [])]:
+        if setting not in _options(request):
             raise DfstransError(
                 f"expected {spelled(setting)} with tables of detection only, got it with {target}, which has no use "
                 "for it; leave it out"

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from dfstrans.experiments.ablation import ABLATION, ablation_content, ablation_table, models_of, seed_folder
-from dfstrans.experiments.cells import Cell
+from dfstrans.experiments.cells import Cell, require_some
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.datasets import results_folder
 from dfstrans.experiments.detection import finished_cells
@@ -24,6 +24,7 @@ def ablation(request: Request, compute: Compute) -> Outcome:
     tables: list[ResultTable] = []
     content: dict[str, Any] = {}
     failed: dict[str, str] = {}
+    shown: list[Cell] = []
     written = []
     names = request.data_sets or ("elevator",)
     require_data(request, names)
@@ -41,6 +42,9 @@ def ablation(request: Request, compute: Compute) -> Outcome:
             result = ComparisonResult(models, tuple(cells), request.folds * request.seeds)
             tables.append(ablation_table(result))
             content[folder.name] = ablation_content(result)
-            if result.cells and find_spec("matplotlib") is not None:
+            shown += cells
+            if cells and not request.only_shown and find_spec("matplotlib") is not None:
                 written += write_ablation_figure(request.out, f"{ABLATION}_{folder.name}", result)
+    if request.finished:
+        require_some(request.out, shown)
     return Outcome(tables, {"ablation": content}, written, failed)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dfstrans.elevator.settings import Preset
 from dfstrans.errors import DfstransError
+from dfstrans.experiments.cells import Cell, require_some
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.datasets import data_folder, place_of, results_folder
 from dfstrans.experiments.detection import DETECTION, belongs, detection_table, finished_cells, models_in
@@ -33,6 +34,7 @@ def detection(request: Request, compute: Compute) -> Outcome:
     tables: list[ResultTable] = []
     content: dict[str, Any] = {}
     failed: dict[str, str] = {}
+    shown: list[Cell] = []
     for protocol in protocols:
         results = {}
         for name in chosen:
@@ -45,9 +47,12 @@ def detection(request: Request, compute: Compute) -> Outcome:
                 failed |= compute(comparison_for(request, name, protocol, suited, folder))
             cells = finished_cells(folder, suited, request.folds, overrides_for(request, suited))
             results[name] = ComparisonResult(suited, tuple(cells), request.folds)
+            shown += cells
         tables.append(detection_table(request.target, protocol, results))
         tables += [result.test_table() for result in results.values() if result.tests("f1")]
         content[protocol] = {name: result.to_dict() for name, result in results.items()}
+    if request.finished:
+        require_some(request.out, shown)
     return Outcome(tables, {"protocols": content}, [], failed)
 
 

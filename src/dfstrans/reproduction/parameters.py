@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from dfstrans.experiments.cells import require_some
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.counts import Count, counts, counts_by_sensors
 from dfstrans.experiments.datasets import DATA_SETS, effective, results_folder
@@ -39,6 +40,8 @@ def time_and_parameters(request: Request, compute: Compute) -> Outcome:
         cells = finished_cells(folder, models, 1, overrides_for(request, models, TIMED_EPOCHS))
         result = ComparisonResult(models, tuple(cells), 1)
         seconds |= {(_printed_name(model), name): result for model in models}
+    if request.finished:
+        require_some(request.out, [cell for result in seconds.values() for cell in result.cells])
     table = _count_table("tab:timeparams", found)
     rows = []
     for row, count in zip(table.rows, found, strict=True):

@@ -44,6 +44,23 @@ class Request:
         """Of splits and weights."""
         return int(self.overrides.get("seed", 0))
 
+    @property
+    def part(self) -> list[str]:
+        """The settings that were given to choose a part of the target."""
+        whole = (Request.folds, QUICK["folds"]) if self.quick else (Request.folds,)
+        given = {
+            "data_sets": self.data_sets is not None,
+            "protocol": self.protocols is not None,
+            "models": self.models is not None,
+            "folds": self.folds not in whole,
+        }
+        return [setting for setting, is_given in given.items() if is_given]
+
+    @property
+    def only_shown(self) -> bool:
+        """Whether nothing is written: a part of what is finished must not take the place of the whole."""
+        return self.finished and bool(self.part)
+
 
 class Outcome(NamedTuple):
     """What came of it."""
