@@ -28,6 +28,7 @@ def test_a_named_strength_wins_over_a_plain_one_in_any_order() -> None:
         ({"strength": ["0"]}, "above 0 .spreads., got 0"),
         ({"strength": ["-1,3"]}, "above 0 .spreads., got -1"),
         ({"strength": ["stuck=120"]}, "at most 100 .% of the episode., got 120"),
+        ({"strength": ["lag=2.5,3,0.2"]}, "above 0 .whole points., got 2.5, 0.2; give"),
         ({"strength": ["much"]}, "numbers with commas between them.*got 'much'"),
         ({"strength": ["nan"]}, "numbers with commas"),
         ({"strength": ["rust=1"]}, "among spike"),

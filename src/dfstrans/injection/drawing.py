@@ -86,7 +86,7 @@ def _faulty(
         case "dropout":
             return effects.dropout(stretch)
         case "lag":
-            return effects.lag(series, fault.start, fault.stop, round(fault.strength))
+            return effects.lag(series, fault.start, fault.stop, int(fault.strength))
         case "coupling-loss":
             other = donors.values[fault.donor][sensor, fault.start : fault.stop].astype(np.float64)
             if normal.whole[sensor] or normal.switches[sensor]:
@@ -114,7 +114,7 @@ def draw_fault(
     """
     rng = np.random.default_rng((*seed, row, *kind.encode()))  # not of the strength
     length, suited = values.shape[1], normal.suited(kind)
-    n_points, earliest = points_of(kind, strength, length, duration), round(strength) if kind == "lag" else 0
+    n_points, earliest = points_of(kind, strength, length, duration), int(strength) if kind == "lag" else 0
     if len(suited) == 0 or earliest + n_points > length:
         return None
     others = _others(row, donors) if kind == "coupling-loss" else np.array([row])
@@ -154,9 +154,7 @@ def points_of(kind: str, strength: float, length: int, duration: float) -> int:
 def require_fits(kind: str, strength: float, shortest: int, duration: float) -> None:
     """Refuse a fault that is longer than the shortest episode."""
     n_points = points_of(kind, strength, shortest, duration)
-    if kind == "lag" and round(strength) < 1:
-        raise DfstransError(f"expected a lag of at least one point, got {strength:g}; give whole points")
-    if kind == "lag" and round(strength) + n_points > shortest:
+    if kind == "lag" and strength + n_points > shortest:
         raise DfstransError(
             f"expected a lag that fits into the shortest episode, of {shortest} points, together with the fault's "
             f"{n_points} points, got {strength:g}; use a smaller {spelled('strength', 'lag=…')} or a smaller "

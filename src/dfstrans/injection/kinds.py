@@ -18,6 +18,15 @@ class Kind(NamedTuple):
     largest: float | None = None
     coupled: bool = False
 
+    def allows(self, strength: float) -> bool:
+        """Whether there can be such a strength; points are whole.
+
+        >>> KINDS["lag"].allows(2.0), KINDS["lag"].allows(2.5), KINDS["spike"].allows(2.5), KINDS["stuck"].allows(101)
+        (True, False, True, False)
+        """
+        whole = self.unit != POINTS or float(strength).is_integer()
+        return whole and 0 < strength and (self.largest is None or strength <= self.largest)
+
     def shown(self, strength: float) -> str:
         """A strength with its unit.
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dfstrans.config import Settings
 from dfstrans.errors import DfstransError, spelled
-from dfstrans.injection.kinds import KINDS, SPREADS
+from dfstrans.injection.kinds import KINDS, POINTS, SPREADS
 
 Cell = tuple[str, float]  # a kind of fault and its strength
 
@@ -37,12 +37,12 @@ class InjectionSettings(Settings):
     def _check_strengths(self) -> Self:
         _require_known(self.strengths)
         for kind, strengths in self.strengths.items():
-            largest = KINDS[kind].largest
-            wrong = [value for value in strengths if value <= 0 or (largest is not None and value > largest)]
+            largest, unit = KINDS[kind].largest, KINDS[kind].unit
+            wrong = [value for value in strengths if not KINDS[kind].allows(value)]
             if wrong or not strengths:
                 bounds = "above 0" + (f" and at most {largest:g}" if largest is not None else "")
                 raise ValueError(
-                    f"expected strengths of {kind} {bounds} ({KINDS[kind].unit}), got "
+                    f"expected strengths of {kind} {bounds} ({'whole points' if unit == POINTS else unit}), got "
                     f"{', '.join(f'{value:g}' for value in wrong) or 'none'}; give "
                     f"such ones, as in {spelled('strength', example(kind))}"
                 )
