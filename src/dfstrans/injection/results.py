@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
 
 
 class Metric(NamedTuple):
@@ -15,6 +18,18 @@ class Metric(NamedTuple):
     low: float | None
     high: float | None
     floor: float | None
+
+
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """Where the share of n episodes lies at 95 %, by Wilson's score; few that are all alike leave it wide, too.
+
+    >>> [tuple(round(end, 2) for end in share_interval(*given)) for given in ((1.0, 2), (0.0, 7), (0.5, 20))]
+    [(0.34, 1.0), (0.0, 0.35), (0.3, 0.7)]
+    """
+    lean = TWO_SIDED**2 / n
+    middle = (share + lean / 2) / (1 + lean)
+    half = math.sqrt(lean * share * (1 - share) + lean**2 / 4) / (1 + lean)
+    return max(middle - half, 0.0), min(middle + half, 1.0)  # rounding may lead beyond
 
 
 @dataclass(frozen=True)
@@ -44,9 +59,10 @@ class CellResult:
         return self.diagnosis[name].value if name in self.diagnosis else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        content = dataclasses.asdict(self)
-        return {**content, "diagnosis": {name: metric._asdict() for name, metric in self.diagnosis.items()}}
+        """Plain values, for JSON; those of recall have its 95 % interval beside it."""
+        low, high = (None, None) if self.recall is None else share_interval(self.recall, self.episodes)
+        found = {name: metric._asdict() for name, metric in self.diagnosis.items()}
+        return {**dataclasses.asdict(self), "recall_low": low, "recall_high": high, "diagnosis": found}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dfstrans.diagnosis.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.planting import Planting, plant_each
-from dfstrans.injection.results import CellResult, Metric, StudyResult
+from dfstrans.injection.results import CellResult, Metric, StudyResult, share_interval
 from dfstrans.injection.saving import MARK, TRIALS_FILE, VERSION, require_replaceable, save_planting
 from dfstrans.injection.settings import InjectionSettings
 from dfstrans.pipeline import train_model
@@ -117,7 +117,14 @@ def _cell_result(
 def _metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
     shown = assessment["rankings"][SHOWN][level]["all"][name]
     floor = assessment["rankings"][Z_SCORE][level]["all"][name]
-    return Metric(shown["value"], shown["chance"], shown["low"], shown["high"], floor["value"])
+    return Metric(shown["value"], shown["chance"], *_interval(shown), floor["value"])
+
+
+def _interval(shown: dict[str, Any]) -> tuple[float | None, float | None]:
+    """That of a share, since an episode has one faulty sensor and window; without width where chance cannot miss."""
+    if shown["value"] is None or shown["chance"] == 1:
+        return shown["low"], shown["high"]
+    return share_interval(shown["value"], shown["n_episodes"])
 
 
 def _counted(diagnoses: Iterator[Diagnosis], advance: Callable[[int], None]) -> Iterator[Diagnosis]:
