@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from dfstrans.injection.results import CellResult, share_interval
-from dfstrans.injection.study import METRICS, _metric
+from dfstrans.injection.study import METRICS, assessed_metric
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (0, 7), (2, 2), (3, 20), (20, 20)])
@@ -26,15 +26,15 @@ def test_the_share_that_is_detected_has_its_interval() -> None:
 
 @pytest.mark.parametrize("name", METRICS)
 def test_two_right_diagnoses_of_two_leave_a_wide_interval(name: str) -> None:
-    metric = _metric(assessed(METRICS[name], value=1.0, chance=0.2, low=1.0, high=1.0), *METRICS[name])
+    metric = assessed_metric(assessed(METRICS[name], value=1.0, chance=0.2, low=1.0, high=1.0), *METRICS[name])
     assert (metric.low, metric.high) == pytest.approx((0.3424, 1.0), abs=1e-4)
 
 
 def test_a_figure_that_cannot_be_missed_or_told_has_no_width() -> None:
     where = METRICS["sensor_ac_at_3"]
-    sure = _metric(assessed(where, value=1.0, chance=1.0, low=1.0, high=1.0), *where)  # of three sensors
+    sure = assessed_metric(assessed(where, value=1.0, chance=1.0, low=1.0, high=1.0), *where)  # of three sensors
     assert (sure.low, sure.high) == (1.0, 1.0)
-    untold = _metric(assessed(where, value=None, chance=None, low=None, high=None), *where)
+    untold = assessed_metric(assessed(where, value=None, chance=None, low=None, high=None), *where)
     assert (untold.low, untold.high) == (None, None)
 
 

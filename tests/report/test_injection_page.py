@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dfstrans.injection.results import CellResult, Metric, StudyResult
@@ -38,6 +39,13 @@ def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_streng
     assert texts[3] == ""
     assert "50%" in texts[5]
     assert "of 3" in texts[5]
+
+
+def test_panels_without_a_value_keep_the_columns_and_rows_of_the_others() -> None:
+    nothing = replace(RESULT, cells=tuple(replace(one, detected=0, recall=0.0, diagnosis={}) for one in RESULT.cells))
+    layout = strength_figure(nothing).layout
+    assert {axis.range for axis in (layout.xaxis, layout.xaxis2, layout.xaxis3)} == {(0.5, 2.5)}
+    assert {axis.range for axis in (layout.yaxis, layout.yaxis2, layout.yaxis3)} == {(1.5, -0.5)}
 
 
 def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outside(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def _cell_result(
     found: dict[str, Metric] = {}
     if detected and len(reference) >= 2:
         assessment = assess(detector, detector.require_reference(), diagnoses, trials, reference)
-        found = {name: _metric(assessment, *where) for name, where in METRICS.items()}
+        found = {name: assessed_metric(assessment, *where) for name, where in METRICS.items()}
     return CellResult(
         kind=kind,
         strength=strength,
@@ -114,7 +114,7 @@ def _cell_result(
     )
 
 
-def _metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
+def assessed_metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
     shown = assessment["rankings"][SHOWN][level]["all"][name]
     floor = assessment["rankings"][Z_SCORE][level]["all"][name]
     return Metric(shown["value"], shown["chance"], *_interval(shown), floor["value"])

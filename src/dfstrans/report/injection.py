@@ -56,7 +56,8 @@ def strength_figure(result: StudyResult) -> go.Figure:
                 figure.add_annotation(x=level, y=name, text=_label(cell, metric), showarrow=False, row=1, col=column)
     ends = ["weakest", *[""] * (n_levels - 2), "strongest"] if n_levels > 1 else [""]
     figure.update_xaxes(tickvals=list(range(1, n_levels + 1)), ticktext=ends, showgrid=False, zeroline=False)
-    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(range=[0.5, n_levels + 0.5])  # a panel without any value would choose another one
+    figure.update_yaxes(type="category", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=False)
     bar = {"title": "share", "thickness": 12, "tickformat": ".0%"}
     figure = styled(figure, height=130 + 52 * len(kinds), coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": 1})
     figure.update_layout(coloraxis_colorbar=bar, margin_l=130, plot_bgcolor="#ffffff")
