@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dfstrans.cli_options import options_from, reading
-from dfstrans.cli_output import AsJson, print_columns, print_json, print_result, progress, remark, warn_of_overlap
+from dfstrans.cli_output import (
+    AsJson,
+    print_columns,
+    print_json,
+    print_result,
+    progress,
+    remark,
+    warn_of_guessing,
+    warn_of_overlap,
+)
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
@@ -111,6 +120,7 @@ def inject(
     study = _study(planted, place, report, chosen, resume, settings)
     content = {**result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
+    warn_of_guessing(study.standing)
     if as_json:
         print_json({**content, "report": str(written)})
         return
@@ -219,6 +229,7 @@ def print_study(study: StudyResult) -> None:
     print_columns(columns, rows, words=("fault", "strength"))
     for sentence in verdict(study):
         print(sentence)
+    print(f"threshold {study.threshold:.4g}: {study.threshold_note}")
     print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
     print(
         f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "

@@ -196,6 +196,21 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
         assert "(0.33)" in printed  # one of three sensors
 
 
+def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_results(
+    recordings: Path, study: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, found = study
+    model = Diagnoser.load(folder / "model")
+    with pytest.warns(UserWarning, match="is what this run gives"):
+        printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
+    assert "fewer than 20 of them cannot settle that rate" in found["threshold_note"]
+    assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
+    assert found["standing"] == model.standing._asdict()
+    assert not model.standing.better_than_guessing
+    assert f"warning: {model.standing.sentence}" in remarks
+    assert json.loads((folder / "report.json").read_text())["threshold_note"] == model.threshold_.note
+
+
 def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

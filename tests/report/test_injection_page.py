@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.report.injection import PANELS, strength_figure, write_injection
+from dfstrans.standing import Standing
 
 
 def cell(kind: str, strength: float, unit: str, detected: int) -> CellResult:
@@ -18,7 +19,9 @@ RESULT = StudyResult(
     training_planted=35,
     normal_tested=15,
     false_alarms_per_100_normal=6.7,
-    threshold=0.5,
+    threshold=0.625,
+    threshold_note="so few that no false alarm is allowed",
+    standing=Standing(False, "this detector did no better than guessing", "rank-sum test"),
     sensors=10,
     split="random",
     settings={},
@@ -59,8 +62,17 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     assert 'src="http' not in page
 
 
+def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_only_guesses(tmp_path: Path) -> None:
+    page = write_injection(tmp_path / "report.html", RESULT).read_text()
+    assert "This detector did no better than guessing." in page
+    assert "from a probability of 0.625 on (so few that no false alarm is allowed)" in page
+    good = replace(RESULT, standing=Standing(True, "this detector is better than guessing"))
+    assert "guessing" not in write_injection(tmp_path / "good.html", good).read_text().split("</style>")[1]
+
+
 def test_a_result_is_plain_data() -> None:
     content = RESULT.to_dict()
     assert content["cells"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1
     assert content["cells"][0]["diagnosis"] == {}
+    assert content["standing"]["better_than_guessing"] is False
     assert RESULT.cells[1].value("segment_hit") is None

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dfstrans.standing import Standing
+
 TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
 
 
@@ -67,7 +69,10 @@ class CellResult:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """All kinds and strengths, and what they were tried on."""
+    """All kinds and strengths, what they were tried on, and by what detector.
+
+    `threshold_note` tells how its threshold was chosen, `standing` whether it is better than guessing.
+    """
 
     statements: tuple[str, ...]
     training_episodes: int
@@ -75,6 +80,8 @@ class StudyResult:
     normal_tested: int
     false_alarms_per_100_normal: float
     threshold: float
+    threshold_note: str
+    standing: Standing
     sensors: int
     split: str
     settings: dict[str, Any]
@@ -86,5 +93,6 @@ class StudyResult:
         return {
             **content,
             "statements": list(self.statements),
+            "standing": self.standing._asdict(),
             "cells": [cell.to_dict() for cell in self.cells],
         }

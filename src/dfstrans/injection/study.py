@@ -75,6 +75,8 @@ def run_study(
         normal_tested=len(unseen),
         false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
         threshold=detector.threshold_.value,
+        threshold_note=detector.threshold_.note,
+        standing=detector.standing,
         sensors=len(planted.sensors),
         split="by group" if planting.by_group else "by source episode",
         settings=settings.model_dump(mode="json"),

@@ -23,7 +23,8 @@ SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can 
 def write_injection(path: Path, result: StudyResult) -> Path:
     """Write the page, which needs nothing from outside."""
     figure = as_div(strength_figure(result))
-    return write_page(path, "injection.html", result=result, cells=result.cells, figure=figure, verdict=verdict(result))
+    found = {"cells": result.cells, "verdict": verdict(result), "standing": result.standing}
+    return write_page(path, "injection.html", result=result, figure=figure, **found)
 
 
 def strength_figure(result: StudyResult) -> go.Figure:
