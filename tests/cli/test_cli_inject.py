@@ -42,7 +42,7 @@ def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Pat
     printed, said = run("inject", str(recordings), "--out", str(path), "--share", "0.25", "--seed", "3", "--json")
     found = json.loads(printed)
     assert "5 episodes labelled anomalous are left out" in said
-    assert "train on this file with --split grouped" in said
+    assert f"train on {path} with --split grouped" in said
     assert (found["episodes"], found["planted"], found["seed"]) == (53, 13, 3)
     planted, source = load_episodes(path), load_episodes(recordings)
     assert planted.n_anomalous == 13
@@ -194,6 +194,13 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
     assert "false alarms per 100 normal episodes" in printed
     if any(cell["detected"] for cell in found["cells"]):
         assert "(0.33)" in printed  # one of three sensors
+
+
+def test_the_file_and_the_report_are_both_named_where_both_are_asked_for(recordings: Path, tmp_path: Path) -> None:
+    path, folder = tmp_path / "planted.h5", tmp_path / "r"
+    printed, said = run("inject", str(recordings), "--out", str(path), "--report", str(folder), *FEW, *SMALL)
+    assert printed.splitlines()[-2:] == [f"written   {path}", f"report    {folder / 'report.html'}"]
+    assert f"train on {path} with --split grouped" in said
 
 
 def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_results(

@@ -55,6 +55,7 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     page = write_injection(tmp_path / "report.html", RESULT).read_text()
     assert "(0.10)" in page
     assert "30 % of the episode" in page
+    assert "<td>1 spread</td>" in page
     assert "6.7" in page
     assert "Not told from normal episodes at the strengths tried: spike, stuck." in page
     assert "neither they nor a copy with a fault were in training" in page

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from dfstrans.injection.kinds import KINDS
 from dfstrans.standing import Standing
 
 TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
@@ -52,6 +53,11 @@ class CellResult:
     roc_auc: float | None
     pr_auc: float | None
     diagnosis: dict[str, Metric]
+
+    @property
+    def shown_strength(self) -> str:
+        """The strength with its unit."""
+        return KINDS[self.kind].shown(self.strength)
 
     def value(self, name: str) -> float | None:
         """A figure by its name, of detection or of diagnosis."""

@@ -41,7 +41,7 @@ def verdict(result: StudyResult) -> list[str]:
 def _strengths(cells: Sequence[CellResult]) -> str:
     """Strengths of one kind, with their unit."""
     *weaker, strongest = cells
-    return ", ".join([*(f"{cell.strength:g}" for cell in weaker), KINDS[strongest.kind].shown(strongest.strength)])
+    return ", ".join([*(f"{cell.strength:g}" for cell in weaker), strongest.shown_strength])
 
 
 def _reliable_from(cells: Sequence[CellResult], told_apart: Sequence[CellResult]) -> float | None:

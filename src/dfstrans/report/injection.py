@@ -22,9 +22,15 @@ SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can 
 
 def write_injection(path: Path, result: StudyResult) -> Path:
     """Write the page, which needs nothing from outside."""
-    figure = as_div(strength_figure(result))
-    found = {"cells": result.cells, "verdict": verdict(result), "standing": result.standing}
-    return write_page(path, "injection.html", result=result, figure=figure, **found)
+    return write_page(
+        path,
+        "injection.html",
+        result=result,
+        cells=result.cells,
+        standing=result.standing,
+        verdict=verdict(result),
+        figure=as_div(strength_figure(result)),
+    )
 
 
 def strength_figure(result: StudyResult) -> go.Figure:
