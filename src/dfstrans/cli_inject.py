@@ -78,8 +78,8 @@ def inject(
         list[str] | None,
         typer.Option(
             "--strength",
-            help="Strengths, in spreads of a sensor, of gain in added swings (default 1,3,10); the others have units of "
-            f"their own, and are given by name: {OWN_UNITS}. May be repeated.",
+            help="Strengths, in spreads of a sensor, of gain in added swings (default 1,3,10); the others have units "
+            f"of their own, and are given by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -121,12 +121,14 @@ def inject(
     study = _study(planted, place, report, chosen, resume, settings)
     content = {**result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
+    for statement in study.statements[len(planted.statements) :]:  # those of the trials
+        remark(statement)
     warn_of_guessing(study.standing)
     if as_json:
         print_json({**content, "report": str(written)})
         return
     print_study(study)
-    print_result({"written": result["written"], "report": written}, as_json)
+    print_result({"written": result["written"], "report": written}, as_json=False)
 
 
 def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,22 @@ def test_the_file_and_the_report_are_both_named_where_both_are_asked_for(recordi
     printed, said = run("inject", str(recordings), "--out", str(path), "--report", str(folder), *FEW, *SMALL)
     assert printed.splitlines()[-2:] == [f"written   {path}", f"report    {folder / 'report.html'}"]
     assert f"train on {path} with --split grouped" in said
+
+
+def test_trials_that_would_not_show_are_left_out_and_told(tmp_path: Path) -> None:
+    moving = planted_episodes(40, 0, n_sensors=3, n_timepoints=48)
+    values = np.asarray(moving.values).copy()
+    values[::2] *= 1e-3  # at rest
+    path = save_episodes(replace(moving, values=values), tmp_path / "normal.h5")
+    dropout = ["--kinds", "dropout", "--strength", "dropout=30"]
+    printed, said = run("inject", str(path), "--report", str(tmp_path / "r"), *dropout, *SMALL, "--json")
+    found = json.loads(printed)
+    (cell,) = found["cells"]
+    left_out = found["normal_tested"] - cell["episodes"]
+    assert left_out > 0
+    told = f"{left_out} of {found['normal_tested']} trials are left out: they would have changed next to nothing"
+    assert any(statement.startswith(told) for statement in found["statements"])
+    assert told in said
 
 
 def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_results(

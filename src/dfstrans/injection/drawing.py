@@ -14,7 +14,8 @@ from dfstrans.injection.kinds import KINDS, OF_EPISODE
 from dfstrans.injection.normal import NormalSensors
 
 Values = npt.NDArray[np.float32]
-ATTEMPTS = 30  # at a sensor and a moment in which the fault changes something
+ATTEMPTS = 100  # at a sensor and a moment in which the fault shows
+LEAST_CHANGE = 0.05  # of the sensor's spread, or of the strength where that is less; a fault of less is only a label
 TWINS, TRIALS = 0, 1  # streams of random numbers: what is tested must not repeat the places of what was learned
 
 
@@ -106,11 +107,11 @@ def draw_fault(
     duration: float,
     seed: tuple[int, int],
 ) -> PlantedFault | None:
-    """A fault at a random sensor and moment of an episode, such that it changes something; None where none does.
+    """A fault at a random sensor and moment of an episode, such that it shows in the values; None where none does.
 
     `row` is the episode's among the `donors`, which are all that movement may be borrowed from; `seed` a seed and one
     of the streams `TWINS` and `TRIALS`. All strengths of a kind meet at one place: in the same sensor, at the same
-    share of where they fit, so that a longer fault lies around a shorter one.
+    share of where they fit, so that a longer fault lies around a shorter one, unless one of them would not show there.
     """
     rng = np.random.default_rng((*seed, row, *kind.encode()))  # not of the strength
     length, suited = values.shape[1], normal.suited(kind)
@@ -134,7 +135,7 @@ def draw_fault(
             donor=int(lenders[int(of_lenders * len(lenders))]),
             seed=(*seed, row, attempt),
         )
-        if differs(values, with_fault(values, fault, normal, donors)):
+        if shows(fault, values, with_fault(values, fault, normal, donors), normal):
             return fault
     return None
 
@@ -162,9 +163,11 @@ def require_fits(kind: str, strength: float, shortest: int, duration: float) -> 
         )
 
 
-def differs(before: Values, after: Values) -> bool:
-    """Whether any value is another one; missing equals missing."""
-    return not np.array_equal(before, after, equal_nan=True)
+def shows(fault: PlantedFault, before: Values, after: Values, normal: NormalSensors) -> bool:
+    """Whether any value changes by more than next to nothing; a stuck sensor that rests reads as it would anyway."""
+    wanted = min(fault.strength, 1.0) if KINDS[fault.kind].by_movement else 1.0
+    change = np.abs(after[fault.sensor] - before[fault.sensor])
+    return bool((change >= LEAST_CHANGE * wanted * normal.spread[fault.sensor]).any())
 
 
 def _others(row: int, donors: Episodes) -> npt.NDArray[np.intp]:

@@ -31,7 +31,7 @@ class Kind(NamedTuple):
         (True, False, True, False)
         """
         whole = self.unit != POINTS or float(strength).is_integer()
-        return whole and 0 < strength and (self.largest is None or strength <= self.largest)
+        return whole and strength > 0 and (self.largest is None or strength <= self.largest)
 
     def shown(self, strength: float) -> str:
         """A strength with its unit.

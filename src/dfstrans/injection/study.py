@@ -69,7 +69,7 @@ def run_study(
             rows = [row for row, other in enumerate(cell_of) if other == cell]
             results.append(_cell_result(cell, episodes[rows], detector, normal, reference, advance))
     return StudyResult(
-        statements=planting.statements,
+        statements=planting.statements + trials.statements,
         training_episodes=detector.data_.train_episodes,
         training_planted=detector.data_.train_anomalous,
         normal_tested=len(unseen),
@@ -117,6 +117,7 @@ def _cell_result(
 
 
 def assessed_metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
+    """A metric of what was shown, of all kinds in an assessment, with the floor beside it."""
     shown = assessment["rankings"][SHOWN][level]["all"][name]
     floor = assessment["rankings"][Z_SCORE][level]["all"][name]
     return Metric(shown["value"], shown["chance"], *_interval(shown), floor["value"])
