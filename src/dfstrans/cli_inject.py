@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dfstrans.cli_options import options_from, reading
-from dfstrans.cli_output import AsJson, print_columns, print_json, print_result, progress, remark, warn_of_overlap
+from dfstrans.cli_output import (
+    AsJson,
+    print_columns,
+    print_json,
+    print_result,
+    progress,
+    remark,
+    warn_of_guessing,
+    warn_of_overlap,
+)
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
@@ -69,8 +78,8 @@ def inject(
         list[str] | None,
         typer.Option(
             "--strength",
-            help="Strengths, in spreads of a sensor (default 1,3,10); the others have units of their own, and are "
-            f"given by name: {OWN_UNITS}. May be repeated.",
+            help="Strengths, in spreads of a sensor, of gain in added swings (default 1,3,10); the others have units "
+            f"of their own, and are given by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -104,18 +113,22 @@ def inject(
     for statement in planted.statements:
         remark(statement)
     result = _written(planted, place, chosen, resume)
+    if out is not None:
+        remark(f"an episode and its faulty twins are a group: train on {out} with --split grouped")
     if report is None:
         print_result(result if as_json else _in_words(result), as_json)
-        remark("an episode and its faulty twins are a group: train on this file with --split grouped")
         return
     study = _study(planted, place, report, chosen, resume, settings)
     content = {**result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
+    for statement in study.statements[len(planted.statements) :]:  # those of the trials
+        remark(statement)
+    warn_of_guessing(study.standing)
     if as_json:
         print_json({**content, "report": str(written)})
         return
     print_study(study)
-    print(f"report    {written}")
+    print_result({"written": result["written"], "report": written}, as_json=False)
 
 
 def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
@@ -214,11 +227,11 @@ def print_study(study: StudyResult) -> None:
     for cell in study.cells:
         figures = (cell.recall, cell.roc_auc, cell.pr_auc)
         metrics = (_shown(cell, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
-        strength = KINDS[cell.kind].shown(cell.strength)
-        rows.append((cell.kind, strength, str(cell.episodes), *map(_number, figures), *metrics))
+        rows.append((cell.kind, cell.shown_strength, str(cell.episodes), *map(_number, figures), *metrics))
     print_columns(columns, rows, words=("fault", "strength"))
     for sentence in verdict(study):
         print(sentence)
+    print(f"threshold {study.threshold:.4g}: {study.threshold_note}")
     print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
     print(
         f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Pat
     printed, said = run("inject", str(recordings), "--out", str(path), "--share", "0.25", "--seed", "3", "--json")
     found = json.loads(printed)
     assert "5 episodes labelled anomalous are left out" in said
-    assert "train on this file with --split grouped" in said
+    assert f"train on {path} with --split grouped" in said
     assert (found["episodes"], found["planted"], found["seed"]) == (53, 13, 3)
     planted, source = load_episodes(path), load_episodes(recordings)
     assert planted.n_anomalous == 13
@@ -194,6 +195,44 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
     assert "false alarms per 100 normal episodes" in printed
     if any(cell["detected"] for cell in found["cells"]):
         assert "(0.33)" in printed  # one of three sensors
+
+
+def test_the_file_and_the_report_are_both_named_where_both_are_asked_for(recordings: Path, tmp_path: Path) -> None:
+    path, folder = tmp_path / "planted.h5", tmp_path / "r"
+    printed, said = run("inject", str(recordings), "--out", str(path), "--report", str(folder), *FEW, *SMALL)
+    assert printed.splitlines()[-2:] == [f"written   {path}", f"report    {folder / 'report.html'}"]
+    assert f"train on {path} with --split grouped" in said
+
+
+def test_trials_that_would_not_show_are_left_out_and_told(tmp_path: Path) -> None:
+    moving = planted_episodes(40, 0, n_sensors=3, n_timepoints=48)
+    values = np.asarray(moving.values).copy()
+    values[::2] *= 1e-3  # at rest
+    path = save_episodes(replace(moving, values=values), tmp_path / "normal.h5")
+    dropout = ["--kinds", "dropout", "--strength", "dropout=30"]
+    printed, said = run("inject", str(path), "--report", str(tmp_path / "r"), *dropout, *SMALL, "--json")
+    found = json.loads(printed)
+    (cell,) = found["cells"]
+    left_out = found["normal_tested"] - cell["episodes"]
+    assert left_out > 0
+    told = f"{left_out} of {found['normal_tested']} trials are left out: they would have changed next to nothing"
+    assert any(statement.startswith(told) for statement in found["statements"])
+    assert told in said
+
+
+def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_results(
+    recordings: Path, study: tuple[Path, dict[str, Any]]
+) -> None:
+    folder, found = study
+    model = Diagnoser.load(folder / "model")
+    with pytest.warns(UserWarning, match="is what this run gives"):
+        printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
+    assert "fewer than 20 of them cannot settle that rate" in found["threshold_note"]
+    assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
+    assert found["standing"] == model.standing._asdict()
+    assert not model.standing.better_than_guessing
+    assert f"warning: {model.standing.sentence}" in remarks
+    assert json.loads((folder / "report.json").read_text())["threshold_note"] == model.threshold_.note
 
 
 def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(

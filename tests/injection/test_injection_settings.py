@@ -15,6 +15,11 @@ def test_every_kind_has_strengths_in_its_own_unit_unless_others_are_given() -> N
     assert chosen.cells == (("stuck", 50.0), ("spike", 2.0), ("spike", 5.0))
 
 
+def test_plain_strengths_are_also_those_of_gain_whose_unit_is_another() -> None:
+    assert KINDS["gain"].unit == "added swings"
+    assert InjectionSettings.of("gain,spike", ["2"]).cells == (("gain", 2.0), ("spike", 2.0))
+
+
 def test_a_named_strength_wins_over_a_plain_one_in_any_order() -> None:
     for given in (["1", "drift=4"], ["drift=4", "1"]):
         assert InjectionSettings.of("spike,drift", given).cells == (("spike", 1.0), ("drift", 4.0))
@@ -28,6 +33,7 @@ def test_a_named_strength_wins_over_a_plain_one_in_any_order() -> None:
         ({"strength": ["0"]}, "above 0 .spreads., got 0"),
         ({"strength": ["-1,3"]}, "above 0 .spreads., got -1"),
         ({"strength": ["stuck=120"]}, "at most 100 .% of the episode., got 120"),
+        ({"strength": ["lag=2.5,3,0.2"]}, "above 0 .whole points., got 2.5, 0.2; give"),
         ({"strength": ["much"]}, "numbers with commas between them.*got 'much'"),
         ({"strength": ["nan"]}, "numbers with commas"),
         ({"strength": ["rust=1"]}, "among spike"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dfstrans.injection.results import CellResult, StudyResult
 from dfstrans.injection.verdict import verdict
+from dfstrans.standing import Standing
 
 
 def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95, trials: int = 20) -> CellResult:
@@ -11,7 +12,7 @@ def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95
 
 
 def said(*cells: CellResult, normal: int = 30) -> list[str]:
-    return verdict(StudyResult((), 100, 50, normal, 5.0, 0.5, 6, "random", {}, cells))
+    return verdict(StudyResult((), 100, 50, normal, 5.0, 0.5, "given", Standing(True, "good"), 6, "random", {}, cells))
 
 
 def test_a_kind_is_found_from_the_strength_on_that_all_greater_ones_share() -> None:
@@ -26,6 +27,13 @@ def test_kinds_stand_by_how_well_they_are_found() -> None:
         "found at times, not reliably at the strengths tried: gain (at most 60%)",
         "not told from normal episodes at the strengths tried: lag",
     ]
+
+
+def test_a_kind_that_is_ranked_high_but_never_detected_is_not_called_found_at_times() -> None:
+    cells = [cell("noise-burst", 1, 0.05, 0.5), cell("noise-burst", 3, 0.0, 0.8), cell("noise-burst", 10, 0.0, 0.9)]
+    words = "ranked above normal episodes, but never over the threshold"
+    assert said(*cells) == [f"{words}: noise-burst (at 3, 10 spreads)"]
+    assert said(cell("stuck", 30, 0.0)) == [f"{words}: stuck (at 30 % of the episode)"]
 
 
 def test_a_kind_that_many_false_alarms_find_is_not_called_found() -> None:

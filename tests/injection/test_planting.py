@@ -50,7 +50,7 @@ def test_outside_the_window_and_the_sensor_every_bit_is_as_it_was(
     outside = np.ones(before.shape, dtype=bool)
     outside[fault.sensor, fault.start : fault.stop] = False
     assert after[outside].tobytes() == before[outside].tobytes()
-    assert not np.array_equal(after[~outside], before[~outside], equal_nan=True)
+    assert np.nanmax(np.abs(after - before)[~outside]) >= 0.05 * NORMAL.spread[fault.sensor]
     assert after.dtype == np.float32
     if NORMAL.whole[fault.sensor]:
         present = after[fault.sensor][~np.isnan(after[fault.sensor])]
@@ -142,13 +142,17 @@ def test_the_same_seed_gives_the_same_set_and_another_one_another() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
-    moving = machine(30).select_sensors(["speed", "current"])  # wherever a fault is, it changes something at once
+    moving = machine(30).select_sensors(["speed", "current"])  # almost wherever a fault is, it shows at once
     low, high = KINDS[kind].strengths[0], KINDS[kind].largest or KINDS[kind].strengths[-1]
     planting = plant_each(moving, [(kind, low), (kind, high)], NormalSensors.measure(moving), InjectionSettings())
     assert len(planting) == 2 * len(moving)
-    for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True):
-        assert weak is not None
-        assert strong is not None
+    pairs = [
+        (weak, strong)
+        for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True)
+        if weak is not None and strong is not None and weak.seed == strong.seed  # neither was drawn anew
+    ]
+    assert len(pairs) > 0.8 * len(moving)
+    for weak, strong in pairs:
         assert (weak.sensor, weak.sign, weak.donor) == (strong.sensor, strong.sign, strong.donor)
         if kind == "lag":  # begins when there is something to show, so a longer one a little later
             assert 0 <= strong.start - weak.start <= high - low
@@ -219,8 +223,6 @@ def _renamed(episodes: Episodes) -> Episodes:
 def test_a_fault_longer_than_the_shortest_episode_is_refused() -> None:
     with pytest.raises(DfstransError, match=r"shortest episode, of 60 points.*got 55"):
         plant(MACHINE, of("lag", "lag=55"))
-    with pytest.raises(DfstransError, match="at least one point"):
-        plant(MACHINE, of("lag", "lag=0.2"))
 
 
 def test_one_sensor_leaves_coupled_kinds_out_and_says_so() -> None:
@@ -236,6 +238,39 @@ def test_sensors_that_never_move_are_named_and_alone_are_refused() -> None:
     assert "sensors that never move get no fault (1): fixed" in plant(MACHINE, of("spike")).statements
     with pytest.raises(DfstransError, match="recordings in which sensors move"):
         plant(machine().select_sensors(["fixed"]), InjectionSettings())
+
+
+def resting(n: int = 10, moving: int = 10) -> Episodes:
+    """Two sensors that rest near 0, but for a bump in the middle of the first episodes."""
+    values = 1e-3 * np.random.default_rng(0).standard_normal((n, 2, 60)).astype(np.float32)
+    values[:moving, :, 25:35] += 5.0
+    return Episodes.from_arrays(values)
+
+
+@pytest.mark.parametrize("kind", ["stuck", "dropout", "gain", "lag"])
+def test_a_fault_is_not_planted_where_a_sensor_rests_and_it_would_not_show(kind: str) -> None:
+    machine_at_rest = resting()
+    sensors = NormalSensors.measure(machine_at_rest)
+    planting = plant_each(machine_at_rest, [(kind, 3)], sensors, InjectionSettings())
+    assert len(planting) == 10
+    change = np.abs(planting.in_memory().values - machine_at_rest[list(planting.rows)].values)
+    assert (change.max(axis=2) / sensors.spread).max(axis=1).min() >= 0.05
+
+
+def test_a_fault_may_be_as_weak_as_was_asked_for() -> None:
+    planting = plant_each(MACHINE, [("level-shift", 0.01), ("noise-burst", 0.01)], NORMAL, InjectionSettings())
+    assert planting.cells == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
+
+
+def test_faults_and_trials_without_a_place_in_which_they_would_show_are_told() -> None:
+    partly = resting(10, moving=6)
+    said = "4 of 10 {} are left out: they would have changed next to nothing (signals that stand still or are missing)"
+    planting = plant(partly, of("dropout", "dropout=30"))
+    assert said.format("faults") in planting.statements
+    faulty = {row for row, fault in zip(planting.rows, planting.faults, strict=True) if fault is not None}
+    assert faulty == set(range(6))
+    trials = plant_each(partly, [("dropout", 30)], NormalSensors.measure(partly), InjectionSettings())
+    assert trials.statements == (said.format("trials"),)
 
 
 def test_a_fault_that_would_change_nothing_is_left_out() -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dfstrans.injection.results import CellResult, Metric, StudyResult
 from dfstrans.report.injection import PANELS, strength_figure, write_injection
+from dfstrans.standing import Standing
 
 
 def cell(kind: str, strength: float, unit: str, detected: int) -> CellResult:
@@ -17,7 +19,9 @@ RESULT = StudyResult(
     training_planted=35,
     normal_tested=15,
     false_alarms_per_100_normal=6.7,
-    threshold=0.5,
+    threshold=0.625,
+    threshold_note="so few that no false alarm is allowed",
+    standing=Standing(False, "this detector did no better than guessing", "rank-sum test"),
     sensors=10,
     split="random",
     settings={},
@@ -40,10 +44,18 @@ def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_streng
     assert "of 3" in texts[5]
 
 
+def test_panels_without_a_value_keep_the_columns_and_rows_of_the_others() -> None:
+    nothing = replace(RESULT, cells=tuple(replace(one, detected=0, recall=0.0, diagnosis={}) for one in RESULT.cells))
+    layout = strength_figure(nothing).layout
+    assert {axis.range for axis in (layout.xaxis, layout.xaxis2, layout.xaxis3)} == {(0.5, 2.5)}
+    assert {axis.range for axis in (layout.yaxis, layout.yaxis2, layout.yaxis3)} == {(1.5, -0.5)}
+
+
 def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outside(tmp_path: Path) -> None:
     page = write_injection(tmp_path / "report.html", RESULT).read_text()
     assert "(0.10)" in page
     assert "30 % of the episode" in page
+    assert "<td>1 spread</td>" in page
     assert "6.7" in page
     assert "Not told from normal episodes at the strengths tried: spike, stuck." in page
     assert "neither they nor a copy with a fault were in training" in page
@@ -51,8 +63,17 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     assert 'src="http' not in page
 
 
+def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_only_guesses(tmp_path: Path) -> None:
+    page = write_injection(tmp_path / "report.html", RESULT).read_text()
+    assert "This detector did no better than guessing." in page
+    assert "from a probability of 0.625 on (so few that no false alarm is allowed)" in page
+    good = replace(RESULT, standing=Standing(True, "this detector is better than guessing"))
+    assert "guessing" not in write_injection(tmp_path / "good.html", good).read_text().split("</style>")[1]
+
+
 def test_a_result_is_plain_data() -> None:
     content = RESULT.to_dict()
     assert content["cells"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1
     assert content["cells"][0]["diagnosis"] == {}
+    assert content["standing"]["better_than_guessing"] is False
     assert RESULT.cells[1].value("segment_hit") is None

@@ -14,7 +14,8 @@ from dfstrans.injection.kinds import KINDS, OF_EPISODE
 from dfstrans.injection.normal import NormalSensors
 
 Values = npt.NDArray[np.float32]
-ATTEMPTS = 30  # at a sensor and a moment in which the fault changes something
+ATTEMPTS = 100  # at a sensor and a moment in which the fault shows
+LEAST_CHANGE = 0.05  # of the sensor's spread, or of the strength where that is less; a fault of less is only a label
 TWINS, TRIALS = 0, 1  # streams of random numbers: what is tested must not repeat the places of what was learned
 
 
@@ -86,7 +87,7 @@ def _faulty(
         case "dropout":
             return effects.dropout(stretch)
         case "lag":
-            return effects.lag(series, fault.start, fault.stop, round(fault.strength))
+            return effects.lag(series, fault.start, fault.stop, int(fault.strength))
         case "coupling-loss":
             other = donors.values[fault.donor][sensor, fault.start : fault.stop].astype(np.float64)
             if normal.whole[sensor] or normal.switches[sensor]:
@@ -106,15 +107,15 @@ def draw_fault(
     duration: float,
     seed: tuple[int, int],
 ) -> PlantedFault | None:
-    """A fault at a random sensor and moment of an episode, such that it changes something; None where none does.
+    """A fault at a random sensor and moment of an episode, such that it shows in the values; None where none does.
 
     `row` is the episode's among the `donors`, which are all that movement may be borrowed from; `seed` a seed and one
     of the streams `TWINS` and `TRIALS`. All strengths of a kind meet at one place: in the same sensor, at the same
-    share of where they fit, so that a longer fault lies around a shorter one.
+    share of where they fit, so that a longer fault lies around a shorter one, unless one of them would not show there.
     """
     rng = np.random.default_rng((*seed, row, *kind.encode()))  # not of the strength
     length, suited = values.shape[1], normal.suited(kind)
-    n_points, earliest = points_of(kind, strength, length, duration), round(strength) if kind == "lag" else 0
+    n_points, earliest = points_of(kind, strength, length, duration), int(strength) if kind == "lag" else 0
     if len(suited) == 0 or earliest + n_points > length:
         return None
     others = _others(row, donors) if kind == "coupling-loss" else np.array([row])
@@ -134,7 +135,7 @@ def draw_fault(
             donor=int(lenders[int(of_lenders * len(lenders))]),
             seed=(*seed, row, attempt),
         )
-        if differs(values, with_fault(values, fault, normal, donors)):
+        if shows(fault, values, with_fault(values, fault, normal, donors), normal):
             return fault
     return None
 
@@ -154,9 +155,7 @@ def points_of(kind: str, strength: float, length: int, duration: float) -> int:
 def require_fits(kind: str, strength: float, shortest: int, duration: float) -> None:
     """Refuse a fault that is longer than the shortest episode."""
     n_points = points_of(kind, strength, shortest, duration)
-    if kind == "lag" and round(strength) < 1:
-        raise DfstransError(f"expected a lag of at least one point, got {strength:g}; give whole points")
-    if kind == "lag" and round(strength) + n_points > shortest:
+    if kind == "lag" and strength + n_points > shortest:
         raise DfstransError(
             f"expected a lag that fits into the shortest episode, of {shortest} points, together with the fault's "
             f"{n_points} points, got {strength:g}; use a smaller {spelled('strength', 'lag=…')} or a smaller "
@@ -164,9 +163,11 @@ def require_fits(kind: str, strength: float, shortest: int, duration: float) -> 
         )
 
 
-def differs(before: Values, after: Values) -> bool:
-    """Whether any value is another one; missing equals missing."""
-    return not np.array_equal(before, after, equal_nan=True)
+def shows(fault: PlantedFault, before: Values, after: Values, normal: NormalSensors) -> bool:
+    """Whether any value changes by more than next to nothing; a stuck sensor that rests reads as it would anyway."""
+    wanted = min(fault.strength, 1.0) if KINDS[fault.kind].by_movement else 1.0
+    change = np.abs(after[fault.sensor] - before[fault.sensor])
+    return bool((change >= LEAST_CHANGE * wanted * normal.spread[fault.sensor]).any())
 
 
 def _others(row: int, donors: Episodes) -> npt.NDArray[np.intp]:

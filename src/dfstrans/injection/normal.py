@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import check_finite
-from dfstrans.injection.kinds import KINDS, SPREADS
+from dfstrans.injection.kinds import KINDS
 
 Array = npt.NDArray[np.float64]
 MOST_EPISODES = 256  # looked at, spread over the whole set
@@ -75,10 +75,10 @@ class NormalSensors:
     def suited(self, kind: str) -> npt.NDArray[np.intp]:
         """The sensors in which a kind of fault can be planted.
 
-        A spread means nothing to a sensor that only switches; a coupled fault needs a partner.
+        Spread and swing mean nothing to a sensor that only switches; a coupled fault needs a partner.
         """
         suited = self.spread > 0
-        if KINDS[kind].unit == SPREADS:
+        if KINDS[kind].by_movement:
             suited &= ~self.switches
         if KINDS[kind].coupled:
             suited &= np.abs(self.coupling) >= COUPLED

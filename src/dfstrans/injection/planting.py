@@ -141,11 +141,7 @@ def plant(
             "one of them is seen in training"
         )
     drawn = _drawn(normal, sensors, requests, settings, TWINS, advance)
-    if len(drawn) < len(requests):
-        statements.append(
-            f"{len(requests) - len(drawn)} of {len(requests)} faults are left out: they would have changed nothing "
-            "(signals that stand still or are missing)"
-        )
+    statements += _left_out("faults", len(drawn), len(requests))
     twins: list[tuple[int, PlantedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
     twins.sort(key=lambda one: one[0])  # beside each other in the file
     rows, faults = zip(*twins, strict=True)
@@ -175,13 +171,14 @@ def plant_each(
     settings: InjectionSettings,
     advance: Advance = lambda _: None,
 ) -> Planting:
-    """Plant every kind and strength into every one of the episodes, for a test; those that change nothing stay away.
+    """Plant every kind and strength into every one of the episodes, for a test; those that would not show stay away.
 
     Where a fault is has nothing to do with where `plant` puts those of the same seed.
     """
     requests = [(row, cell) for cell in cells for row in range(len(normal))]
     drawn = _drawn(normal, sensors, requests, settings, TRIALS, advance)
-    return Planting(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn))
+    statements = _left_out("trials", len(drawn), len(requests))
+    return Planting(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn), statements)
 
 
 def _drawn(
@@ -202,6 +199,14 @@ def _drawn(
             found.append((row, fault))
         advance(1)
     return found
+
+
+def _left_out(what: str, n_drawn: int, n_wanted: int) -> tuple[str, ...]:
+    """What has to be said of faults for which no place was found."""
+    if n_drawn == n_wanted:
+        return ()
+    why = "they would have changed next to nothing (signals that stand still or are missing)"
+    return (f"{n_wanted - n_drawn} of {n_wanted} {what} are left out: {why}",)
 
 
 def _possible(settings: InjectionSettings, sensors: NormalSensors, shortest: int) -> tuple[list[Cell], list[str]]:

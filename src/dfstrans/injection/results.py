@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from dfstrans.injection.kinds import KINDS
+from dfstrans.standing import Standing
+
+TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
 
 
 class Metric(NamedTuple):
@@ -15,6 +21,18 @@ class Metric(NamedTuple):
     low: float | None
     high: float | None
     floor: float | None
+
+
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """Where the share of n episodes lies at 95 %, by Wilson's score; few that are all alike leave it wide, too.
+
+    >>> [tuple(round(end, 2) for end in share_interval(*given)) for given in ((1.0, 2), (0.0, 7), (0.5, 20))]
+    [(0.34, 1.0), (0.0, 0.35), (0.3, 0.7)]
+    """
+    lean = TWO_SIDED**2 / n
+    middle = (share + lean / 2) / (1 + lean)
+    half = math.sqrt(lean * share * (1 - share) + lean**2 / 4) / (1 + lean)
+    return max(middle - half, 0.0), min(middle + half, 1.0)  # rounding may lead beyond
 
 
 @dataclass(frozen=True)
@@ -36,6 +54,11 @@ class CellResult:
     pr_auc: float | None
     diagnosis: dict[str, Metric]
 
+    @property
+    def shown_strength(self) -> str:
+        """The strength with its unit."""
+        return KINDS[self.kind].shown(self.strength)
+
     def value(self, name: str) -> float | None:
         """A figure by its name, of detection or of diagnosis."""
         if name in ("recall", "roc_auc", "pr_auc"):
@@ -44,14 +67,18 @@ class CellResult:
         return self.diagnosis[name].value if name in self.diagnosis else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        content = dataclasses.asdict(self)
-        return {**content, "diagnosis": {name: metric._asdict() for name, metric in self.diagnosis.items()}}
+        """Plain values, for JSON; those of recall have its 95 % interval beside it."""
+        low, high = (None, None) if self.recall is None else share_interval(self.recall, self.episodes)
+        found = {name: metric._asdict() for name, metric in self.diagnosis.items()}
+        return {**dataclasses.asdict(self), "recall_low": low, "recall_high": high, "diagnosis": found}
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """All kinds and strengths, and what they were tried on."""
+    """All kinds and strengths, what they were tried on, and by what detector.
+
+    `threshold_note` tells how its threshold was chosen, `standing` whether it is better than guessing.
+    """
 
     statements: tuple[str, ...]
     training_episodes: int
@@ -59,6 +86,8 @@ class StudyResult:
     normal_tested: int
     false_alarms_per_100_normal: float
     threshold: float
+    threshold_note: str
+    standing: Standing
     sensors: int
     split: str
     settings: dict[str, Any]
@@ -70,5 +99,6 @@ class StudyResult:
         return {
             **content,
             "statements": list(self.statements),
+            "standing": self.standing._asdict(),
             "cells": [cell.to_dict() for cell in self.cells],
         }

@@ -16,7 +16,7 @@ from dfstrans.injection.settings import InjectionSettings
 
 MARK = "injection"  # in a recipe: who made it
 TRIALS_FILE = "trials.h5"  # in the folder of a study
-VERSION = 2  # of how faults are drawn: the same recipe gives the same set
+VERSION = 3  # of how faults are drawn: the same recipe gives the same set
 
 
 def require_replaceable(path: Path) -> None:

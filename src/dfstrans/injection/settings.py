@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from dfstrans.config import Settings
 from dfstrans.errors import DfstransError, spelled
-from dfstrans.injection.kinds import KINDS, SPREADS
+from dfstrans.injection.kinds import KINDS, POINTS
 
 Cell = tuple[str, float]  # a kind of fault and its strength
 
@@ -37,12 +37,12 @@ class InjectionSettings(Settings):
     def _check_strengths(self) -> Self:
         _require_known(self.strengths)
         for kind, strengths in self.strengths.items():
-            largest = KINDS[kind].largest
-            wrong = [value for value in strengths if value <= 0 or (largest is not None and value > largest)]
+            largest, unit = KINDS[kind].largest, KINDS[kind].unit
+            wrong = [value for value in strengths if not KINDS[kind].allows(value)]
             if wrong or not strengths:
                 bounds = "above 0" + (f" and at most {largest:g}" if largest is not None else "")
                 raise ValueError(
-                    f"expected strengths of {kind} {bounds} ({KINDS[kind].unit}), got "
+                    f"expected strengths of {kind} {bounds} ({'whole points' if unit == POINTS else unit}), got "
                     f"{', '.join(f'{value:g}' for value in wrong) or 'none'}; give "
                     f"such ones, as in {spelled('strength', example(kind))}"
                 )
@@ -66,7 +66,7 @@ class InjectionSettings(Settings):
 
 
 def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tuple[float, ...]]:
-    """Strengths by kind: "1,3" of every chosen kind that is measured in spreads, "lag=5,20" of one kind.
+    """Strengths by kind: "1,3" of every chosen kind measured in spreads or swings, "lag=5,20" of one kind.
 
     >>> parse_strengths(["2,4", "lag=5"], ["spike", "drift", "lag"])
     {'spike': (2.0, 4.0), 'drift': (2.0, 4.0), 'lag': (5.0,)}
@@ -86,13 +86,13 @@ def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tup
                 )
             named[kind] = _numbers(numbers, text)
             continue
-        in_spreads = [kind for kind in kinds if KINDS[kind].unit == SPREADS]
-        if not in_spreads:
+        by_movement = [kind for kind in kinds if KINDS[kind].by_movement]
+        if not by_movement:
             raise DfstransError(
                 f"expected the strengths of each kind by its name, since none of {', '.join(kinds)} is measured in "
-                f"spreads, got {text!r}; write {spelled('strength', example(kinds[0]))}"
+                f"spreads or swings, got {text!r}; write {spelled('strength', example(kinds[0]))}"
             )
-        plain |= dict.fromkeys(in_spreads, _numbers(text, text))
+        plain |= dict.fromkeys(by_movement, _numbers(text, text))
     return plain | named
 
 

@@ -15,7 +15,7 @@ from dfstrans.diagnosis.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.planting import Planting, plant_each
-from dfstrans.injection.results import CellResult, Metric, StudyResult
+from dfstrans.injection.results import CellResult, Metric, StudyResult, share_interval
 from dfstrans.injection.saving import MARK, TRIALS_FILE, VERSION, require_replaceable, save_planting
 from dfstrans.injection.settings import InjectionSettings
 from dfstrans.pipeline import train_model
@@ -69,12 +69,14 @@ def run_study(
             rows = [row for row, other in enumerate(cell_of) if other == cell]
             results.append(_cell_result(cell, episodes[rows], detector, normal, reference, advance))
     return StudyResult(
-        statements=planting.statements,
+        statements=planting.statements + trials.statements,
         training_episodes=detector.data_.train_episodes,
         training_planted=detector.data_.train_anomalous,
         normal_tested=len(unseen),
         false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
         threshold=detector.threshold_.value,
+        threshold_note=detector.threshold_.note,
+        standing=detector.standing,
         sensors=len(planted.sensors),
         split="by group" if planting.by_group else "by source episode",
         settings=settings.model_dump(mode="json"),
@@ -100,7 +102,7 @@ def _cell_result(
     found: dict[str, Metric] = {}
     if detected and len(reference) >= 2:
         assessment = assess(detector, detector.require_reference(), diagnoses, trials, reference)
-        found = {name: _metric(assessment, *where) for name, where in METRICS.items()}
+        found = {name: assessed_metric(assessment, *where) for name, where in METRICS.items()}
     return CellResult(
         kind=kind,
         strength=strength,
@@ -114,10 +116,18 @@ def _cell_result(
     )
 
 
-def _metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
+def assessed_metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
+    """A metric of what was shown, of all kinds in an assessment, with the floor beside it."""
     shown = assessment["rankings"][SHOWN][level]["all"][name]
     floor = assessment["rankings"][Z_SCORE][level]["all"][name]
-    return Metric(shown["value"], shown["chance"], shown["low"], shown["high"], floor["value"])
+    return Metric(shown["value"], shown["chance"], *_interval(shown), floor["value"])
+
+
+def _interval(shown: dict[str, Any]) -> tuple[float | None, float | None]:
+    """That of a share, since an episode has one faulty sensor and window; without width where chance cannot miss."""
+    if shown["value"] is None or shown["chance"] == 1:
+        return shown["low"], shown["high"]
+    return share_interval(shown["value"], shown["n_episodes"])
 
 
 def _counted(diagnoses: Iterator[Diagnosis], advance: Callable[[int], None]) -> Iterator[Diagnosis]:

@@ -22,8 +22,15 @@ SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can 
 
 def write_injection(path: Path, result: StudyResult) -> Path:
     """Write the page, which needs nothing from outside."""
-    figure = as_div(strength_figure(result))
-    return write_page(path, "injection.html", result=result, cells=result.cells, figure=figure, verdict=verdict(result))
+    return write_page(
+        path,
+        "injection.html",
+        result=result,
+        cells=result.cells,
+        standing=result.standing,
+        verdict=verdict(result),
+        figure=as_div(strength_figure(result)),
+    )
 
 
 def strength_figure(result: StudyResult) -> go.Figure:
@@ -56,7 +63,8 @@ def strength_figure(result: StudyResult) -> go.Figure:
                 figure.add_annotation(x=level, y=name, text=_label(cell, metric), showarrow=False, row=1, col=column)
     ends = ["weakest", *[""] * (n_levels - 2), "strongest"] if n_levels > 1 else [""]
     figure.update_xaxes(tickvals=list(range(1, n_levels + 1)), ticktext=ends, showgrid=False, zeroline=False)
-    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(range=[0.5, n_levels + 0.5])  # a panel without any value would choose another one
+    figure.update_yaxes(type="category", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=False)
     bar = {"title": "share", "thickness": 12, "tickformat": ".0%"}
     figure = styled(figure, height=130 + 52 * len(kinds), coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": 1})
     figure.update_layout(coloraxis_colorbar=bar, margin_l=130, plot_bgcolor="#ffffff")
