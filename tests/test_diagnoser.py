@@ -59,6 +59,7 @@ def test_planted_anomalies_are_found_with_f1_of_095() -> None:
     train, validation, test = planted_episodes(seed=1).split(1)
     detector = Diagnoser(epochs=25, learning_rate=1e-3, seed=1).fit(train, validation=validation)
     assert detector.evaluate(test).f1 >= 0.95
+    assert detector.loss_beside_guessing < 0.5
 
 
 def test_what_is_not_given_is_chosen_from_the_episodes() -> None:

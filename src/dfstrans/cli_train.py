@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,7 +13,12 @@ from dfstrans.cli_output import AsJson, print_figures, print_json, remark, warn_
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError, spelled
 
+if TYPE_CHECKING:
+    from dfstrans.estimator import EpisodeClassifier
+
 EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50"
+HARDLY = 0.7  # of the loss of guessing: a network that is still above it after some epochs has yet to learn
+FEW_EPOCHS = 10  # who asks for fewer knows
 
 shaping = options_from(
     NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
@@ -70,12 +75,25 @@ def train(
         "standing": detector.standing._asdict(),
     }
     warn_of_guessing(detector.standing)
+    _warn_of_a_slow_learner(detector)
     if as_json:
         print_json(result)
         return
     print_figures(detector.metrics_)
     print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
     print(f"model     {out}")
+
+
+def _warn_of_a_slow_learner(detector: EpisodeClassifier) -> None:
+    """Say that a network needs more epochs where it is still not far from guessing on what it learns from."""
+    from dfstrans.network_estimator import NetworkClassifier
+
+    epochs = len(detector.log_)
+    if isinstance(detector, NetworkClassifier) and epochs >= FEW_EPOCHS and detector.loss_beside_guessing > HARDLY:
+        remark(
+            f"warning: it has hardly learned: the training loss ended at {detector.loss_beside_guessing:.0%} of what "
+            f"guessing costs; more epochs may help (--epochs {4 * epochs}), or a simpler model (--model boosting)"
+        )
 
 
 def _written_at(out: Path) -> int | None:

@@ -89,6 +89,16 @@ class NetworkClassifier(EpisodeClassifier):
             **options,
         )
 
+    @property
+    def loss_beside_guessing(self) -> float:
+        """The last training loss, as a share of what guessing costs: near 1 where nothing was learned."""
+        from dfstrans.training.threshold import guessing_loss, positive_weight
+
+        settings, n_anomalous = self.training_settings_, self.data_.train_anomalous
+        drawn = episodes_of_an_epoch(self.data_.train_episodes, n_anomalous, settings.normals_per_anomaly)
+        labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, drawn - n_anomalous])
+        return float(self.log_[-1]["loss"]) / guessing_loss(labels, positive_weight(labels, settings))
+
     def predict_in(self, precision: Precision) -> Self:
         """Score in this precision until it is fitted again: `auto` is bf16 where the processor has it.
 

@@ -14,7 +14,14 @@ from sklearn.metrics import f1_score
 
 from dfstrans.config import TrainingSettings
 from dfstrans.training.evaluation import best_f1
-from dfstrans.training.threshold import Calibration, Threshold, calibrate, choose_threshold, expected_f1_threshold
+from dfstrans.training.threshold import (
+    Calibration,
+    Threshold,
+    calibrate,
+    choose_threshold,
+    expected_f1_threshold,
+    guessing_loss,
+)
 
 F1 = TrainingSettings(threshold_rule="f1")
 
@@ -273,3 +280,11 @@ def test_a_calibration_says_what_it_was_fitted_on_and_that_it_helped() -> None:
     before, after = (float(part.split()[-1]) for part in note.replace(" before", "").replace(" after", "").split(","))
     assert after < before
     assert Calibration().note == "not calibrated"
+
+
+@pytest.mark.parametrize(("n_anomalous", "weight"), [(5, 1.0), (2, 4.0), (1, 20.0)])
+def test_guessing_costs_what_the_best_single_probability_costs(n_anomalous: int, weight: float) -> None:
+    labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, 10 - n_anomalous])
+    p = np.linspace(0.001, 0.999, 999)[:, None]
+    costs = -(labels * weight * np.log(p) + (1 - labels) * np.log(1 - p)).mean(axis=1)
+    assert guessing_loss(labels, weight) == pytest.approx(costs.min(), abs=1e-4)

@@ -55,6 +55,17 @@ def positive_weight(labels: Labels, settings: DecisionSettings, thinning: float 
     return float(min(max((len(labels) - n_anomalous) / thinning / n_anomalous, 1.0), 20.0))
 
 
+def guessing_loss(labels: Labels, weight: float) -> float:
+    """The loss of one and the same probability for all, the best there is; `weight` is that of an anomalous episode.
+
+    >>> round(guessing_loss(np.array([0, 1], dtype=np.int8), 1.0), 3)
+    0.693
+    """
+    share = float(labels.mean())
+    anomalous = share * weight / (share * weight + 1 - share)  # of the weight of all
+    return -share * weight * math.log(anomalous) - (1 - share) * math.log(1 - anomalous)
+
+
 def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
     """Fit the temperature that makes the validation part most likely; 1 when that part is too small to tell.
 
