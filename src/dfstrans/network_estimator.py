@@ -25,6 +25,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
 from dfstrans.model.arithmetic import computing_in
 from dfstrans.model.detector import DetectorNetwork
+from dfstrans.training.threshold import guessing_loss, positive_weight
 
 if TYPE_CHECKING:
     from dfstrans.training.batches import Batch
@@ -92,8 +93,6 @@ class NetworkClassifier(EpisodeClassifier):
     @property
     def loss_beside_guessing(self) -> float:
         """The last training loss, as a share of what guessing costs: near 1 where nothing was learned."""
-        from dfstrans.training.threshold import guessing_loss, positive_weight
-
         settings, n_anomalous = self.training_settings_, self.data_.train_anomalous
         drawn = episodes_of_an_epoch(self.data_.train_episodes, n_anomalous, settings.normals_per_anomaly)
         labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, drawn - n_anomalous])
