@@ -25,9 +25,7 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Threads of each process (default: its share of what torch uses).", show_default=False),
 ]
-Finished = Annotated[
-    bool, typer.Option("--finished", help="Only show what is finished; compute nothing, and write no part.")
-]
+Finished = Annotated[bool, typer.Option("--finished", help="Only show what is finished; compute nothing.")]
 
 
 @reading
@@ -78,7 +76,7 @@ def compare(
     result = ComparisonResult(names, tuple(grid.finished()), folds)
     if finished:
         require_some(out, result.cells)
-    written = [] if not result.cells or (finished and _is_a_part(grid)) else write_result(out, result)
+    written = [] if not result.cells or _is_a_part(grid) else write_result(out, result)
     if as_json:
         print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
     else:

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from dfstrans.standing import Standing
 
+GAP = 2  # between columns
 QUIET_SECONDS = 2.0  # in which progress is not worth a line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -58,15 +59,36 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
 
 
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: Container[str]) -> None:
-    """Print rows under their titles, however wide they are: columns of `words` to the left, of numbers to the right."""
-    table = Table(box=None, pad_edge=False)
-    for title in titles:
-        table.add_column(title, justify="left" if title in words else "right", no_wrap=True)
-    lines = [tuple(titles), *rows]
-    for row in lines[1:]:
-        table.add_row(*row)
-    width = sum(max(map(cell_len, column)) + 2 for column in zip(*lines, strict=True))
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+    """Print rows under their titles: columns of `words` to the left, of numbers to the right.
+
+    In a terminal what is too wide goes on below, with the first column again; elsewhere each row is one line.
+    """
+    columns = list(zip(titles, *rows, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    limit = Console().width if sys.stdout.isatty() else None
+    for panel in _panels(widths, limit):
+        table = Table(box=None, pad_edge=False)
+        for title, *_ in (columns[n] for n in panel):
+            table.add_column(title, justify="left" if title in words else "right", no_wrap=True)
+        for row in zip(*(columns[n][1:] for n in panel), strict=True):
+            table.add_row(*row)
+        width = sum(widths[n] + GAP for n in panel)
+        Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _panels(widths: Sequence[int], limit: int | None) -> list[list[int]]:
+    """The columns that stand beside each other, each time with the first; `limit` is the width of the terminal.
+
+    >>> _panels([8, 5, 5, 5], None), _panels([8, 5, 5, 5], 22), _panels([80, 5], 40)
+    ([[0, 1, 2, 3]], [[0, 1, 2], [0, 3]], [[0, 1]])
+    """
+    panels = [[0]]
+    for n in range(1, len(widths)):
+        used = sum(widths[m] + GAP for m in panels[-1]) + widths[n]
+        if limit is not None and used > limit and len(panels[-1]) > 1:
+            panels.append([0])
+        panels[-1].append(n)
+    return panels
 
 
 def print_figures(metrics: dict[str, dict[str, Any]]) -> None:

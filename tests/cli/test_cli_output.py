@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from dfstrans import cli_output
@@ -41,3 +43,13 @@ def test_columns_beyond_any_screen_are_not_cut_and_brackets_are_letters(capsys: 
     print_columns(("model [x]", "note", "F1"), [cells], words=("model [x]", "note"))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["model [x]".ljust(28) + "note".ljust(303) + "F1", "  ".join(cells)]
+
+
+def test_in_a_terminal_what_is_too_wide_goes_on_below(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "24")
+    print_columns(("model", "P", "R", "F1"), [("boosting", "0.111", "0.222", "0.333")], words=("model",))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines == [["model", "P", "R"], ["boosting", "0.111", "0.222"], ["model", "F1"], ["boosting", "0.333"]]

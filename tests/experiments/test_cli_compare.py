@@ -83,11 +83,12 @@ def test_a_part_of_what_is_finished_is_shown_and_not_written(recordings: Path, t
     code, _, err = run(*both)
     assert code == 0, err
     (tmp_path / "comparison.md").write_text("the whole")
-    for models, folds, beyond in (
+    for models, folds, beyond, *finished in (
+        ("boosting", 2, "boosting+trees=2", "--finished"),
         ("boosting", 2, "boosting+trees=2"),
-        ("boosting,boosting+trees=2", 1, "boosting, split 1, boosting+trees=2, split 1"),
+        ("boosting,boosting+trees=2", 1, "boosting, split 1, boosting+trees=2, split 1", "--finished"),
     ):
-        code, out, err = run(*compare(recordings, tmp_path, models, "--folds", str(folds), "--finished"))
+        code, out, err = run(*compare(recordings, tmp_path, models, "--folds", str(folds), *finished))
         assert code == 0, err
         assert f"only shown, not written: {tmp_path} also has finished cells of {beyond};" in err
         assert f"{folds} of {folds}" in out
