@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from rich.text import Text
 
 from dfstrans import cli_output
 from dfstrans.cli_output import print_columns, progress
@@ -51,5 +52,5 @@ def test_in_a_terminal_what_is_too_wide_goes_on_below(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "24")
     print_columns(("model", "P", "R", "F1"), [("boosting", "0.111", "0.222", "0.333")], words=("model",))
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines = [Text.from_ansi(line).plain.split() for line in capsys.readouterr().out.splitlines()]
     assert lines == [["model", "P", "R"], ["boosting", "0.111", "0.222"], ["model", "F1"], ["boosting", "0.333"]]
