@@ -68,7 +68,7 @@ def test_what_is_not_given_is_chosen_from_the_episodes() -> None:
     assert (network.filters, network.heads, network.d_model) == (20, 8, 40)
     assert Diagnoser().network_settings(episodes).filters == 8
     assert [Diagnoser().training_settings(n).batch_size for n in (50, 300, 10_000)] == [16, 30, 64]
-    assert [Diagnoser().training_settings(n).epochs for n in (50, 300, 10_000)] == [60, 24, 20]
+    assert [Diagnoser().training_settings(n).epochs for n in (50, 300, 10_000)] == [100, 60, 20]
     assert Diagnoser(batch_size=1).training_settings(50).epochs == 20
     assert Diagnoser(epochs=7).training_settings(50).epochs == 7
     assert Diagnoser(batch_size=7).training_settings(300).batch_size == 7
@@ -79,11 +79,11 @@ def test_batches_and_epochs_go_by_the_episodes_that_an_epoch_draws() -> None:
     all_of_them = Diagnoser().training_settings(3000, 60)
     assert (all_of_them.batch_size, all_of_them.epochs) == (64, 20)
     as_300 = Diagnoser().training_settings(300)
-    assert (as_300.batch_size, as_300.epochs) == (30, 24)
+    assert (as_300.batch_size, as_300.epochs) == (30, 60)
     settings = drawn.training_settings(3000, 60)  # 60 anomalous and 240 normal ones an epoch
-    assert (settings.batch_size, settings.epochs) == (30, 24)
+    assert (settings.batch_size, settings.epochs) == (30, 60)
     assert few.training_settings(1000, 20).batch_size == 16  # 40 episodes in 3 steps
-    assert few.training_settings(1000, 20).epochs == 60
+    assert few.training_settings(1000, 20).epochs == 100
 
 
 def test_a_fit_on_drawn_episodes_takes_the_steps_of_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,9 +92,9 @@ def test_a_fit_on_drawn_episodes_takes_the_steps_of_their_number(monkeypatch: py
     monkeypatch.setattr(DetectorModule, "training_step", lambda *args: (steps.append(1), step(*args))[1])
     train, validation, _ = tiny_episodes(n_normal=200, n_anomalous=40).split(0)
     assert (len(train), train.n_anomalous) == (168, 28)
-    chosen = {**TINY, "batch_size": None, "epochs": None, "patience": 60}
+    chosen = {**TINY, "batch_size": None, "epochs": None, "patience": 100}
     Diagnoser(**chosen, normals_per_anomaly=1).fit(train, validation=validation)
-    assert len(steps) == 240  # 56 episodes in 4 steps, 60 times; 22 times, had all 168 been counted
+    assert len(steps) == 400  # 56 episodes in 4 steps, 100 times; 55 times, had all 168 been counted
 
 
 @pytest.mark.parametrize("wrong", [0, "many"])

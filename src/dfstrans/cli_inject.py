@@ -36,10 +36,7 @@ THRESHOLD: dict[str, Any] = {  # F1 depends on how many faults were planted; thi
     "threshold_rule": "false-alarm-rate",
     "threshold_value": 0.05,
 }
-PLAIN: dict[str, Any] = {  # a sensor left out, or a mixed episode, resembles the very faults that are planted
-    "sensor_dropout": 0.0,
-    "mixup": 0.0,
-}
+PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles the very faults that are planted
 
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
 DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}

@@ -81,6 +81,11 @@ class NetworkSettings(Settings):
     )
     encoding: Encoding = Field(default="faithful", description="Positional encoding.")
     embedding: Embedding = Field(default="cnn", description="How a segment becomes a vector.")
+    levels: int = Field(
+        default=0,
+        ge=0,
+        description="Steps that statistics of a segment are coded in, beside the embedding; 0: no statistics.",
+    )
 
     @property
     def d_model(self) -> int:
@@ -150,7 +155,7 @@ class LearningSettings(Settings):
     epochs: int = Field(
         default=40,
         ge=1,
-        description="Most epochs to train; of DFStrans by default as many as make 240 steps, 20 to 60.",
+        description="Most epochs to train; of DFStrans by default as many as make 600 steps, 20 to 100.",
     )
     batch_size: int = Field(default=16, ge=1, description="Episodes per training step.")  # the paper's
     learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
@@ -194,7 +199,7 @@ class TrainingSettings(DecisionSettings, LearningSettings):
     """How a network is trained, and how it is settled."""
 
 
-STEPS = 240  # of training, from where on validation hardly gains; see docs/performance.md, time to a good model
+STEPS = 600  # of training, from where on validation hardly gains; see docs/performance.md, time to a good model
 PRESETS: dict[Preset, dict[str, Any]] = {
     # slim: a fifth of the time of the paper's network; see docs/choosing-the-defaults.md
     "tuned": {
@@ -205,8 +210,10 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "pooling": "mean+deviation",
         "dropout": 0.0,
         "norm": "renorm",
+        "levels": 16,
         "batch_size": None,
         "epochs": None,
+        "sensor_dropout": 0.0,
         "mixup": 0.3,
     },
     # tab:mh1dcnn, tab:trans_hyp and the text of the experiments, as far as they are given
@@ -218,6 +225,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "pooling": "mean",
         "dropout": 0.1,
         "norm": "batch",
+        "levels": 0,
         "batch_size": 16,
         "epochs": 200,
         "patience": 40,
@@ -253,13 +261,13 @@ def default_batch_size(n_episodes: int) -> int:
 
 
 def default_epochs(n_episodes: int, batch_size: int) -> int:
-    """As many as make some 240 steps, from 20 to 60: many of few episodes, few of many.
+    """As many as make some 600 steps, from 20 to 100: many of few episodes, few of many.
 
     >>> [default_epochs(n, default_batch_size(n)) for n in (50, 150, 664, 10_000)]
-    [60, 24, 22, 20]
+    [100, 60, 55, 20]
     """
     steps = max(-(-n_episodes // batch_size), 1)
-    return min(max(-(-STEPS // steps), 20), 60)
+    return min(max(-(-STEPS // steps), 20), 100)
 
 
 def check_settings(settings: dict[str, Any]) -> None:

@@ -73,6 +73,7 @@ class Diagnoser(NetworkClassifier):
         norm: Norm = "renorm",
         encoding: Encoding = "faithful",
         embedding: Embedding = "cnn",
+        levels: int = 16,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 2e-3,
@@ -83,7 +84,7 @@ class Diagnoser(NetworkClassifier):
         gradient_clip: float | None = 1.0,
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
-        sensor_dropout: float = 0.15,
+        sensor_dropout: float = 0.0,
         noise: float = 0.0,
         time_shift: float = 0.5,
         mixup: float = 0.3,
@@ -108,6 +109,7 @@ class Diagnoser(NetworkClassifier):
         self.norm = norm
         self.encoding = encoding
         self.embedding = embedding
+        self.levels = levels
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate

@@ -18,7 +18,7 @@ from dfstrans.model_card import takes_and_gives
 from dfstrans.standing import standing
 
 PARTS = {
-    "embedding": ("embedding",),
+    "embedding": ("embedding", "levels"),
     "temporal attention": ("temporal",),
     "spatial attention": ("spatial",),
     "feed-forward": ("feedforward",),

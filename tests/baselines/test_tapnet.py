@@ -51,7 +51,7 @@ def test_prototypes_of_streamed_batches_are_those_of_all_episodes_at_once(batch_
     segments, labels = torch.rand(24, 20, 3, 1), (torch.arange(24) % 3 == 0).float()
     valid = torch.ones(24, 20, dtype=torch.bool)
     parts = (tensor.split(batch_size) for tensor in (segments, valid, labels))
-    network.settle(zip(*parts, strict=True))
+    network.settle(list(zip(*parts, strict=True)))
     e = network.embed(segments)
     for label in (0, 1):
         expected = network._prototype(label, e[labels == label])[0]

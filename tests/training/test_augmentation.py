@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dfstrans.config import TrainingSettings
-from dfstrans.training.augmentation import augment, mix_pairs, shift_in_time
+from dfstrans.training.augmentation import augment, shift_in_time
 from dfstrans.training.batches import Batch
 
 PLAIN = {"noise": 0.0, "sensor_dropout": 0.0, "time_shift": 0.0, "mixup": 0.0}
@@ -50,41 +50,3 @@ def test_a_shift_moves_all_sensors_of_an_episode_together_and_holds_the_end() ->
     assert len(set(shifts.tolist())) > 3
     for row, shift in zip(shifted[:, 0], shifts, strict=True):
         assert torch.equal(row, (points + shift).clamp(0, 23))
-
-
-def random_batch(n: int = 6) -> Batch:
-    return Batch(torch.rand(n, 4, 2, 8), torch.ones(n, 4, dtype=torch.bool), torch.arange(n) % 2 * 1.0)
-
-
-def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:
-    torch.manual_seed(0)
-    batch = random_batch(2)  # a normal and an anomalous episode
-    normal, anomalous = batch.segments
-    shares = []
-    for _ in range(40):
-        mixed = mix_pairs(batch, 1.0)
-        share = mixed.labels[0]
-        torch.testing.assert_close(mixed.segments[0], normal + share * (anomalous - normal))
-        torch.testing.assert_close(mixed.segments[1], anomalous + share * (normal - anomalous))
-        torch.testing.assert_close(mixed.labels[1], 1 - share)
-        shares.append(float(share))
-    assert max(shares) <= 0.5
-    assert len(set(shares)) > 10
-
-
-def test_an_episode_is_not_mixed_with_what_comes_after_the_end_of_a_shorter_one() -> None:
-    torch.manual_seed(1)
-    batch = random_batch(2)
-    batch.valid[1, 2:] = False
-    batch.segments[1, 2:] = torch.nan
-    for _ in range(8):
-        mixed = mix_pairs(batch, 1.0)
-        assert torch.equal(mixed.segments[0, 2:], batch.segments[0, 2:])
-        assert torch.equal(mixed.valid, batch.valid)
-        assert torch.isfinite(mixed.segments[1, :2]).all()
-
-
-def test_mixing_comes_again_with_the_seed() -> None:
-    batch = random_batch()
-    first, second = (torch.manual_seed(5) and mix_pairs(batch, 0.3) for _ in range(2))
-    assert torch.equal(first.segments, second.segments)

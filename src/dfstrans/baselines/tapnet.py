@@ -5,7 +5,6 @@ Zhang et al., TapNet: Multivariate time series classification with attentional p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 import torch
@@ -19,7 +18,7 @@ from dfstrans.baselines.whole import WholeEpisodeSettings, check_longest, filled
 from dfstrans.config import Settings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.model.detector import DetectorNetwork, Logits
+from dfstrans.model.detector import DetectorNetwork, Logits, TrainingPart
 from dfstrans.network_estimator import NetworkClassifier
 
 GROUPS = 3  # tab:hyp_benchmark, "Rp params"
@@ -101,14 +100,14 @@ class TapNet(DetectorNetwork):
         return _logit(embedded, prototypes)
 
     @torch.no_grad()
-    def settle(self, batches: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:
+    def settle(self, part: TrainingPart) -> None:
         """Freeze the prototypes of all episodes, holding one batch at a time.
 
         A softmax over all of them is the softmax over batches of the softmax within each.
         """
         total = torch.full((len(CLASSES), 1), -torch.inf)
         prototypes = torch.zeros_like(self.prototypes)
-        for segments, valid, labels in batches:
+        for segments, valid, labels in part:
             embedded = self.embed(segments, valid)
             for label in CLASSES:
                 members = embedded[labels == label]

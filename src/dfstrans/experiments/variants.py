@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from dfstrans.baselines.registry import MODELS
-from dfstrans.config import PRESETS
+from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.experiments.cells import as_recorded
 from dfstrans.experiments.names import check_names, did_you_mean
@@ -136,7 +136,9 @@ def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 def former_settings(name: str) -> dict[str, Any]:
     """What a cell was computed with of settings that came after it: they begin as what was done before them."""
-    return recorded_settings(variant(name).kind, {})
+    kind = variant(name).kind
+    before = NetworkSettings.defaults() if kind == DFSTRANS else {}  # those of the preset are newer
+    return {**recorded_settings(kind, {}), **as_recorded(before)}
 
 
 def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:

@@ -12,11 +12,13 @@ from torch.nn import functional
 from dfstrans.config import NetworkSettings
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.attention import Attended, Attention
-from dfstrans.model.detector import DetectorNetwork, LossOfPart
+from dfstrans.model.detector import DetectorNetwork, LossOfPart, TrainingPart
 from dfstrans.model.embedding import build_embedding
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.feedforward import FeedForward
+from dfstrans.model.levels import STATISTICS, SegmentLevels
 from dfstrans.model.loss_by_parts import loss_by_parts
+from dfstrans.model.mixing import Mixing
 from dfstrans.model.pooling import added, even_share, pool, pooled_width
 
 PART_VALUES = 1 << 22  # of a part of a batch: larger ones win nothing, smaller ones cost calls (docs/performance.md)
@@ -110,6 +112,7 @@ class DFSTrans(DetectorNetwork):
         self.settings = settings
         d = settings.d_model
         self.embedding = build_embedding(settings)
+        self.levels = SegmentLevels(settings) if settings.levels else None
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
         self.head = ExactLinear(pooled_width(settings.n_sensors * d, settings.pooling), settings.head_width)
         self.logit = ExactLinear(settings.head_width, 1)
@@ -135,32 +138,50 @@ class DFSTrans(DetectorNetwork):
                 return _join([self._score(*part, None, return_attention) for part in parts])
         return self._score(segments, valid, keep, return_attention)
 
-    def training_loss(self, segments: Tensor, valid: Tensor | None, labels: Tensor, loss_of_part: LossOfPart) -> Tensor:
-        """Few episodes at a time after the embedding, whose batch norm looks at all of them: see `loss_by_parts`."""
+    def prepare(self, part: TrainingPart) -> None:
+        """Take the quantiles that statistics are coded by."""
+        if self.levels is not None:
+            self.levels.fit(part)
+
+    def training_loss(
+        self,
+        segments: Tensor,
+        valid: Tensor | None,
+        labels: Tensor,
+        loss_of_part: LossOfPart,
+        mixing: Mixing | None = None,
+    ) -> Tensor:
+        """Few episodes at a time after the embedding, whose batch norm looks at all of them: see `loss_by_parts`.
+
+        Pairs are mixed after it, too, so that the embedding sees values and levels that occur.
+        """
         if valid is not None and bool(valid.all()):
             valid = None
-        embedding = set(self.embedding.parameters())
+        after = (self.layers, self.head, self.logit)
 
-        def loss(embedded: Tensor, rows: slice) -> Tensor:
-            return loss_of_part(self.attend(embedded, None if valid is None else valid[rows]).logit, rows)
+        def loss(x: Tensor, rows: slice) -> Tensor:
+            return loss_of_part(self.attend(x, None if valid is None else valid[rows]).logit, rows)
 
+        embedded = self.embed(segments, valid)
         return loss_by_parts(
-            self.embed(segments, valid),
+            embedded if mixing is None else mixing.of_segments(embedded, valid),
             self.episodes_at_once(segments),
             loss,
-            [one for one in self.parameters() if one.requires_grad and one not in embedding],
+            [one for module in after for one in module.parameters() if one.requires_grad],
         )
 
     def episodes_at_once(self, segments: Tensor) -> int:
         """How many episodes of that shape (b, t, s, p) make a part, by what is held of each (segment, sensor) cell.
 
-        In training that is its embedding and its attention in every layer, in prediction perhaps its first convolution.
+        In training that is its embedding and its attention in every layer, in prediction perhaps its first convolution
+        or the code of its statistics.
         """
         _, t, s, p = segments.shape
         settings = self.settings
         attended = settings.layers * (settings.d_model + settings.heads * (t + s))
         convolved = settings.filters * (p // 2)
-        return max(1, PART_VALUES // (t * s * max(attended, convolved)))
+        coded = settings.levels * STATISTICS
+        return max(1, PART_VALUES // (t * s * max(attended, convolved, coded)))
 
     def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
         """Few episodes at a time."""
@@ -220,12 +241,17 @@ class DFSTrans(DetectorNetwork):
         """Embed the segments that are there; padded ones become 0 and never meet the batch norm."""
         b, t = segments.shape[:2]
         if valid is None:
-            x: Tensor = self.embedding(rearrange(segments, "b t s p -> (b t) s p"))
+            x = self._embed_segments(rearrange(segments, "b t s p -> (b t) s p"))
             return rearrange(x, "(b t) s d -> b t s d", b=b)
-        embedded: Tensor = self.embedding(segments[valid])  # (n_valid, s, d)
+        embedded = self._embed_segments(segments[valid])  # (n_valid, s, d)
         x = embedded.new_zeros(b, t, *embedded.shape[1:])
         x[valid] = embedded
         return x
+
+    def _embed_segments(self, segments: Tensor) -> Tensor:
+        """(segment, sensor, point) → (segment, sensor, d)."""
+        x: Tensor = self.embedding(segments)
+        return x if self.levels is None else x + self.levels(segments).to(x.dtype)
 
     def _encode(self, n_segments: int, like: Tensor) -> Tensor:
         """The positional encoding, the same for every sensor, as a constant of shape (t, 1, d)."""

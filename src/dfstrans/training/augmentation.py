@@ -14,7 +14,7 @@ from dfstrans.training.batches import Batch
 
 
 def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> Batch:
-    """A little earlier or later, with a little noise, now and then without a sensor, mixed with another episode.
+    """A little earlier or later, with a little noise, now and then without a sensor; see `Mixing` for pairs.
 
     `missing_value` (s,) is what a sensor without values stands at.
     """
@@ -27,8 +27,7 @@ def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> 
         b, _, s, _ = segments.shape
         missing = torch.rand(b, 1, s, 1) < settings.sensor_dropout
         segments = torch.where(missing, missing_value[:, None], segments)
-    batch = batch._replace(segments=segments)
-    return mix_pairs(batch, settings.mixup) if settings.mixup else batch
+    return batch._replace(segments=segments)
 
 
 def shift_in_time(segments: Tensor, largest: float) -> Tensor:
@@ -44,17 +43,3 @@ def shift_in_time(segments: Tensor, largest: float) -> Tensor:
     source = (torch.arange(t * p) + shift).clamp_(0, t * p - 1)  # (b, t·p)
     shifted = points.gather(-1, source.unsqueeze(1).expand(b, s, t * p))
     return rearrange(shifted, "b s (t p) -> b t s p", p=p)
-
-
-def mix_pairs(batch: Batch, strength: float) -> Batch:
-    """Mix each episode with a random other one, values and labels in the same share ("mixup").
-
-    The share of the other is drawn once for the batch, from the lower half of Beta(strength, strength). Where the other
-    episode has ended, the first stays as it is.
-    """
-    share = torch.distributions.Beta(strength, strength).sample()
-    share = torch.minimum(share, 1 - share)
-    other = torch.randperm(len(batch.labels))
-    mixed = torch.lerp(batch.segments, batch.segments[other], share)
-    segments = torch.where(rearrange(batch.valid[other], "b t -> b t 1 1"), mixed, batch.segments)
-    return batch._replace(segments=segments, labels=torch.lerp(batch.labels, batch.labels[other], share))

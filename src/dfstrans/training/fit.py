@@ -108,10 +108,12 @@ def train_network(
     with torch.random.fork_rng(devices=[]), _quiet_lightning():
         torch.manual_seed(settings.seed)
         network = build()
-        if weights is not None:
-            network.load_state_dict(weights)
         length = shape.segment_length
         whole_part = batch_loader(train, scaler, length, settings.batch_size)
+        if weights is not None:
+            network.load_state_dict(weights)
+        elif checkpoint is None:
+            network.prepare(whole_part)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         trainer = pl.Trainer(
             accelerator="cpu",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import lightning.pytorch as pl
@@ -14,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from dfstrans.config import TrainingSettings
-from dfstrans.model.detector import DetectorNetwork
+from dfstrans.model.detector import DetectorNetwork, TrainingPart
+from dfstrans.model.mixing import Mixing
 from dfstrans.training.augmentation import augment
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
@@ -31,14 +31,14 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         settings: TrainingSettings,
         positive_weight: float,
         missing_value: np.ndarray[Any, Any],
-        whole_part: Iterable[Batch],
+        whole_part: TrainingPart,
     ) -> None:
         super().__init__()
         self.network = network
         self.averaged = copy.deepcopy(network).requires_grad_(False)  # what is validated and kept
         self.settings = settings
         self.positive_weight = positive_weight
-        self.whole_part = whole_part  # all that is trained on, in order and as it is
+        self.whole_part = whole_part
         self.register_buffer("missing_value", torch.as_tensor(missing_value), persistent=False)
         self.validation_outputs: list[tuple[Tensor, Tensor]] = []
 
@@ -48,13 +48,15 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         Its randomness is drawn from (seed, step) alone, so that a resumed run goes on as if never interrupted.
         """
         torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
-        batch = augment(batch, self.settings, self.missing_value)
-        n_episodes = len(batch.labels)
+        segments, valid, labels = augment(batch, self.settings, self.missing_value)
+        n_episodes = len(labels)
+        mixing = Mixing.draw(n_episodes, self.settings.mixup) if self.settings.mixup else None
+        labels = labels if mixing is None else mixing.of_labels(labels)
 
         def share_of_loss(logits: Tensor, rows: slice) -> Tensor:
-            return self._loss(logits, batch.labels[rows]) * (len(logits) / n_episodes)
+            return self._loss(logits, labels[rows]) * (len(logits) / n_episodes)
 
-        loss = self.network.training_loss(batch.segments, batch.valid, batch.labels, share_of_loss)
+        loss = self.network.training_loss(segments, valid, labels, share_of_loss, mixing)
         self.log("loss", loss, on_epoch=True, on_step=True, batch_size=n_episodes)
         return loss
 

@@ -1,0 +1,41 @@
+"""Mixed pairs: values and label in the same share, and nothing of what comes after an end."""
+
+from __future__ import annotations
+
+import torch
+
+from dfstrans.model.mixing import Mixing
+
+
+def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:
+    torch.manual_seed(0)
+    segments, labels = torch.rand(2, 4, 2, 8), torch.tensor([0.0, 1.0])
+    normal, anomalous = segments
+    shares = []
+    for _ in range(40):
+        mixing = Mixing.draw(2, 1.0)
+        if mixing.other.tolist() == [0, 1]:  # each with itself
+            continue
+        share = mixing.share
+        first, second = mixing.of_segments(segments, None)
+        torch.testing.assert_close(first, normal + share * (anomalous - normal))
+        torch.testing.assert_close(second, anomalous + share * (normal - anomalous))
+        torch.testing.assert_close(mixing.of_labels(labels), torch.stack([share, 1 - share]))
+        shares.append(float(share))
+    assert max(shares) <= 0.5
+    assert len(set(shares)) > 10
+
+
+def test_an_episode_is_not_mixed_with_what_comes_after_the_end_of_a_shorter_one() -> None:
+    segments, valid = torch.rand(2, 4, 2, 8), torch.ones(2, 4, dtype=torch.bool)
+    valid[1, 2:] = False
+    segments[1, 2:] = torch.nan
+    mixed = Mixing(torch.tensor(0.3), torch.tensor([1, 0])).of_segments(segments, valid)
+    assert torch.equal(mixed[0, 2:], segments[0, 2:])
+    torch.testing.assert_close(mixed[:, :2], 0.7 * segments[:, :2] + 0.3 * segments[[1, 0], :2])
+
+
+def test_mixing_comes_again_with_the_seed() -> None:
+    first, second = (torch.manual_seed(5) and Mixing.draw(6, 0.3) for _ in range(2))
+    assert torch.equal(first.share, second.share)
+    assert torch.equal(first.other, second.other)
