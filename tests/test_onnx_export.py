@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, onnx_export, save_episodes
-from dfstrans.onnx_export import export_onnx, largest_differences
+from dfstrans.onnx_export import export_onnx, generated_episodes, largest_differences
 from dfstrans.runtime import OnnxDetector
 from tests.cli.command_line import run
 from tests.tiny import TINY, tiny_episodes
@@ -53,6 +53,22 @@ def test_an_exported_model_loads_and_scores_as_before(exported: Path) -> None:
     np.testing.assert_allclose(
         again.decision_function(tiny_episodes()), detector.decision_function(tiny_episodes()), atol=1e-5
     )
+
+
+def test_generated_episodes_rest_where_the_sensors_of_training_rest() -> None:
+    values = np.random.default_rng(0).normal(size=(24, 3, 64))
+    values[:, 1] = 7.0  # never moves
+    values[:, 2] = 0.0
+    values[:3, 2, 5] = 1000.0  # rests at 0 but for three spikes
+    episodes = Episodes.from_arrays(list(values), labels=np.arange(24) % 2)
+    detector = Diagnoser(**{**TINY, "epochs": 1}).fit(episodes)
+    generated = np.stack([episode.values for episode in generated_episodes(detector)])
+    scaler = detector.scaler_
+    assert np.nanmin(generated[:, 0]) >= scaler.minimum[0]
+    assert np.nanmax(generated[:, 0]) <= scaler.maximum[0]
+    assert np.nanstd(generated[:, 0]) > 0.5
+    assert set(generated[:, 1][~np.isnan(generated[:, 1])]) == {7.0}
+    assert np.nanmax(np.abs(generated[:, 2])) < 20
 
 
 @pytest.mark.usefixtures("exported")

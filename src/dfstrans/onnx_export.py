@@ -84,14 +84,19 @@ def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: E
 
 
 def generated_episodes(detector: Diagnoser) -> Episodes:
-    """Random walks within the training range, of the lengths seen in training, with gaps: not real recordings."""
+    """Random walks of the lengths seen in training, with gaps: not real recordings.
+
+    They go around the training mean as far as the nearer end of the training range: a sensor that mostly rests at one
+    end of it does so here, too.
+    """
     rng = np.random.default_rng(0)
     scaler, data = detector.scaler_, detector.data_
+    reach = np.minimum(scaler.mean - scaler.minimum, scaler.maximum - scaler.mean)[:, None]
     series = []
     for length in rng.integers(data.shortest, data.longest, GENERATED, endpoint=True):
         walk = rng.normal(size=(len(scaler.sensors), length)).cumsum(axis=1)
-        low, high = walk.min(axis=1, keepdims=True), walk.max(axis=1, keepdims=True)
-        values = scaler.minimum[:, None] + (walk - low) / np.maximum(high - low, 1e-9) * scaler.range[:, None]
+        walk -= walk.mean(axis=1, keepdims=True)
+        values = scaler.mean[:, None] + reach * walk / np.maximum(np.abs(walk).max(axis=1, keepdims=True), 1e-9)
         series.append(np.where(rng.random(values.shape) < 0.01, np.nan, values))
     return Episodes.from_arrays(series, sensors=scaler.sensors, units=detector.units_, interval=data.interval)
 

@@ -10,7 +10,7 @@ from dfstrans.model.detector import TrainingPart
 
 STATISTICS = 6  # that `statistics` gives
 MOST_SEGMENTS = 20_000  # of the training part, that quantiles are taken of
-NARROWEST = 1e-4  # step, as a share of a sensor's range: what rounding changes is far less
+NARROWEST = 1e-4  # step, as a share of a sensor's range
 
 
 class SegmentLevels(nn.Module):
@@ -39,19 +39,23 @@ class SegmentLevels(nn.Module):
         most = max(MOST_SEGMENTS // len(part), 1)
         found = torch.cat([_some(statistics(segments[valid]), most) for segments, valid, _ in part])  # (n, s, k)
         shares = torch.linspace(0, 1, self.edges.shape[-1], dtype=torch.float64)
-        quantiles = torch.stack([torch.quantile(one.double(), shares, dim=0) for one in found.unbind(1)])  # (s, q, k)
+        quantiles = torch.stack([torch.quantile(one, shares, dim=0) for one in found.unbind(1)])  # (s, q, k)
         self.edges.copy_(quantiles.transpose(1, 2))
 
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor."""
         low, high = self.edges[..., :-1], self.edges[..., 1:]
-        passed = (statistics(segments).unsqueeze(-1) - low) / (high - low).clamp(min=NARROWEST)  # (…, s, k, levels)
-        code = passed.clamp(0, 1).flatten(-2)
+        above = (statistics(segments).unsqueeze(-1) - low).to(self.edges.dtype)  # (…, s, k, levels)
+        code = (above / (high - low).clamp(min=NARROWEST)).clamp(0, 1).flatten(-2)
         return torch.einsum("...sq,sqd->...sd", code, self.weight)
 
 
 def statistics(segments: Tensor) -> Tensor:
-    """Mean, deviation, lowest, highest, mean and largest step: (…, s, p) → (…, s, 6)."""
+    """Mean, deviation, lowest, highest, mean and largest step: (…, s, p) → (…, s, 6), in 64 bits.
+
+    A narrow step makes a large difference of a small one: what 32 bits round away must not depend on who adds up.
+    """
+    segments = segments.double()
     step = segments.diff(dim=-1).abs()
     mean = segments.mean(dim=-1, keepdim=True)
     deviation = (segments - mean).square().mean(dim=-1).sqrt()
