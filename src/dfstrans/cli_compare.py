@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dfstrans.experiments.grid import Grid
     from dfstrans.experiments.tables import ResultTable
 
+WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # columns of tables of results
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute cells side by side; each reads the recordings.")]
@@ -119,7 +120,7 @@ def _is_a_part(grid: Grid) -> bool:
     if beyond:
         remark(
             f"only shown, not written: {grid.comparison.out} also has finished cells of {shortlist(beyond)}; ask for "
-            "these, too, to write the result"
+            "these, too, to write the result, or move them away"
         )
     return bool(beyond)
 
@@ -145,7 +146,7 @@ def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
 def print_table(table: ResultTable) -> None:
     """Print a table, its title and its notes to stdout."""
     print(table.title)
-    print_columns(table.columns, table.rows, words=(table.columns[0], "note"))
+    print_columns(table.columns, table.rows, words=WORDS)
     for note in table.notes:
         print(note)
     print()

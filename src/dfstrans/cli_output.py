@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -61,12 +62,16 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: Container[str]) -> None:
     """Print rows under their titles: columns of `words` to the left, of numbers to the right.
 
-    In a terminal what is too wide goes on below, with the first column again; elsewhere each row is one line.
+    In a terminal what is too wide goes on below, after the `words` that a row begins with; elsewhere each row is one
+    line.
     """
     columns = list(zip(titles, *rows, strict=True))
     widths = [max(map(cell_len, column)) for column in columns]
     limit = Console().width if sys.stdout.isatty() else None
-    for panel in _panels(widths, limit):
+    names = len(list(takewhile(lambda title: title in words, titles)))
+    for number, panel in enumerate(_panels(widths, limit, names)):
+        if number:
+            print()
         table = Table(box=None, pad_edge=False)
         for title, *_ in (columns[n] for n in panel):
             table.add_column(title, justify="left" if title in words else "right", no_wrap=True)
@@ -76,17 +81,25 @@ def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: C
         Console(width=width, highlight=False, markup=False, emoji=False).print(table)
 
 
-def _panels(widths: Sequence[int], limit: int | None) -> list[list[int]]:
-    """The columns that stand beside each other, each time with the first; `limit` is the width of the terminal.
+def _panels(widths: Sequence[int], limit: int | None, names: int = 1) -> list[list[int]]:
+    """The columns that stand beside each other, each time after those that name a row.
+
+    `limit` is the width of the terminal; names that would fill half of it are cut down to the first.
 
     >>> _panels([8, 5, 5, 5], None), _panels([8, 5, 5, 5], 22), _panels([80, 5], 40)
     ([[0, 1, 2, 3]], [[0, 1, 2], [0, 3]], [[0, 1]])
+    >>> _panels([4, 4, 5, 5, 5], 28, names=2)
+    [[0, 1, 2, 3], [0, 1, 4]]
     """
-    panels = [[0]]
-    for n in range(1, len(widths)):
+    if limit is None:
+        return [list(range(len(widths)))]
+    names = names if 2 * sum(width + GAP for width in widths[:names]) <= limit else 1
+    first = list(range(max(names, 1)))
+    panels = [list(first)]
+    for n in range(len(first), len(widths)):
         used = sum(widths[m] + GAP for m in panels[-1]) + widths[n]
-        if limit is not None and used > limit and len(panels[-1]) > 1:
-            panels.append([0])
+        if used > limit and len(panels[-1]) > len(first):
+            panels.append(list(first))
         panels[-1].append(n)
     return panels
 

@@ -72,7 +72,8 @@ class NetworkClassifier(EpisodeClassifier):
         """The weights to learn the labels from."""
         from dfstrans.injection.lesson import planted_lesson
 
-        return self._train(planted_lesson(lesson), what="planted faults").network.state_dict()
+        trained = self._train(planted_lesson(lesson), what="planted faults", prepared_by=lesson.train)
+        return trained.network.state_dict()
 
     def _train(self, lesson: Lesson, **options: Any) -> TrainedNetwork:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import

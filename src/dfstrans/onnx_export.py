@@ -87,16 +87,17 @@ def generated_episodes(detector: Diagnoser) -> Episodes:
     """Random walks of the lengths seen in training, with gaps: not real recordings.
 
     They go around the training mean as far as the nearer end of the training range: a sensor that mostly rests at one
-    end of it does so here, too.
+    end of it does so here, too. Every other one moves between three levels only, and rests on each.
     """
     rng = np.random.default_rng(0)
     scaler, data = detector.scaler_, detector.data_
     reach = np.minimum(scaler.mean - scaler.minimum, scaler.maximum - scaler.mean)[:, None]
     series = []
-    for length in rng.integers(data.shortest, data.longest, GENERATED, endpoint=True):
+    for number, length in enumerate(rng.integers(data.shortest, data.longest, GENERATED, endpoint=True)):
         walk = rng.normal(size=(len(scaler.sensors), length)).cumsum(axis=1)
         walk -= walk.mean(axis=1, keepdims=True)
-        values = scaler.mean[:, None] + reach * walk / np.maximum(np.abs(walk).max(axis=1, keepdims=True), 1e-9)
+        walk /= np.maximum(np.abs(walk).max(axis=1, keepdims=True), 1e-9)
+        values = scaler.mean[:, None] + reach * (np.round(walk) if number % 2 else walk)
         series.append(np.where(rng.random(values.shape) < 0.01, np.nan, values))
     return Episodes.from_arrays(series, sensors=scaler.sensors, units=detector.units_, interval=data.interval)
 

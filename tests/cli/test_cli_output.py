@@ -51,6 +51,6 @@ def test_in_a_terminal_what_is_too_wide_goes_on_below(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "24")
-    print_columns(("model", "P", "R", "F1"), [("boosting", "0.111", "0.222", "0.333")], words=("model",))
+    print_columns(("of", "model", "P", "R"), [("a", "tapnet", "0.111", "0.222")], words=("of", "model"))
     lines = [Text.from_ansi(line).plain.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [["model", "P", "R"], ["boosting", "0.111", "0.222"], ["model", "F1"], ["boosting", "0.333"]]
+    assert lines == [["of", "model", "P"], ["a", "tapnet", "0.111"], [], ["of", "model", "R"], ["a", "tapnet", "0.222"]]

@@ -22,7 +22,7 @@ def arguments_from_settings(*, without: tuple[str, ...] = (), **defaults: Any) -
     def decorate(kind: Kind) -> Kind:
         fields = {**kind.network_kind.model_fields, **kind.training_kind.model_fields}
         own = {name: None if field.is_required() else field.default for name, field in fields.items()}
-        shared = {name: PRESETS["tuned"][name] for name in ("batch_size", "mixup")}
+        shared = {name: PRESETS["tuned"][name] for name in ("batch_size", "mixup", "sensor_dropout")}
         names = [name for name in fields if name not in ("n_sensors", *without)]
         values = {name: {**own, **shared, **defaults}[name] for name in names}
 

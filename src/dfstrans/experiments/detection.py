@@ -46,7 +46,7 @@ DETECTION: dict[str, Detection] = {
         ("minirocket",),
     ),
     "tab:qresults_pe": Detection(("dfstrans", "dfstrans-vanilla"), ENCODINGS),
-    "tab:linear_comp": Detection(("dfstrans", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION),
+    "tab:linear_comp": Detection(("dfstrans", "dfstrans+levels=0", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION),
 }
 COLUMNS = ("data", "model", "splits", "P", "P printed", "R", "R printed", "F1", "F1 printed", "F1 at 0.5", "PR-AUC")
 

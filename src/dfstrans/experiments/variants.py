@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from dfstrans.baselines.registry import MODELS
-from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings
+from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.experiments.cells import as_recorded
 from dfstrans.experiments.names import check_names, did_you_mean
@@ -45,8 +45,9 @@ VARIANTS: dict[str, Variant] = {
     **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for episodes that overlap
     "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
-    "dfstrans-linear": Variant("dfstrans", {"embedding": "linear"}),
-    "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh"}),
+    # how segments become vectors, without statistics beside them: the twin of these two is dfstrans+levels=0
+    "dfstrans-linear": Variant("dfstrans", {"embedding": "linear", "levels": 0}),
+    "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh", "levels": 0}),
 }
 """What a name of `--models` stands for; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
 CHANGE = "+"  # between a name and what is changed
@@ -137,7 +138,8 @@ def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
 def former_settings(name: str) -> dict[str, Any]:
     """What a cell was computed with of settings that came after it: they begin as what was done before them."""
     kind = variant(name).kind
-    before = NetworkSettings.defaults() if kind == DFSTRANS else {}  # those of the preset are newer
+    # their own defaults, since those of the preset may be newer
+    before = {**NetworkSettings.defaults(), **TrainingSettings.defaults()} if kind == DFSTRANS else {}
     return {**recorded_settings(kind, {}), **as_recorded(before)}
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +13,8 @@ from dfstrans.model.detector import TrainingPart
 
 STATISTICS = 6  # that `statistics` gives
 MOST_SEGMENTS = 20_000  # of the training part, that quantiles are taken of
-NARROWEST = 1e-4  # step, as a share of a sensor's range
+MOST_VALUES = 1 << 24  # statistics that are held for it: of very many sensors, fewer segments
+NARROWEST = 1e-4  # step, as a share of a sensor's range: what moves by less is at rest
 
 
 class SegmentLevels(nn.Module):
@@ -35,12 +39,18 @@ class SegmentLevels(nn.Module):
 
     @torch.no_grad()
     def fit(self, part: TrainingPart) -> None:
-        """Take the steps from the quantiles of the training part; of a large one, of segments evenly chosen."""
-        most = max(MOST_SEGMENTS // len(part), 1)
-        found = torch.cat([_some(statistics(segments[valid]), most) for segments, valid, _ in part])  # (n, s, k)
+        """Take the steps from the quantiles of the training part; of a large one, of segments drawn from all of it.
+
+        A statistic that never changed has nothing to say: its weights, which nothing would teach, become 0.
+        """
+        s, k, _ = self.edges.shape
+        most = min(MOST_SEGMENTS, MOST_VALUES // (s * k))
+        found = torch.cat([statistics(segments) for segments in _drawn(part, most)])  # (n, s, k)
         shares = torch.linspace(0, 1, self.edges.shape[-1], dtype=torch.float64)
         quantiles = torch.stack([torch.quantile(one, shares, dim=0) for one in found.unbind(1)])  # (s, q, k)
         self.edges.copy_(quantiles.transpose(1, 2))
+        still = self.edges[..., -1] - self.edges[..., 0] < NARROWEST  # (s, k)
+        self.weight.view(s, k, -1, self.weight.shape[-1])[still] = 0
 
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor."""
@@ -57,15 +67,16 @@ def statistics(segments: Tensor) -> Tensor:
     """
     segments = segments.double()
     step = segments.diff(dim=-1).abs()
-    mean = segments.mean(dim=-1, keepdim=True)
-    deviation = (segments - mean).square().mean(dim=-1).sqrt()
+    deviation = segments.std(dim=-1, correction=0)
     return torch.stack(
-        [mean.squeeze(-1), deviation, segments.amin(-1), segments.amax(-1), step.mean(-1), step.amax(-1)], dim=-1
+        [segments.mean(-1), deviation, segments.amin(-1), segments.amax(-1), step.mean(-1), step.amax(-1)], dim=-1
     )
 
 
-def _some(rows: Tensor, most: int) -> Tensor:
-    """At most so many rows, evenly chosen."""
-    if len(rows) <= most:
-        return rows
-    return rows[torch.linspace(0, len(rows) - 1, most).long()]
+def _drawn(part: TrainingPart, most: int) -> Iterator[Tensor]:
+    """About so many segments (n, s, p) of the part at most, drawn at random, the same ones each time."""
+    generator = torch.Generator().manual_seed(0)
+    every, quota = -(-len(part) // most), max(most // len(part), 1)
+    for segments, valid, _ in islice(part, 0, None, every):
+        there = segments[valid]
+        yield there[torch.randperm(len(there), generator=generator)[:quota]]

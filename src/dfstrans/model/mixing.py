@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Mixing(NamedTuple):
-    """Each episode of a batch takes the same share of another one, in its values and in its label."""
+    """Each episode of a batch takes the same share of another one, in its values, or their embedding, and its label."""
 
     share: Tensor  # (), of the other
     other: Tensor  # (b,), its row

@@ -157,7 +157,7 @@ class DFSTrans(DetectorNetwork):
         """
         if valid is not None and bool(valid.all()):
             valid = None
-        after = (self.layers, self.head, self.logit)
+        embeds = {*self.embedding.parameters(), *([] if self.levels is None else self.levels.parameters())}
 
         def loss(x: Tensor, rows: slice) -> Tensor:
             return loss_of_part(self.attend(x, None if valid is None else valid[rows]).logit, rows)
@@ -167,7 +167,7 @@ class DFSTrans(DetectorNetwork):
             embedded if mixing is None else mixing.of_segments(embedded, valid),
             self.episodes_at_once(segments),
             loss,
-            [one for module in after for one in module.parameters() if one.requires_grad],
+            [one for one in self.parameters() if one.requires_grad and one not in embeds],
         )
 
     def episodes_at_once(self, segments: Tensor) -> int:

@@ -75,12 +75,14 @@ def train_network(
     progress: bool = False,
     what: str = "training",
     start: Callable[[], dict[str, Tensor]] | None = None,
+    prepared_by: Episodes | None = None,
 ) -> TrainedNetwork:
     """Train until validation stops improving, and return the best epoch's weights.
 
     `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
     With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on. `what` is what the
     progress is called. `start` gives the weights to start from instead of random ones; a run that goes on has its own.
+    `prepared_by` are episodes to prepare the network with, if not those that it is trained on.
     """
     checkpoint = None
     if run_folder is not None:
@@ -113,7 +115,9 @@ def train_network(
         if weights is not None:
             network.load_state_dict(weights)
         elif checkpoint is None:
-            network.prepare(whole_part)
+            network.prepare(
+                whole_part if prepared_by is None else batch_loader(prepared_by, scaler, length, settings.batch_size)
+            )
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         trainer = pl.Trainer(
             accelerator="cpu",
