@@ -50,7 +50,8 @@ def test_in_a_terminal_what_is_too_wide_goes_on_below(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("COLUMNS", "24")
-    print_columns(("of", "model", "P", "R"), [("a", "tapnet", "0.111", "0.222")], words=("of", "model"))
+    monkeypatch.setenv("COLUMNS", "28")
+    titles, row = ("of", "model", "P", "R", "F1"), ("a", "tapnet", "0.111", "0.222", "0.333")
+    print_columns(titles, [row], words=("of", "model"))
     lines = [Text.from_ansi(line).plain.split() for line in capsys.readouterr().out.splitlines()]
-    assert lines == [["of", "model", "P"], ["a", "tapnet", "0.111"], [], ["of", "model", "R"], ["a", "tapnet", "0.222"]]
+    assert lines == [[*titles[:4]], [*row[:4]], [], ["of", "model", "F1"], ["a", "tapnet", "0.333"]]
