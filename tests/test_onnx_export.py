@@ -102,6 +102,22 @@ def test_every_kind_of_network_exports(changes: dict[str, Any], tmp_path: Path) 
     np.testing.assert_allclose(exported.decision_function(longer), detector.decision_function(longer), atol=1e-5)
 
 
+@pytest.mark.usefixtures("exported")
+def test_a_sensor_that_rests_at_any_level_gives_the_same_logit_in_both(tmp_path: Path) -> None:
+    """Narrow steps of its coded statistics magnify rounding: in 32 bits the two would be 1e-5 apart."""
+    values = np.random.default_rng(0).normal(size=(36, 3, 96))
+    moving = np.clip(values[:, 1], 0, 1)
+    values[:, 1] = np.where(np.arange(96) < 80, 0.37 + 1e-6 * values[:, 1], moving)  # at rest in three of four segments
+    values[:, 1, -2:] = (0.0, 1.0)  # its range
+    episodes = Episodes.from_arrays(values, labels=np.arange(36) % 2)
+    detector = Diagnoser(**{**TINY, "segment_length": 24}).fit(episodes)
+    assert (detector.network_.levels.edges[1, 0].diff() < 1e-5).sum() >= 8  # of the steps of its mean
+    detector.save(tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "model.onnx")
+    exported = OnnxDetector.load(tmp_path / "model.onnx")
+    assert largest_differences(detector, exported, episodes)[0] < 2e-6
+
+
 @pytest.mark.usefixtures("graph_at_hand")
 def test_the_command_writes_beside_the_model_and_tells_the_difference(model: Path, tmp_path: Path) -> None:
     recordings = save_episodes(tiny_episodes(seed=5), tmp_path / "recordings.npz")

@@ -44,4 +44,7 @@ def export(
     print(f"written   {place}, {result['megabytes']} MB")
     print(f"compared  with torch on {episodes}: a logit differs by at most {found.logit_difference:.2g}")
     if found.generated:
-        remark("the episodes were random walks in the range of training; give real ones with --data")
+        remark(
+            "the episodes were random walks around the training mean, half of them on three levels; "
+            "give real ones with --data"
+        )

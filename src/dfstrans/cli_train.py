@@ -92,7 +92,7 @@ def _warn_of_a_slow_learner(detector: EpisodeClassifier) -> None:
     if isinstance(detector, NetworkClassifier) and epochs >= FEW_EPOCHS and detector.loss_beside_guessing > HARDLY:
         remark(
             f"warning: it has hardly learned: the training loss ended at {detector.loss_beside_guessing:.0%} of what "
-            f"guessing costs; more epochs may help (--epochs {4 * epochs}), or a simpler model (--model boosting)"
+            f"guessing costs; more epochs may help (--epochs {2 * epochs}), or a simpler model (--model boosting)"
         )
 
 

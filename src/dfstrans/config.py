@@ -199,7 +199,7 @@ class TrainingSettings(DecisionSettings, LearningSettings):
     """How a network is trained, and how it is settled."""
 
 
-STEPS = 600  # of training, from where on validation hardly gains; see docs/performance.md, time to a good model
+STEPS = 600  # of training; see docs/adr/0020-levels.md
 PRESETS: dict[Preset, dict[str, Any]] = {
     # slim: a fifth of the time of the paper's network; see docs/choosing-the-defaults.md
     "tuned": {

@@ -14,7 +14,7 @@ import pytest
 from dfstrans import Episodes
 from dfstrans.data.planted import planted_episodes
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.cells import Cell, CellKey, cell_path, claimed, partial_folder, read_cell
+from dfstrans.experiments.cells import Cell, CellKey, as_recorded, cell_path, claimed, partial_folder, read_cell
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.protocols import splits_of
@@ -106,6 +106,19 @@ def test_a_setting_that_an_older_cell_does_not_know_was_as_it_is_by_default(resu
     assert len(Grid(comparison(tmp_path, folds=1), EPISODES).finished()) == 1
     with pytest.raises(DfstransError, match="imbalance='weighted' instead of 'none'"):
         Grid(comparison(tmp_path, folds=1, overrides={"imbalance": "none"}), EPISODES)
+
+
+def test_a_cell_of_before_levels_had_none_whatever_the_preset_has_now(results: Path, tmp_path: Path) -> None:
+    content = json.loads(cell_path(results, "boosting", 0).read_text())
+    for name in ("dfstrans", "dfstrans-paper"):
+        settings = as_recorded(settings_of_model(name, {}))
+        del settings["levels"]
+        path = cell_path(tmp_path, name, 0)
+        path.parent.mkdir()
+        path.write_text(json.dumps({**content, "model": name, "settings": settings}))
+    assert len(Grid(comparison(tmp_path, models=("dfstrans-paper",), folds=1), EPISODES).finished()) == 1
+    with pytest.raises(DfstransError, match="got one with levels=0 instead of 16; choose another folder"):
+        Grid(comparison(tmp_path, models=("dfstrans",), folds=1), EPISODES)
 
 
 def test_the_learning_rate_of_networks_leaves_the_trees_alone() -> None:

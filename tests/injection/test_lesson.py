@@ -19,7 +19,9 @@ from dfstrans.errors import DfstransError
 from dfstrans.estimator import Lesson
 from dfstrans.injection import plant
 from dfstrans.injection.lesson import FAULTS, planted_lesson
+from dfstrans.model.network import DFSTrans
 from dfstrans.pipeline import train_model
+from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.log import read_log
 from dfstrans.training.module import DetectorModule
@@ -113,6 +115,18 @@ def test_the_labels_are_learned_from_where_the_planted_faults_ended(monkeypatch:
     assert all(torch.equal(of_planted[name], tensor) for name, tensor in first.items())
     assert all(torch.equal(of_labels[name], tensor) for name, tensor in taught.items())
     assert not torch.equal(of_labels["logit.weight"], of_planted["logit.weight"])
+
+
+def test_levels_are_those_of_the_labelled_training_part() -> None:
+    """Not of the normal episodes and their twins, which the network is shown first."""
+    taught, plain = (
+        Diagnoser(**{**SETTINGS, "planted_epochs": epochs}).fit(TRAIN, validation=VALIDATION) for epochs in (2, 0)
+    )
+    given = lesson()
+    shown = DFSTrans(given.network)
+    shown.prepare(batch_loader(planted_lesson(given).train, given.scaler, given.network.segment_length, 8))
+    assert torch.equal(taught.network_.levels.edges, plain.network_.levels.edges)
+    assert not torch.equal(taught.network_.levels.edges, shown.levels.edges)
 
 
 def interrupt(part: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from dfstrans.config import NetworkSettings
 from dfstrans.model import network as network_module
+from dfstrans.model.mixing import Mixing
 from dfstrans.model.network import DFSTrans
 
 N_EPISODES, N_SEGMENTS, N_SENSORS = 5, 4, 3
@@ -18,13 +19,15 @@ LABELS = torch.tensor([0.0, 1, 0, 1, 1])
 VALUES_OF_AN_EPISODE = N_SEGMENTS * N_SENSORS * 2 * (8 + 2 * (N_SEGMENTS + N_SENSORS))  # layers, d_model, heads × axes
 
 
+def random_network(**changes: int) -> DFSTrans:
+    torch.manual_seed(0)
+    shape = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 8, "head_width": 6, "layers": 2}
+    return DFSTrans(NetworkSettings(n_sensors=N_SENSORS, dropout=0, **shape, **changes)).train()
+
+
 @pytest.fixture
 def network() -> DFSTrans:
-    torch.manual_seed(0)
-    settings = NetworkSettings(
-        n_sensors=N_SENSORS, segment_length=16, filters=4, heads=2, feedforward=8, head_width=6, layers=2, dropout=0
-    )
-    return DFSTrans(settings).train()
+    return random_network()
 
 
 @pytest.fixture
@@ -61,6 +64,29 @@ def test_loss_and_gradients_are_those_of_the_whole_batch(
     torch.testing.assert_close(
         network.training_loss(segments, valid, LABELS, entropy), entropy(network(segments, valid).logit, slice(None))
     )
+
+
+@pytest.mark.parametrize("episodes_at_once", [1, 2, 5])
+def test_pairs_mixed_after_the_embedding_have_the_gradients_of_the_whole_batch(
+    segments: Tensor, monkeypatch: pytest.MonkeyPatch, episodes_at_once: int
+) -> None:
+    network, mixing = random_network(levels=3), Mixing(torch.tensor(0.3), torch.tensor([4, 3, 2, 0, 1]))
+    monkeypatch.setattr(network_module, "PART_VALUES", episodes_at_once * VALUES_OF_AN_EPISODE)
+    assert network.episodes_at_once(segments) == episodes_at_once
+    valid = torch.ones(N_EPISODES, N_SEGMENTS, dtype=torch.bool)
+    valid[0, 2:] = valid[3, 3:] = False
+
+    def loss_at_once() -> Tensor:
+        mixed = mixing.of_segments(network.embed(segments, valid), valid)
+        return entropy(network.attend(mixed, valid).logit, slice(None))
+
+    whole = gradients(network, loss_at_once)
+    by_parts = gradients(network, lambda: network.training_loss(segments, valid, LABELS, entropy, mixing))
+    assert float(whole["levels.weight"].abs().sum()) > 0.01
+    for name, expected in whole.items():
+        torch.testing.assert_close(
+            by_parts[name], expected, rtol=1e-4, atol=1e-6, msg=lambda m, name=name: f"{name}: {m}"
+        )
 
 
 def test_a_factor_of_the_loss_reaches_every_gradient(network: DFSTrans, segments: Tensor) -> None:

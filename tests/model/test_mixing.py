@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import Tensor
 
+from dfstrans.config import NetworkSettings
+from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.model.mixing import Mixing
+from dfstrans.model.network import DFSTrans
 
 
 def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:
@@ -39,3 +44,36 @@ def test_mixing_comes_again_with_the_seed() -> None:
     first, second = (torch.manual_seed(5) and Mixing.draw(6, 0.3) for _ in range(2))
     assert torch.equal(first.share, second.share)
     assert torch.equal(first.other, second.other)
+
+
+class Watching(DetectorNetwork):
+    """A network of nothing but the mean, which keeps what it was given."""
+
+    def forward(self, segments: Tensor, valid: Tensor) -> Logits:
+        self.seen = segments
+        return Logits(segments.mean(dim=(1, 2, 3)))
+
+
+def test_a_network_that_does_not_say_otherwise_is_given_mixed_values() -> None:
+    segments, valid = torch.rand(3, 2, 2, 16), torch.ones(3, 2, dtype=torch.bool)
+    mixing = Mixing(torch.tensor(0.3), torch.tensor([1, 2, 0]))
+    network = Watching()
+    network.training_loss(segments, valid, torch.zeros(3), lambda logits, rows: logits.sum(), mixing)
+    torch.testing.assert_close(network.seen, 0.7 * segments + 0.3 * segments[[1, 2, 0]])
+
+
+def test_dfstrans_embeds_values_as_they_are_and_attends_to_mixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    shape = {"n_sensors": 2, "segment_length": 16, "filters": 4, "heads": 2, "feedforward": 8, "head_width": 6}
+    network = DFSTrans(NetworkSettings(**shape, levels=3, dropout=0)).train()
+    segments, mixing = torch.rand(3, 2, 2, 16), Mixing(torch.tensor(0.3), torch.tensor([1, 2, 0]))
+    embedded: list[Tensor] = []
+    attended: list[Tensor] = []
+    embed, attend = network.embed, network.attend
+    monkeypatch.setattr(network, "embed", lambda x, valid: embedded.append(x) or embed(x, valid))
+    monkeypatch.setattr(network, "attend", lambda x, valid: attended.append(x.detach()) or attend(x, valid))
+    network.training_loss(segments, None, torch.zeros(3), lambda logits, rows: logits.sum(), mixing)
+    assert torch.equal(embedded[0], segments)
+    with torch.no_grad():
+        plain = embed(segments, None)
+    torch.testing.assert_close(torch.cat(attended), 0.7 * plain + 0.3 * plain[[1, 2, 0]])

@@ -15,7 +15,9 @@ from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
 from dfstrans.model import arithmetic
+from dfstrans.model.levels import SegmentLevels
 from dfstrans.model.network import DFSTrans
+from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.log import read_log
@@ -27,12 +29,15 @@ SCALER = SensorScaler.fit(TRAIN)
 NETWORK = NetworkSettings(
     n_sensors=3, **{name: TINY[name] for name in ("segment_length", "filters", "heads", "feedforward", "head_width")}
 )
+CODED = NETWORK.model_copy(update={"levels": 5})
 
 
-def train(run_folder: Path | None = None, resume: bool = False, **changes: Any) -> TrainedNetwork:
+def train(
+    run_folder: Path | None = None, resume: bool = False, network: NetworkSettings = NETWORK, **changes: Any
+) -> TrainedNetwork:
     settings = TrainingSettings(**{"epochs": 4, "batch_size": 8, "precision": "32", **changes})
     return train_network(
-        lambda: DFSTrans(NETWORK), NETWORK, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume
+        lambda: DFSTrans(network), network, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume
     )
 
 
@@ -72,22 +77,42 @@ def test_training_leaves_the_random_state_of_the_caller_alone() -> None:
     assert torch.equal(torch.rand(1), expected)
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
+@pytest.mark.parametrize(
+    ("epochs", "settings"),
+    [(1, {}), (3, {}), (2, {"network": CODED}), (2, {"network": CODED, "mixup": 0.3})],
+    ids=["after one epoch", "after three", "with levels", "with levels and mixed pairs"],
+)
 def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
-    epochs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    epochs: int, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = train()
+    whole = train(**settings)
     with monkeypatch.context() as patch:
         interrupt_after(epochs, patch)
         with pytest.raises(KeyboardInterrupt):
-            train(tmp_path)
+            train(tmp_path, **settings)
     assert has_checkpoint(tmp_path)
     assert len(read_log(tmp_path / "training_log.csv")) == epochs
-    resumed = train(tmp_path, resume=True)
+    resumed = train(tmp_path, resume=True, **settings)
     assert_same_weights(resumed, whole)
     assert resumed.best_epoch == whole.best_epoch
     without_time = [[{k: v for k, v in row.items() if k != "seconds"} for row in run.log] for run in (resumed, whole)]
     assert without_time[0] == without_time[1]
+
+
+def test_levels_end_at_the_quantiles_of_the_training_part() -> None:
+    expected = DFSTrans(CODED)
+    expected.prepare(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
+    assert torch.equal(train(network=CODED, epochs=2).network.levels.edges, expected.levels.edges)
+
+
+def test_a_run_that_goes_on_keeps_the_levels_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        interrupt_after(1, patch)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path, network=CODED)
+    begun = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]["network.levels.edges"]
+    monkeypatch.setattr(SegmentLevels, "fit", lambda *_: pytest.fail("levels were taken anew"))
+    assert torch.equal(train(tmp_path, resume=True, network=CODED).network.levels.edges, begun)
 
 
 def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp_path: Path) -> None:
