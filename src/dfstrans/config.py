@@ -160,7 +160,11 @@ class LearningSettings(Settings):
     batch_size: int = Field(default=16, ge=1, description="Episodes per training step.")  # the paper's
     learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
     weight_decay: float = Field(default=0.05, ge=0, description="AdamW weight decay, on matrices only.")
-    patience: int = Field(default=20, ge=1, description="Epochs without a better validation before stopping.")
+    patience: int = Field(
+        default=20,
+        ge=1,
+        description="Epochs without a better validation before stopping; a one-cycle schedule is run to its end.",
+    )
     normals_per_anomaly: float | None = Field(
         default=None,
         ge=1,

@@ -116,8 +116,9 @@ def test_a_run_that_goes_on_keeps_the_levels_it_began_with(tmp_path: Path, monke
 
 
 def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp_path: Path) -> None:
-    whole = train(tmp_path, patience=1, epochs=12)
-    resumed = train(tmp_path, resume=True, patience=1, epochs=12)
+    settings = {"patience": 1, "epochs": 12, "schedule": "constant"}
+    whole = train(tmp_path, **settings)
+    resumed = train(tmp_path, resume=True, **settings)
     assert len(resumed.log) == len(whole.log)
     assert_same_weights(resumed, whole)
 
@@ -184,6 +185,10 @@ def test_the_last_epoch_within_a_standard_error_of_the_best_is_kept() -> None:
 def test_without_annealing_the_best_epoch_is_kept() -> None:
     result = train(epochs=12, patience=12, schedule="constant")
     assert result.best_epoch == int(np.argmax(np.float32(scores_of(result)))) + 1
+
+
+def test_a_cycle_is_run_to_its_end_whatever_the_patience() -> None:
+    assert len(train(epochs=6, patience=1, learning_rate=1e-9).log) == 6
 
 
 def test_training_stops_when_patience_runs_out() -> None:

@@ -51,11 +51,14 @@ class BestWeights(Callback):  # type: ignore[misc]
 
 
 class Patience(Callback):  # type: ignore[misc]
-    """Stops when no epoch was worth keeping for long, or when the figures are no numbers any more."""
+    """Stops when no epoch was worth keeping for long, or when the figures are no numbers any more.
 
-    def __init__(self, best: BestWeights, patience: int) -> None:
+    Without a number of epochs it waits for ever.
+    """
+
+    def __init__(self, best: BestWeights, patience: int | None) -> None:
         self.best = best
-        self.patience = patience
+        self.patience = math.inf if patience is None else patience
 
     def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Count the epochs since the one that is kept."""

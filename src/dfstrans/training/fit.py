@@ -94,7 +94,9 @@ def train_network(
     ranks_and_anneals = settings.judged_by == "pr-auc" and settings.schedule == "one-cycle"
     best = BestWeights(MONITOR, _tested(validation) if ranks_and_anneals else 0)
     log = EpochLog(run_folder / LOG if run_folder else None)
-    callbacks: list[pl.Callback] = [best, Patience(best, settings.patience), log]
+    # a cycle that is cut off has not annealed: its best epochs are those that would have come
+    patience = None if settings.schedule == "one-cycle" else settings.patience
+    callbacks: list[pl.Callback] = [best, Patience(best, patience), log]
     if run_folder is not None:
         callbacks.append(
             ModelCheckpoint(
