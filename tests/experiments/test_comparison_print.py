@@ -13,6 +13,18 @@ KEPT = Path(__file__).parents[2] / "docs" / "results" / "elevator_small_no-overl
 LONG = ("boosting+seed=1+trees=200", "dfstrans+schedule=constant+epochs=2+mixup=0+sensor_dropout=0", "boosting")
 
 
+def test_figures_that_are_all_the_same_are_drawn_near_their_value() -> None:
+    from dfstrans.report.comparison import comparison_figure
+
+    cell = read_cell(KEPT)
+    cells = [cell.model_copy(update={"fold": fold, "test": {**cell.test, "f1": 0.0, "pr_auc": 1.0}}) for fold in (0, 1)]
+    axes = comparison_figure(ComparisonResult(("boosting",), tuple(cells), folds=2)).layout
+    for shown, value in ((axes.xaxis.range, 0.0), (axes.xaxis2.range, 1.0)):
+        low, high = shown
+        assert low < value < high
+        assert high - low < 0.3
+
+
 def test_long_names_leave_the_axes_their_width_and_every_point_is_whole() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     from dfstrans.report.comparison_print import print_comparison

@@ -11,6 +11,7 @@ from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.page import as_div, write_page
 
+LEAST_SHOWN = 0.2  # of a figure between 0 and 1
 PANELS = {"f1": "F1 at the chosen threshold", "pr_auc": "PR-AUC"}
 
 
@@ -48,7 +49,18 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
                 row=1,
                 col=column,
             )
+        figure.update_xaxes(range=shown_range(result, name), row=1, col=column)
     figure.update_yaxes(
         autorange="reversed", type="category", categoryorder="array", categoryarray=list(result.models), color=INK
     )
     return styled(figure, height=140 + 44 * len(result.models), showlegend=False)
+
+
+def shown_range(result: ComparisonResult, name: str) -> tuple[float, float]:
+    """From where to where a figure is drawn: all points and bars with a margin, at least a fifth of 0 to 1."""
+    spreads = [spread for model in result.models if (spread := result.spreads(model).get(name)) is not None]
+    ends = [end for s in spreads for end in (*s.values, s.mean - (s.std or 0.0), s.mean + (s.std or 0.0))] or [0.0, 1.0]
+    high = max(*ends, LEAST_SHOWN)
+    low = min(*ends, high - LEAST_SHOWN)
+    margin = 0.08 * (high - low)
+    return low - margin, high + margin

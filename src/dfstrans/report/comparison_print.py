@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.variants import CHANGE
-from dfstrans.report.comparison import PANELS
+from dfstrans.report.comparison import PANELS, shown_range
 from dfstrans.report.figures import ANOMALOUS, NORMAL
 from dfstrans.report.printing import new_figure, write_figures
 
@@ -38,7 +38,7 @@ def print_comparison(result: ComparisonResult) -> Figure:
                 axes.plot(spread.values, [row] * len(spread.values), "o", color=NORMAL, alpha=0.55, markersize=5)
                 axes.errorbar(spread.mean, row, xerr=spread.std or 0.0, fmt="|", color=ANOMALOUS, capsize=3)
         axes.set(title=title, yticks=range(len(labels)), yticklabels=labels)
-        axes.margins(x=0.08)  # a point at the edge is seen whole
+        axes.set_xlim(shown_range(result, name))
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(labels) - 0.5, -0.5)
     return figure
