@@ -77,7 +77,7 @@ def train_network(
     start: Callable[[], dict[str, Tensor]] | None = None,
     prepared_by: Episodes | None = None,
 ) -> TrainedNetwork:
-    """Train until validation stops improving, and return the best epoch's weights.
+    """Train to the end of the cycle, or at a constant rate until validation stops improving; the best epoch's weights.
 
     `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
     With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on. `what` is what the
