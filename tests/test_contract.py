@@ -98,6 +98,14 @@ def test_arrays_lists_and_episodes_are_the_same_input(fitted: Any, make: Any) ->
     np.testing.assert_array_equal(make().fit(list(X), Y.tolist()).decision_function(list(X)), expected)
 
 
+def test_a_sensor_that_never_moved_in_training_is_left_out_of_account(make: Any) -> None:
+    still, moving = X.copy(), X.copy()
+    still[:, 1] = 7
+    moving[:, 1] = 1e6 * X[:, 1]
+    estimator = make().fit(still, Y)
+    np.testing.assert_array_equal(estimator.decision_function(moving), estimator.decision_function(still))
+
+
 def test_outputs_have_the_promised_shapes_and_agree_with_each_other(fitted: Any) -> None:
     n = len(EPISODES)
     probabilities = fitted.predict_proba(EPISODES)

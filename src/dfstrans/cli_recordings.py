@@ -49,12 +49,24 @@ def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> N
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
-    """The share of values outside the training range; said aloud where it is more than a hundredth."""
+    """The share of values outside the training range; said aloud where it is more than a hundredth.
+
+    Of a sensor that never moved in training any such value is told: the model is blind to it.
+    """
+    from dfstrans.errors import shortlist
     from dfstrans.pipeline import out_of_range
 
     shares = out_of_range(detector, episodes)
-    much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > 0.01]
+    unmoved = {name for name, hit in zip(detector.sensors_, detector.scaler_.constant, strict=True) if hit}
+    new = [f"{name} ({share:.2g} of its values)" for name, share in shares.items() if name in unmoved]
+    much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > 0.01 and name not in unmoved]
     if much:
         shown = ", ".join(much[:5]) + (f" and {len(much) - 5} more" if len(much) > 5 else "")
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
+    if new:
+        warnings.warn(
+            f"one value throughout training, another one here: {shortlist(new)}; the model leaves such a sensor out of "
+            "account, so look at it yourself, or train again with recordings in which it moves",
+            stacklevel=2,
+        )
     return shares

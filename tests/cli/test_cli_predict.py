@@ -77,6 +77,22 @@ def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_pat
     assert "no value of c in these recordings: such a sensor stands at its training mean" in err
 
 
+@pytest.mark.filterwarnings("ignore:values outside the range", "always:one value throughout training")
+def test_a_sensor_that_moves_for_the_first_time_is_named_and_left_out_of_account(table: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(table).assign(b=3.0)
+    rows.to_csv(tmp_path / "still.csv", index=False)
+    code, _, err = run("train", tmp_path / "still.csv", "--out", tmp_path / "trees", "--model", "boosting")
+    assert code == 0, err
+    _, expected, err = run("predict", tmp_path / "trees", tmp_path / "still.csv")
+    assert "throughout training" not in err
+    rows.loc[5, "b"] = 4.0
+    rows.to_csv(tmp_path / "moving.csv", index=False)
+    code, out, err = run("predict", tmp_path / "trees", tmp_path / "moving.csv")
+    assert code == 0, err
+    assert out == expected
+    assert f"one value throughout training, another one here: b ({1 / len(rows):.2g} of its values); the model" in err
+
+
 @pytest.mark.filterwarnings("ignore:this processor has no bf16")
 def test_the_precision_of_a_network_can_be_chosen_that_of_trees_cannot(
     model: Path, table: Path, tmp_path: Path

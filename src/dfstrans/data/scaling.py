@@ -28,7 +28,8 @@ BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place 
 class SensorScaler:
     """Maps each sensor's training range to 0 … 1; what lies outside it later is kept, not clipped.
 
-    A sensor that is constant in training maps to 0 (and to its distance from that constant, should it move later).
+    A sensor that is constant in training maps to 0, and stays there should it move later: nothing was learnt of it, not
+    even in what measure it moves.
 
     Shape:
         minimum, maximum, mean (n_sensors,), in the sensors' own units
@@ -84,21 +85,24 @@ class SensorScaler:
         return cls(episodes.sensors, minimum, maximum, total / count)
 
     @property
-    def range(self) -> npt.NDArray[np.float64]:
-        """maximum − minimum, and 1 for a constant sensor."""
-        span = self.maximum - self.minimum
-        return np.where(span > np.finfo(np.float32).tiny, span, 1.0)  # its inverse has to be finite
+    def constant(self) -> npt.NDArray[np.bool_]:
+        """Which sensors did not move in training, as far as 32 bits tell."""
+        return self.maximum - self.minimum <= np.finfo(np.float32).tiny  # the inverse of a range has to be finite
+
+    @property
+    def factor(self) -> npt.NDArray[np.float64]:
+        """1 / (maximum − minimum), and 0 for a constant sensor."""
+        return np.divide(1, self.maximum - self.minimum, out=np.zeros(len(self.sensors)), where=~self.constant)
 
     @property
     def scaled_mean(self) -> npt.NDArray[np.float32]:
         """The training mean on the scale of 0 … 1: what stands in for a sensor that is missing altogether."""
-        return ((self.mean - self.minimum) / self.range).astype(np.float32)
+        return ((self.mean - self.minimum) * self.factor).astype(np.float32)
 
     def transform(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Scale values of shape (…, n_sensors, n_timepoints); NaN stays NaN."""
         offset = self.minimum.astype(np.float32)[:, None]
-        factor = (1 / self.range).astype(np.float32)[:, None]
-        return (values - offset) * factor
+        return (values - offset) * self.factor.astype(np.float32)[:, None]
 
     def count_out_of_range(self, episodes: Episodes) -> npt.NDArray[np.int64]:
         """How many values of each sensor lie outside the training range: (n_sensors,)."""
