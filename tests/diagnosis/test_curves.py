@@ -60,7 +60,7 @@ def test_a_curve_is_the_probability_with_the_first_cells_made_normal(detector: D
     first = torch.as_tensor(ranking >= np.sort(ranking, axis=None)[-6])[..., None]
     with torch.inference_mode():
         x = detector.network_.embed(segments, valid)[0]
-        normal = torch.as_tensor(detector.reference_.usual_embedding(6), dtype=x.dtype)
+        normal = torch.as_tensor(detector.reference_.by_moment["embedding"].centre, dtype=x.dtype)
         for curve, variant in (
             (curves.deletion, torch.where(first, normal, x)),
             (curves.insertion, torch.where(first, x, normal)),

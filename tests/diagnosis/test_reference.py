@@ -7,11 +7,14 @@ from dfstrans import Diagnoser, Episodes
 from dfstrans.diagnosis.course import NormalCourse
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.inspection import episode_scores
+from dfstrans.diagnosis.made_normal import MadeNormal
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.scores import global_spatial_relevance
 from dfstrans.diagnosis.usual import SCORES
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
+
+WIDER = {**TINY, "epochs": 1, "segment_length": 8, "filters": 16}  # to tell sixteen segments apart
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +123,49 @@ def test_an_unusual_length_has_examples_of_all_moments(reference: NormalReferenc
     deviation = reference.deviation(scores)
     assert deviation.shape == scores.cell.shape
     assert 0 < deviation.mean() < 5
+
+
+@pytest.fixture(scope="module")
+def of_two_lengths() -> Episodes:
+    """Most of sixteen segments, some of fifteen; sensor 1 never moves, 2 does the same in each, a step up and down."""
+    random = np.random.default_rng(0)
+    series = [random.normal(size=(3, 128 if row % 3 else 120)).astype(np.float32) for row in range(60)]
+    for values in series:
+        values[1] = 24
+        values[2] = (np.arange(values.shape[1]) // 24) % 2
+    labels = np.arange(60) % 6 == 5
+    for row in np.flatnonzero(labels):
+        series[row][0, 48:80] += 6
+    return Episodes.from_arrays(series, labels)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_the_same_in_every_episode_is_not_strange_in_a_shorter_one(of_two_lengths: Episodes, seed: int) -> None:
+    detector = Diagnoser(**WIDER, seed=seed).fit(of_two_lengths)
+    reference = NormalReference.fit(detector, of_two_lengths[of_two_lengths.require_labels() == 0], seed)
+    assert reference.n_segments == 16
+    shorter = [one for one in episode_scores(detector, of_two_lengths) if len(one.segment) == 15]
+    assert len(shorter) == 20
+    assert max(reference.deviation(one)[:, 1:].max() for one in shorter) < 3
+
+
+def test_a_shorter_episode_is_made_normal_with_its_own_places_in_time(of_two_lengths: Episodes) -> None:
+    detector = Diagnoser(**WIDER).fit(of_two_lengths)
+    cells = MadeNormal.of(detector, of_two_lengths[:1], detector.reference_)
+    assert cells.shape == (15, 3)
+    np.testing.assert_allclose(cells.normal[:, 1], cells.embedding[:, 1], atol=1e-5)  # the sensor that never moves
+
+
+def test_a_reference_from_before_content_was_kept_compares_with_embeddings_of_all_moments(
+    of_two_lengths: Episodes,
+) -> None:
+    detector = Diagnoser(**WIDER).fit(of_two_lengths)
+    arrays = detector.reference_.to_arrays()
+    renamed = {name.replace(".content.", ".embedding."): values for name, values in arrays.items()}
+    older = NormalReference.from_arrays(renamed)
+    scores = next(episode_scores(detector, of_two_lengths[:1]))
+    assert older.deviation(scores).shape == (15, 3)
+    assert older.usual_embedding(scores.encoding).shape == scores.embedding.shape[1:]
 
 
 def test_no_normal_episodes_are_refused(detector: Diagnoser, normal: Episodes) -> None:

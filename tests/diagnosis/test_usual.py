@@ -7,8 +7,8 @@ from dfstrans.diagnosis import usual
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.usual import (
     BANDS,
+    BY_MOMENT,
     SCORES,
-    SPREADS,
     fitted_to,
     kept_by_moment,
     usual_by_moment,
@@ -19,7 +19,8 @@ from dfstrans.diagnosis.usual import (
 def scores_of(temporal: np.ndarray, spatial: np.ndarray) -> EpisodeScores:
     """Scores with these attentions and nothing else."""
     t, s = len(spatial), len(temporal)
-    return EpisodeScores(0.0, temporal, spatial, np.zeros((t, s, 2)), np.zeros((t, s)), np.zeros((t, s)), np.zeros(1))
+    embedding, encoding, cells = np.zeros((t, s, 2)), np.zeros((t, 2)), np.zeros((t, s))
+    return EpisodeScores(0.0, temporal, spatial, embedding, encoding, cells, cells, np.zeros(1))
 
 
 def drawn(n_segments: int, n_sensors: int = 3, seed: int = 0) -> EpisodeScores:
@@ -82,7 +83,7 @@ def test_of_many_moments_as_many_as_are_needed_are_drawn_from_all_episodes_alike
 
 
 def test_a_matrix_too_large_to_keep_by_moment_is_compared_over_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kept_by_moment([drawn(4)]) == [*BANDS, *SPREADS]
+    assert kept_by_moment([drawn(4)]) == [*BANDS, *BY_MOMENT]
     monkeypatch.setattr(usual, "MOST_BY_MOMENT", 40)
     assert set(BANDS) - set(kept_by_moment([drawn(4)])) == {"temporal"}  # 3 · 4 · 4 numbers
     assert kept_by_moment([]) == []

@@ -109,7 +109,9 @@ def test_occlusion_is_the_fall_of_the_logit_with_one_cell_made_normal(detector: 
         whole = float(detector.network_.attend(x).logit)
         for moment, sensor in ((0, 0), (5, 3), (2, 1)):
             changed = x.clone()
-            changed[0, moment, sensor] = torch.as_tensor(detector.reference_.usual_embedding(6)[moment, sensor])
+            changed[0, moment, sensor] = torch.as_tensor(
+                detector.reference_.by_moment["embedding"].centre[moment, sensor]
+            )
             assert falls[moment, sensor] == pytest.approx(
                 whole - float(detector.network_.attend(changed).logit), abs=1e-4
             )

@@ -39,6 +39,7 @@ def made_diagnosis(
         temporal=temporal / temporal.sum(axis=-1, keepdims=True),
         spatial=spatial / spatial.sum(axis=-1, keepdims=True),
         embedding=np.zeros((t, s, 2)),
+        encoding=np.zeros((t, 2)),
         contribution=random.normal(size=(t, s)),
         level=random.normal(size=(t, s)),
         features=np.ones(2),

@@ -35,7 +35,14 @@ def diagnosis_of(
     t, s = deviation.shape
     flat = np.zeros((t, s))
     scores = EpisodeScores(
-        0.0, np.ones((s, t, t)) / t, np.ones((t, s, s)) / s, np.zeros((t, s, 2)), flat, flat, np.ones(2)
+        0.0,
+        np.ones((s, t, t)) / t,
+        np.ones((t, s, s)) / s,
+        np.zeros((t, s, 2)),
+        np.zeros((t, 2)),
+        flat,
+        flat,
+        np.ones(2),
     )
     return Diagnosis(
         name,

@@ -23,7 +23,8 @@ class EpisodeScores:
 
     Shape:
         temporal (sensor, query, key) A^(s); spatial (segment, query, key) B^(τ); heads averaged, real segments only;
-        embedding (segment, sensor, d_model); contribution (segment, sensor), what each adds to the logit;
+        embedding (segment, sensor, d_model), in which the positional encoding (segment, d_model) is;
+        contribution (segment, sensor), what each adds to the logit;
         level (segment, sensor), the mean of the scaled values; features (width,), what the classifier sees
     """
 
@@ -31,9 +32,15 @@ class EpisodeScores:
     temporal: Array
     spatial: Array
     embedding: Array
+    encoding: Array
     contribution: Array
     level: Array
     features: Array
+
+    @property
+    def content(self) -> Array:
+        """The embedding without its place in time: (segment, sensor, d_model)."""
+        return np.asarray(self.embedding - self.encoding[:, None])
 
     @cached_property
     def temporal_relevance(self) -> Array:

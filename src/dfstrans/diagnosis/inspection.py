@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.model.encoding import positional_encoding
 
 if TYPE_CHECKING:
     from dfstrans.config import NetworkSettings
@@ -46,7 +47,7 @@ class Detector(Protocol):
 
 def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]:
     """The scores of each episode from the last layer's attention; one batch is in memory at a time."""
-    network = detector.network_
+    network, settings = detector.network_, detector.network_settings_
     for segments, valid, _ in detector.batches(episodes):
         for part in torch.arange(len(valid)).split(network.episodes_at_once(segments)):
             with torch.inference_mode():
@@ -56,12 +57,14 @@ def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]
             assert forward.contribution is not None
             a, b = (weights[:, -1].mean(dim=2).numpy() for weights in forward.attention)
             levels = segments[part].mean(dim=-1).numpy()
+            encoding = positional_encoding(settings.encoding, segments.shape[1], settings.d_model)
             for row, there in enumerate(valid[part].sum(dim=1).tolist()):
                 yield EpisodeScores(
                     logit=float(forward.logit[row]),
                     temporal=a[row, :, :there, :there].astype(np.float64),
                     spatial=b[row, :there].astype(np.float64),
                     embedding=x[row, :there].double().numpy(),
+                    encoding=encoding[:there],
                     contribution=forward.contribution[row, :there].double().numpy(),
                     level=levels[row, :there].astype(np.float64),
                     features=forward.features[row].double().numpy(),

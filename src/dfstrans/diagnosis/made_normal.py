@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 
 Mask = npt.NDArray[np.bool_]
@@ -34,9 +35,11 @@ class MadeNormal:
     def of(cls, detector: Detector, episode: Any, reference: NormalReference) -> MadeNormal:
         """The first of the episodes as the network embeds it, with what is normal for its length."""
         segments, valid, _ = next(iter(detector.batches(episode)))
+        settings = detector.network_settings_
         with torch.inference_mode():
             x = detector.network_.embed(segments[:1, valid[0]])[0]  # (t, s, d)
-        normal = torch.as_tensor(reference.usual_embedding(len(x)), dtype=x.dtype).expand_as(x)
+        encoding = positional_encoding(settings.encoding, len(x), settings.d_model)
+        normal = torch.as_tensor(reference.usual_embedding(encoding), dtype=x.dtype).expand_as(x)
         return cls(detector.network_, x, normal)
 
     @property

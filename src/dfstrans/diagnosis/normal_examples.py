@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float32]
 
-EXAMPLES = 64
+EXAMPLES = 64  # of each moment
+EXAMPLES_OF_ALL = 256  # where moments are not told apart
 MOST_CODES = 1 << 21  # numbers kept, 4 MB as they are stored; long episodes of many sensors have fewer examples
 LEAST_EXAMPLES = 8
 DIRECTIONS = 16  # of an embedding, for each sensor those in which normal ones vary most; what is beyond counts in full
@@ -43,22 +44,21 @@ class NormalExamples:
     usual_rest: Array
 
     @classmethod
-    def fit(cls, normal: Array, varying: Array, *, seed: int = 0) -> NormalExamples:
-        """From normal embeddings in deviations from their mean; half of them at most become examples.
+    def fit(cls, normal: Array, varying: Array) -> NormalExamples:
+        """From normal embeddings in deviations from their mean, the first of which, half at most, become examples.
 
         Shape:
             normal (episode, segment, sensor, d_model), varying (segment, sensor): how many dimensions vary
         """
         n, t, s, _ = normal.shape
         directions = _main_directions(normal)
-        most = int(np.clip(MOST_CODES // (t * s * directions.shape[-1]), LEAST_EXAMPLES, EXAMPLES))
-        order = np.random.default_rng(seed).permutation(n)
+        most = EXAMPLES if t > 1 else EXAMPLES_OF_ALL
+        most = int(np.clip(MOST_CODES // (t * s * directions.shape[-1]), LEAST_EXAMPLES, most))
         count = max(1, min(most, n // 2))
-        chosen, others = order[:count], order[count:]
-        codes = np.stack([_encode(one, directions) for one in normal[chosen]], axis=2)
+        codes = np.stack([_encode(one, directions) for one in normal[:count]], axis=2)
         ways = _main_ways(normal) if t > 1 else normal[:0]
         unfinished = cls(directions, codes, np.zeros((t, s), np.float32), ways, np.ones(1, np.float32))
-        held_out = normal[others] if len(others) else normal
+        held_out = normal[count:] if n > count else normal
         distances = [unfinished.distance(one, varying) for one in held_out]
         rests = [unfinished.rest(one) ** 2 for one in normal]
         usual_rest = np.sqrt(np.mean(rests, dtype=np.float64, keepdims=True)).reshape(1).astype(np.float32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.normal_examples import NormalExamples
 from dfstrans.diagnosis.usual import (
     BANDS,
+    OVER_MOMENTS,
     SCORES,
     SPREADS,
     Usual,
@@ -37,6 +38,7 @@ Array = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 MOST_EPISODES = 400  # enough for a 99 % quantile
+MOST_MOMENTS = 1024  # from which examples of all moments together are taken
 LEAST_EPISODES = 30
 MOST_VALUES = 1 << 25  # numbers held at once, unless fewer than LEAST_EPISODES episodes would be left
 
@@ -69,19 +71,18 @@ class NormalReference:
         usual = _usual_segments(scores)
         alike = [one for one in scores if len(one.segment) == usual]
         by_moment = {name: usual_by_moment(name, alike) for name in kept_by_moment(alike)}
-        over_moments = {name: usual_over_moments(name, scores, seed) for name in BANDS + SPREADS}
-        moments = [one.embedding[t : t + 1] for one in scores for t in range(len(one.embedding))]
-        drawn = np.random.default_rng(seed).permutation(len(moments))[:MOST_EPISODES]
+        over_moments = {name: usual_over_moments(name, scores, seed) for name in BANDS + OVER_MOMENTS}
+        shuffled = np.random.default_rng(seed).permutation(len(alike))
         return cls(
             n_episodes=len(scores),
             n_segments=usual,
             by_moment=by_moment,
             over_moments=over_moments,
             health=HealthReference.fit(normal, detector.scaler_),
-            examples_by_moment=_examples(by_moment["embedding"], [one.embedding for one in alike], seed)
+            examples_by_moment=_examples(by_moment["embedding"], [alike[row].embedding for row in shuffled])
             if usual
             else None,
-            examples_over_moments=_examples(over_moments["embedding"], [moments[row] for row in drawn], seed),
+            examples_over_moments=_examples(over_moments["content"], _moments_in_turn(scores, seed)),
             course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
         )
 
@@ -97,9 +98,15 @@ class NormalReference:
         """The usual value of a quantity for an episode of that length; without the moment where lengths vary."""
         return self._usual(len(scores.segment), name).centre
 
-    def usual_embedding(self, n_segments: int) -> Array:
-        """The mean embedding of normal episodes with so many segments: (segment, sensor, d), or (sensor, d)."""
-        return self._usual(n_segments, "embedding").centre
+    def usual_embedding(self, encoding: Array) -> Array:
+        """The mean embedding of normal episodes, for one whose segments have this positional encoding.
+
+        Shape:
+            (segment, d) → (segment, sensor, d), or (sensor, d) of models that kept no content of embeddings
+        """
+        name = self._embeddings(len(encoding))
+        centre = self._usual(len(encoding), name).centre
+        return np.asarray(centre + encoding[:, None]) if name == "content" else centre
 
     def deviation(self, scores: EpisodeScores) -> Array:
         """How far each sensor at each moment is from normal, as the network sees it: (segment, sensor).
@@ -108,12 +115,18 @@ class NormalReference:
         `NormalExamples.deviation`. In models without examples, the distance from the normal mean.
         """
         n_segments = len(scores.segment)
-        usual = self._usual(n_segments, "embedding")
+        name = self._embeddings(n_segments)
+        usual = self._usual(n_segments, name)
         examples = self.examples_by_moment if n_segments == self.n_segments else self.examples_over_moments
-        strangeness, varying = usual.strangeness(scores.embedding), _varying(usual)
+        strangeness, varying = usual.strangeness(getattr(scores, name)), _varying(usual)
         if examples is None:
             return np.asarray(np.sqrt((strangeness**2).sum(axis=-1) / np.maximum(varying, 1)))
         return examples.deviation(strangeness.astype(np.float32), varying)
+
+    def _embeddings(self, n_segments: int) -> Literal["embedding", "content"]:
+        """What embeddings of an episode with so many segments are compared by."""
+        over_moments = n_segments != self.n_segments and "content" in self.over_moments  # not in models of before
+        return "content" if over_moments else "embedding"
 
     def _usual(self, n_segments: int, name: str) -> Usual:
         if n_segments == self.n_segments and name in self.by_moment:
@@ -176,9 +189,25 @@ def _varying(usual: Usual) -> npt.NDArray[np.float32]:
     return np.asarray((np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
 
 
-def _examples(usual: Usual, embeddings: list[Array], seed: int) -> NormalExamples:
+def _examples(usual: Usual, embeddings: list[Array]) -> NormalExamples:
     strangeness = np.stack([usual.strangeness(one).astype(np.float32) for one in embeddings])
-    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]), seed=seed)
+    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]))
+
+
+def _moments_in_turn(scores: list[EpisodeScores], seed: int) -> list[Array]:
+    """The content of the first moment of some episode, of the second of some, …; and again, of others: (1, sensor, d).
+
+    So each place in an episode is among the first of them as often as any other: what always happens once, at its own
+    time, is never left without examples by chance.
+    """
+    random = np.random.default_rng(seed)
+    lengths = np.array([len(one.segment) for one in scores])
+    turns = [
+        (turn, place, row)
+        for place in range(int(lengths.max()))
+        for turn, row in enumerate(random.permutation(np.flatnonzero(lengths > place)))
+    ]
+    return [scores[row].content[place : place + 1] for _, place, row in sorted(turns)[:MOST_MOMENTS]]
 
 
 def _stored_examples(arrays: Arrays, prefix: str) -> NormalExamples | None:

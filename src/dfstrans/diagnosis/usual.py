@@ -1,8 +1,9 @@
 """What is usual of a quantity in normal episodes: of each score a band, of levels and embeddings a spread.
 
 A quantity that has moments is kept twice: moment by moment, for recordings of the usual length, and over all moments,
-for others. Temporal attention is spread over as many moments as there are, so over lengths it is compared as a multiple
-of an even spread.
+for others. There embeddings are compared by their content alone, since their positional encoding only tells the moment.
+Temporal attention is spread over as many moments as there are, so over lengths it is compared as a multiple of an even
+spread.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ SCORES = (
     "sensor",
 )
 BANDS = (*SCORES, "contribution")  # with a median and an edge
-SPREADS = ("level", "embedding")  # with a mean and a deviation
+SPREADS = ("level", "embedding", "content")  # with a mean and a deviation
+BY_MOMENT = ("level", "embedding")
+OVER_MOMENTS = ("level", "content")
 BETWEEN_MOMENTS = ("temporal", "global_temporal")  # whose last two axes are moments
 WITHOUT_MOMENTS = ("global_spatial", "sensor")
 # widths below these are taken for these: a sensor that never moves, an attention that never changes
-FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2}
+FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2, "content": 1e-2}
 MOST_SAMPLES = 1 << 14  # moments from which it is told what is usual over all of them
 MOST_BY_MOMENT = 1 << 22  # numbers of a band that are kept moment by moment; beyond, only over all moments
 
@@ -67,7 +70,7 @@ class Usual:
 def kept_by_moment(alike: Sequence[EpisodeScores]) -> list[str]:
     """The quantities whose every moment is kept: all but matrices that are too large for it; none without episodes."""
     small = [name for name in BANDS if alike and getattr(alike[0], name).size <= MOST_BY_MOMENT]
-    return [*small, *(SPREADS if alike else ())]
+    return [*small, *(BY_MOMENT if alike else ())]
 
 
 def usual_by_moment(name: str, alike: Sequence[EpisodeScores]) -> Usual:
