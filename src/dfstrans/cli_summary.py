@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.cli_options import options_from
 from dfstrans.cli_output import AsJson, print_figures, print_json
-from dfstrans.config import NetworkSettings
+from dfstrans.config import NetworkSettings, Preset
 from dfstrans.errors import DfstransError
 
 EXAMPLE = "Example: dfstrans summary --sensors 20 --segment-length 100 --segments 80"
@@ -21,13 +21,17 @@ def summary(
     model: Annotated[Path | None, typer.Argument(help="A saved model's folder.", show_default=False)] = None,
     sensors: Annotated[int | None, typer.Option(help="Number of sensors.", show_default=False)] = None,
     segments: Annotated[int | None, typer.Option(help="Number of segments.", show_default=False)] = None,
+    preset: Annotated[
+        Preset | None,
+        typer.Option(help="Whose network: the paper's (default), or ours, as train builds it.", show_default=False),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a network, or a saved model, consists of."""
-    from dfstrans.summary import model_summary, network_summary
+    from dfstrans.summary import model_summary, network_for, network_summary
 
     if model is not None:
-        if sensors or segments or network:
+        if sensors or segments or network or preset:
             raise DfstransError("expected a saved model or the shape of a network, got both; give one of them")
         content = model_summary(model)
     else:
@@ -39,7 +43,7 @@ def summary(
         for option, count in (("--sensors", sensors), ("--segments", segments)):
             if count < 1:
                 raise DfstransError(f"expected {option} to be a whole number of at least 1, got {count}; correct it")
-        content = network_summary(NetworkSettings(n_sensors=sensors, **network), segments)
+        content = network_summary(network_for(preset or "paper", sensors, segments, network), segments)
     if as_json:
         print_json(content)
         return

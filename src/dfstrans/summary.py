@@ -6,11 +6,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from dfstrans.artifact import ModelRecord, read_whole_record, settings_of
-from dfstrans.config import DFSTRANS, NetworkSettings
+from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset
+from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments
+from dfstrans.diagnoser import Diagnoser
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
@@ -25,6 +28,16 @@ PARTS = {
     "layer norms": ("temporal_norm", "spatial_norm", "norm"),
     "head": ("head", "logit"),
 }
+
+
+def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str, Any]) -> NetworkSettings:
+    """The network of a preset for episodes of that many full segments, with some settings `given`, their length one.
+
+    >>> network_for("tuned", 20, 20, {"segment_length": 100}).d_model
+    96
+    """
+    blank = np.broadcast_to(np.float32(0), (1, n_sensors, n_segments * given["segment_length"]))
+    return Diagnoser(**{**PRESETS[preset], **given}).network_settings(Episodes.from_arrays(blank))
 
 
 def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any]:

@@ -20,6 +20,18 @@ def test_summary_gives_the_papers_parameter_counts(sensors: int, length: int, se
     assert content["parameters"] == parameters == sum(content["parts"].values())
 
 
+def test_summary_of_our_preset_is_what_train_builds(model: Path) -> None:
+    settings = json.loads((model / "model.json").read_text())["network"]
+    shape = ("--sensors", settings["n_sensors"], "--segment-length", settings["segment_length"], "--segments", "3")
+    given = ("--filters", 4, "--heads", 2, "--feedforward", 16, "--head-width", 8)  # those that it was trained with
+    code, out, err = run("summary", "--preset", "tuned", *shape, *given, "--json")
+    assert code == 0, err
+    assert json.loads(out)["settings"] == settings
+    code, _, err = run("summary", model, "--preset", "tuned")
+    assert code == 2
+    assert "got both" in err
+
+
 def test_summary_of_a_saved_model_shows_its_figures(model: Path) -> None:
     code, out, _ = run("summary", model)
     assert code == 0
