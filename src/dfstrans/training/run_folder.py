@@ -8,8 +8,6 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
 from dfstrans.training.log import LOG, read_log
@@ -88,6 +86,8 @@ def can_resume_whole(run_folder: Path) -> bool:
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
     """Whether that checkpoint can be read."""
+    import torch  # here, since who asks how far a run is has no need of it
+
     try:
         torch.load(run_folder / CHECKPOINT, weights_only=True)
     except Exception:
