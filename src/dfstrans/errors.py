@@ -19,6 +19,10 @@ class DfstransError(ValueError):
     """
 
 
+class Remark(UserWarning):
+    """Something worth knowing that asks for nothing; the command line does not call it a warning."""
+
+
 @contextmanager
 def settings_as_options(on: bool = True) -> Iterator[None]:
     """Within the block messages name settings as options of the command line, or as Python does when it is not `on`."""

@@ -5,7 +5,6 @@ Several processes may work on one folder of results side by side: each claims th
 
 from __future__ import annotations
 
-import shlex
 import time
 import zlib
 from collections.abc import Callable, Iterator, MutableSequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfstrans.artifact import library_versions
+from dfstrans.command_line import command_line
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import SplitKind
@@ -74,12 +74,7 @@ class Comparison:
     def command(self, model: str) -> str:
         """What gives the cells of one model, wherever the recordings are."""
         options = {"models": model, "folds": self.folds, "split": self.split, **self.read, **self.overrides}
-        words = ["dfstrans", "compare", self.data.name, "--out", "RESULTS"]
-        for name, value in options.items():
-            flag = "--" + name.replace("_", "-")
-            for one in value if isinstance(value, tuple | list) else [value]:
-                words += [flag] if one is True else [flag, one.name if isinstance(one, Path) else str(one)]
-        return shlex.join(words)
+        return command_line("dfstrans", "compare", self.data.name, "--out", "RESULTS", options=options)
 
 
 class Grid:
