@@ -58,6 +58,15 @@ def spelled_in_reading(name: str, value: Any = _NO_VALUE) -> str:
     return spelled(name, value) if _as_options.get() else f"load_episodes(…, {spelled(name, value)})"
 
 
+def counted(n: int, noun: str) -> str:
+    """How many there are of something.
+
+    >>> counted(1, "episode"), counted(3, "episode")
+    ('1 episode', '3 episodes')
+    """
+    return f"{n} {noun}{'' if n == 1 else 's'}"
+
+
 def shortlist(items: Iterable[Any], most: int = 5) -> str:
     """The first few of some items, and how many there are.
 

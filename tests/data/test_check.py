@@ -118,7 +118,7 @@ def test_a_signal_that_32_bits_lose_altogether_is_no_plain_constant() -> None:
     values[:, 1] = 5
     result = checked(values)
     assert result.constant_sensors == ("sensor_2", "sensor_3")
-    assert "one value throughout in sensor_2: they tell nothing" in messages(result, "info")
+    assert "one value throughout, which tells nothing and may be left out: sensor_2" in messages(result, "info")
     assert "as far as 32 bits tell, but a large one: sensor_3" in messages(result, "warning")
 
 
@@ -172,7 +172,7 @@ def test_missing_values_are_reported_by_sensor_and_episode() -> None:
     values[3, 2] = np.nan
     result = checked(values)
     assert "many missing values in sensor_2 (50%)" in messages(result, "warning")
-    assert "sensor_3 (1 episodes)" in messages(result, "warning")
+    assert "sensor_3 (1 episode)" in messages(result, "warning")
     assert next(iter(result.missing_by_sensor)) == "sensor_2"
 
 

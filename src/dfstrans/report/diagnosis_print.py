@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.errors import counted
 from dfstrans.report.attention_views import AttentionView, between_moments, between_sensors
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.printing import WIDTH, new_figure, write_figures
@@ -171,7 +172,7 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
             axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)  # for the legend
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
-        title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{n} episode{'' if n == 1 else 's'}"
+        title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{counted(n, 'episode')}"
         axes.set(title=title, xlabel="weights set to zero, %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
     panels[0].set_ylabel("fall of the logit")
