@@ -193,7 +193,7 @@ def test_only_a_label_that_changes_tells_the_place(tmp_path: Path) -> None:
     assert episodes.faults == ((Fault(1, 3),), (), ())
     result = check_episodes(episodes)
     assert result.partly_anomalous == ("changing",)
-    assert "1 episodes: changing; each counts as anomalous as a whole" in messages(result, "info")
+    assert "1 episode: changing; each counts as anomalous as a whole" in messages(result, "info")
     pieces = load_episodes(tmp_path / "runs.csv", length=2)
     assert pieces.labels is not None
     assert pieces.labels.tolist() == [1, 1, 1, 1, 0, 0]

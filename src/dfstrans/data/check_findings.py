@@ -68,9 +68,9 @@ def place_findings(check: DataCheck) -> list[Finding]:
         found.append(
             Finding(
                 "info",
-                f"the label changes within, or the place of the fault is known in, {len(check.partly_anomalous)} "
-                f"episodes: {shortlist(check.partly_anomalous)}; each counts as anomalous as a whole, and the place is "
-                "kept to judge a diagnosis by",
+                "the label changes within, or the place of the fault is known in, "
+                f"{counted(len(check.partly_anomalous), 'episode')}: {shortlist(check.partly_anomalous)}; each counts as "
+                "anomalous as a whole, and the place is kept to judge a diagnosis by",
             )
         )
     if check.empty_episodes:
@@ -89,8 +89,8 @@ def place_findings(check: DataCheck) -> list[Finding]:
             Finding(
                 "info",
                 f"{counted(sum(check.gaps.values()), 'point')} without a value of any sensor, in "
-                f"{counted(len(check.gaps), 'episode')}: {shortlist(shown)}; so are gaps in time filled, and the network "
-                "sees the last value there",
+                f"{counted(len(check.gaps), 'episode')}: {shortlist(shown)}; so are gaps in time filled, and the "
+                "network sees the last value there",
             )
         )
     return found
