@@ -1,14 +1,14 @@
-"""How far a comparison is: cells and epochs done and time left, as a bar on stderr or as lines."""
+"""How far a comparison is: cells and epochs done and time left, as bars on stderr or as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dfstrans.cli_output import remark
 from dfstrans.errors import DfstransError
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from dfstrans.experiments.cells import Cell, CellKey
     from dfstrans.experiments.grid import Grid
 
-LOOK_SECONDS = 1.0  # between looks at the epochs for the bar
-LINE_SECONDS = 60.0  # between lines where there is no bar
+LOOK_SECONDS = 1.0  # between looks at the epochs for the bars
+LINE_SECONDS = 60.0  # between lines where there are no bars
 
 
 class CellProgress:
-    """Tells of cells that are begun, under way and finished.
+    """Tells of cells that are begun, under way and finished: a bar of all cells, and one of epochs for each that runs.
 
     The epochs of a cell are read from the folder of its training, whichever process computes it.
     """
@@ -31,15 +31,16 @@ class CellProgress:
     def __init__(self, grid: Grid, jobs: int) -> None:
         self.grid, self.jobs = grid, jobs
         self.running: dict[str, CellKey] = {}
+        self.tasks: dict[str, TaskID] = {}
+        self.lock = Lock()  # two threads show what runs
         self.said = ""
         console = Console(stderr=True)
         self.bar = Progress(
-            TextColumn("cells"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[doing]}", markup=False),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -50,7 +51,7 @@ class CellProgress:
     def __enter__(self) -> Self:
         self.done = self.grid.finished()
         total = len(self.grid.keys)
-        self.task = self.bar.add_task("", total=total, completed=len(self.done), left=self._left(), doing="")
+        self.task = self.bar.add_task("cells", total=total, completed=len(self.done), note=self._left())
         if self.done:
             remark(f"{len(self.done)} of {total} cells are there already")
         self.bar.start()
@@ -64,7 +65,9 @@ class CellProgress:
 
     def begin(self, key: CellKey) -> None:
         """A cell is begun, or gone on with."""
-        self.running[key.label] = key
+        with self.lock:
+            self.running[key.label] = key
+            self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
         self._show()
         if self.bar.disable:
             epochs = epochs_of(self.grid.run_folder(key))
@@ -74,8 +77,10 @@ class CellProgress:
 
     def tell(self, what: Cell | DfstransError, key: CellKey) -> None:
         """One more cell is done, or could not be."""
-        self.running.pop(key.label, None)
-        self.done = self.grid.finished()
+        with self.lock:
+            del self.running[key.label]
+            self.bar.remove_task(self.tasks.pop(key.label))
+            self.done = self.grid.finished()
         self._show()
         if isinstance(what, DfstransError):
             self._line(f"{key.label} failed: {what}")
@@ -83,7 +88,8 @@ class CellProgress:
         figures = f"F1 {what.test['f1']:.3f}, PR-AUC {what.test['pr_auc']:.3f}"
         took = duration(what.training.seconds)
         done = f"{len(self.done)} of {len(self.grid.keys)} cells"
-        self._line(f"{done}: {key.label}: {figures}, in {took}; {self._left()}")
+        left = f"; {self._left()}" if len(self.done) < len(self.grid.keys) else ""
+        self._line(f"{done}: {key.label}: {figures}, in {took}{left}")
 
     def _watch(self) -> None:
         """Show the epochs of what runs, from time to time."""
@@ -95,7 +101,12 @@ class CellProgress:
                 self.said = doing
 
     def _show(self) -> None:
-        self.bar.update(self.task, completed=len(self.done), left=self._left(), doing=self._doing())
+        with self.lock:
+            self.bar.update(self.task, completed=len(self.done), note=self._left())
+            for label, epochs in self._epochs().items():
+                if epochs is not None:
+                    note = "epochs of planted faults" if epochs.planted else "epochs"
+                    self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note=note)
 
     def _doing(self) -> str:
         """What runs, with its epoch."""

@@ -51,6 +51,7 @@ def test_an_interrupted_comparison_says_which_epochs_are_kept(
     said = capsys.readouterr().err
     assert "mh1dcnn-lstm, split 0: goes on after epoch 2\n" in said
     assert "1 of 2 cells: mh1dcnn-lstm, split 0: F1 " in said
+    assert said.count(" left\n") == 1  # nothing is, after the last
 
 
 def test_a_long_cell_says_its_epoch_and_the_time_left(

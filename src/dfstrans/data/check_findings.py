@@ -69,8 +69,8 @@ def place_findings(check: DataCheck) -> list[Finding]:
             Finding(
                 "info",
                 "the label changes within, or the place of the fault is known in, "
-                f"{counted(len(check.partly_anomalous), 'episode')}: {shortlist(check.partly_anomalous)}; each counts as "
-                "anomalous as a whole, and the place is kept to judge a diagnosis by",
+                f"{counted(len(check.partly_anomalous), 'episode')}: {shortlist(check.partly_anomalous)}; each counts "
+                "as anomalous as a whole, and the place is kept to judge a diagnosis by",
             )
         )
     if check.empty_episodes:
