@@ -26,7 +26,7 @@ from dfstrans import (
     cli_train,
 )
 from dfstrans.cli_output import remark
-from dfstrans.errors import DfstransError, settings_as_options
+from dfstrans.errors import DfstransError, Remark, settings_as_options
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 app.add_typer(cli_data.app, name="data")
@@ -105,4 +105,4 @@ class _Warnings:
     def __call__(self, message: Any, *_: Any, **__: Any) -> None:
         if str(message) not in self._said:
             self._said.add(str(message))
-            remark(f"warning: {message}")
+            remark(str(message) if isinstance(message, Remark) else f"warning: {message}")

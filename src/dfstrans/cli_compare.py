@@ -107,11 +107,21 @@ def run_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, s
 
     try:
         with CellProgress(grid, jobs) as shown:
-            return run(grid, shown.tell, jobs, threads)
+            return run(grid, shown.tell, shown.begin, jobs, threads)
     except KeyboardInterrupt:
-        done = f"{len(grid.finished())} of {len(grid.keys)} cells are kept in {grid.comparison.out}"
-        remark(f"dfstrans: interrupted; {done}: give the same command again")
+        done = f"{len(grid.finished())} of {len(grid.keys)} cells{_epochs_kept(grid)} are kept in {grid.comparison.out}"
+        remark(f"dfstrans: interrupted; {done}: to go on, give the same command again")
         raise typer.Exit(1) from None
+
+
+def _epochs_kept(grid: Grid) -> str:
+    """What there is of trainings that are not at their end."""
+    from dfstrans.training.run_folder import can_resume, epochs_of
+
+    runs = {key.label: grid.run_folder(key) for key in grid.keys}
+    begun = {label: epochs for label, run in runs.items() if can_resume(run) and (epochs := epochs_of(run))}
+    kept = [f"{epochs.done} of {epochs.of} epochs of {label}" for label, epochs in begun.items()]
+    return f" and {shortlist(kept)}" if kept else ""
 
 
 def _is_a_part(grid: Grid) -> bool:

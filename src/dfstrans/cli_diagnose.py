@@ -10,7 +10,7 @@ import typer
 from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_columns, print_json, progress, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_of_silent_sensors, warn_out_of_range, with_or_without_labels
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, counted
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
 
@@ -84,7 +84,7 @@ def diagnose(
         )
     warn_out_of_range(detector, episodes)
     if out is not None:
-        remark(f"diagnoses of {len(found)} episodes written to {out}")
+        remark(f"diagnoses of {counted(len(found), 'episode')} written to {out}")
     if html is not None:
         remark(f"pages written: {html if html.suffix == '.html' else html / 'index.html'}")
     if figures is not None:

@@ -19,6 +19,8 @@ from dfstrans.cli_output import (
     warn_of_guessing,
     warn_of_overlap,
 )
+from dfstrans.cli_train import model_written_at
+from dfstrans.command_line import command_line
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
@@ -115,8 +117,24 @@ def inject(
     if report is None:
         print_result(result if as_json else _in_words(result), as_json)
         return
+    earlier = model_written_at(report / "model")
     study = _study(planted, place, report, chosen, resume, settings)
-    content = {**result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
+    if earlier is not None and model_written_at(report / "model") != earlier:
+        remark(f"the earlier study in {report} was replaced")
+    named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
+    given = {name: value for name, value in named.items() if value is not None}
+    source = {
+        "recordings": data.name,
+        "command": command_line(
+            "dfstrans",
+            "inject",
+            data.name,
+            "--report",
+            "STUDY",
+            options={**read, **given, **injection, **network, **training},
+        ),
+    }
+    content = {**source, **result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
     for statement in study.statements[len(planted.statements) :]:  # those of the trials
         remark(statement)
@@ -214,7 +232,7 @@ def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
 
     with written_atomically(folder / "report.json") as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return write_injection(folder / "report.html", study)
+    return write_injection(folder / "report.html", study, content["recordings"], content["command"])
 
 
 def print_study(study: StudyResult) -> None:

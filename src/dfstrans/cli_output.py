@@ -134,9 +134,9 @@ def _lines(what: str, total: int) -> Callable[[int], None]:
     def advance(n: int) -> None:
         nonlocal done, said
         done += n
-        share = 10 * done // max(total, 1)
-        if share > said and time.monotonic() - began > QUIET_SECONDS:
-            remark(f"{what}: {10 * share} % ({done} of {total})")
-            said = share
+        per_cent = 100 * done // max(total, 1)
+        if per_cent // 10 > said and time.monotonic() - began > QUIET_SECONDS:
+            remark(f"{what}: {per_cent} % ({done} of {total})")
+            said = per_cent // 10
 
     return advance

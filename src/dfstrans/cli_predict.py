@@ -11,6 +11,7 @@ from dfstrans.cli_options import Data, Model, reading
 from dfstrans.cli_output import AsJson, print_json, remark, warn_of_guessing
 from dfstrans.cli_recordings import warn_of_silent_sensors, warn_out_of_range, with_or_without_labels
 from dfstrans.config import Precision
+from dfstrans.errors import counted
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
 
@@ -46,7 +47,7 @@ def predict(
     if out is not None:
         with written_atomically(out) as temporary:
             table.to_csv(temporary, index=False)
-        remark(f"predictions of {len(table)} episodes written to {out}")
+        remark(f"predictions of {counted(len(table), 'episode')} written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
         known = {"threshold": detector.threshold_.value, "out_of_range": outside, "left_out": left_out}

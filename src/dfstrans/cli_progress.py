@@ -1,61 +1,119 @@
-"""How far a comparison is: cells done and time left, as a bar on stderr or as a line for each cell."""
+"""How far a comparison is: cells and epochs done and time left, as bars on stderr or as lines."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dfstrans.cli_output import remark
 from dfstrans.errors import DfstransError
+from dfstrans.training.run_folder import Epochs, epochs_of
 
 if TYPE_CHECKING:
     from dfstrans.experiments.cells import Cell, CellKey
     from dfstrans.experiments.grid import Grid
 
+LOOK_SECONDS = 1.0  # between looks at the epochs for the bars
+LINE_SECONDS = 60.0  # between lines where there are no bars
+
 
 class CellProgress:
-    """Tells of finished cells; the time left is what the same models took on other splits."""
+    """Tells of cells that are begun, under way and finished: a bar of all cells, and one of epochs for each that runs.
+
+    The epochs of a cell are read from the folder of its training, whichever process computes it.
+    """
 
     def __init__(self, grid: Grid, jobs: int) -> None:
         self.grid, self.jobs = grid, jobs
+        self.running: dict[str, CellKey] = {}
+        self.tasks: dict[str, TaskID] = {}
+        self.lock = Lock()  # two threads show what runs
+        self.said = ""
         console = Console(stderr=True)
         self.bar = Progress(
-            TextColumn("cells"),
-            BarColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[note]}"),
             TimeElapsedColumn(),
             console=console,
             transient=True,
             disable=not console.is_terminal,
         )
+        self.ended = Event()
+        self.watch = Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
-        done = self.grid.finished()
-        self.task = self.bar.add_task("", total=len(self.grid.keys), completed=len(done), left=self._left(done))
-        if done:
-            remark(f"{len(done)} of {len(self.grid.keys)} cells are there already")
+        self.done = self.grid.finished()
+        total = len(self.grid.keys)
+        self.task = self.bar.add_task("cells", total=total, completed=len(self.done), note=self._left())
+        if self.done:
+            remark(f"{len(self.done)} of {total} cells are there already")
         self.bar.start()
+        self.watch.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.ended.set()
+        self.watch.join()
         self.bar.stop()
+
+    def begin(self, key: CellKey) -> None:
+        """A cell is begun, or gone on with."""
+        with self.lock:
+            self.running[key.label] = key
+            self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
+        self._show()
+        if self.bar.disable:
+            epochs = epochs_of(self.grid.run_folder(key))
+            remark(
+                f"{key.label}: goes on after epoch {epochs.done}" if epochs and epochs.done else f"{key.label}: begun"
+            )
 
     def tell(self, what: Cell | DfstransError, key: CellKey) -> None:
         """One more cell is done, or could not be."""
-        done = self.grid.finished()
-        left = self._left(done)
-        self.bar.update(self.task, completed=len(done), left=left)
+        with self.lock:
+            del self.running[key.label]
+            self.bar.remove_task(self.tasks.pop(key.label))
+            self.done = self.grid.finished()
+        self._show()
         if isinstance(what, DfstransError):
             self._line(f"{key.label} failed: {what}")
             return
         figures = f"F1 {what.test['f1']:.3f}, PR-AUC {what.test['pr_auc']:.3f}"
-        took = timedelta(seconds=round(what.training.seconds))
-        self._line(f"{len(done)} of {len(self.grid.keys)} cells: {key.label}: {figures}, {took} h; {left}")
+        took = duration(what.training.seconds)
+        done = f"{len(self.done)} of {len(self.grid.keys)} cells"
+        left = f"; {self._left()}" if len(self.done) < len(self.grid.keys) else ""
+        self._line(f"{done}: {key.label}: {figures}, in {took}{left}")
+
+    def _watch(self) -> None:
+        """Show the epochs of what runs, from time to time."""
+        while not self.ended.wait(LINE_SECONDS if self.bar.disable else LOOK_SECONDS):
+            self._show()
+            doing = self._doing()
+            if self.bar.disable and doing not in ("", self.said):
+                remark(f"{doing}; {self._left()}")
+                self.said = doing
+
+    def _show(self) -> None:
+        with self.lock:
+            self.bar.update(self.task, completed=len(self.done), note=self._left())
+            for label, epochs in self._epochs().items():
+                if epochs is not None:
+                    note = "epochs of planted faults" if epochs.planted else "epochs"
+                    self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note=note)
+
+    def _doing(self) -> str:
+        """What runs, with its epoch."""
+        return "; ".join(f"{label}{_epoch(epochs)}" for label, epochs in self._epochs().items())
+
+    def _epochs(self) -> dict[str, Epochs | None]:
+        return {label: epochs_of(self.grid.run_folder(key)) for label, key in tuple(self.running.items())}
 
     def _line(self, text: str) -> None:
         if self.bar.disable:
@@ -63,21 +121,55 @@ class CellProgress:
         else:
             self.bar.console.print(text, highlight=False)
 
-    def _left(self, done: list[Cell]) -> str:
-        seconds = seconds_left(self.grid, done)
-        if seconds is None:
-            return "time left: not known yet"
-        return f"about {timedelta(seconds=round(seconds / self.jobs))} h left"
+    def _left(self) -> str:
+        seconds = seconds_left(self.grid, self.done, self._epochs())
+        return "time left: not known yet" if seconds is None else f"about {duration(seconds / self.jobs)} left"
 
 
-def seconds_left(grid: Grid, done: list[Cell]) -> float | None:
-    """How long one process would take for the cells that are not done, if each takes as long as its model did."""
-    if not done:
-        return None
+def duration(seconds: float) -> str:
+    """For people, to the second, the minute or so.
+
+    >>> duration(9.6), duration(90), duration(3 * 3600 + 125)
+    ('10 s', '1 min 30 s', '3 h 2 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def seconds_left(grid: Grid, done: list[Cell], running: Mapping[str, Epochs | None]) -> float | None:
+    """How long one process would take for the cells that are not done, if each takes as long as its model did.
+
+    Of a model without a finished cell, the epochs of one that runs tell; None where there are none yet.
+    """
     took: dict[str, list[float]] = {}
     for cell in done:
         took.setdefault(cell.model, []).append(cell.training.seconds)
+    models = {key.label: key.model for key in grid.keys}
+    under_way = {label: epochs for label, epochs in running.items() if epochs and epochs.done and not epochs.planted}
+    for label, epochs in under_way.items():
+        if models[label] not in {cell.model for cell in done}:
+            took.setdefault(models[label], []).append(epochs.seconds / epochs.done * epochs.of)
+    if not took:
+        return None
     means = {model: sum(seconds) / len(seconds) for model, seconds in took.items()}
     usual = sum(means.values()) / len(means)
     there = {(cell.model, cell.fold) for cell in done}
-    return sum(means.get(key.model, usual) for key in grid.keys if (key.model, key.fold) not in there)
+    waiting = [key for key in grid.keys if (key.model, key.fold) not in there]
+    spent = {label: epochs.seconds for label, epochs in under_way.items()}
+    return sum(max(means.get(key.model, usual) - spent.get(key.label, 0.0), 0.0) for key in waiting)
+
+
+def _epoch(epochs: Epochs | None) -> str:
+    """Which epoch is computed, as it follows the name of a cell.
+
+    >>> _epoch(Epochs(2, 44, 9.0)), _epoch(Epochs(0, 5, 0.0, planted=True)), _epoch(None)
+    (': epoch 3 of 44', ': planted faults, epoch 1 of 5', '')
+    """
+    if epochs is None:
+        return ""
+    part = "planted faults, " if epochs.planted else ""
+    return f": {part}epoch {min(epochs.done + 1, epochs.of)} of {epochs.of}"

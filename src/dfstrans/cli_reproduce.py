@@ -31,8 +31,8 @@ def reproduce(
         Path | None,
         typer.Option(
             "--data",
-            help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: the "
-            "variable DFSTRANS_DATA). With --model: the recordings to diagnose.",
+            help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: what "
+            "the variable DFSTRANS_DATA names, or else ~/.cache/dfstrans). With --model: the recordings to diagnose.",
             show_default=False,
         ),
     ] = None,

@@ -55,14 +55,14 @@ def train(
     settings = _settings_of(model, preset, {**network, **training})
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
-    earlier = _written_at(out)
+    earlier = model_written_at(out)
     warn_of_overlap(split, read)
     try:
         detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
         remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume")
         raise typer.Exit(1) from None
-    if earlier is not None and _written_at(out) != earlier:
+    if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
     result = {
         "model": str(out),
@@ -96,7 +96,7 @@ def _warn_of_a_slow_learner(detector: EpisodeClassifier) -> None:
         )
 
 
-def _written_at(out: Path) -> int | None:
+def model_written_at(out: Path) -> int | None:
     """When the model in a folder was written; None where there is none."""
     from dfstrans.artifact import RECORD, holds_model
 

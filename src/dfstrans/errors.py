@@ -19,6 +19,10 @@ class DfstransError(ValueError):
     """
 
 
+class Remark(UserWarning):
+    """Something worth knowing that asks for nothing; the command line does not call it a warning."""
+
+
 @contextmanager
 def settings_as_options(on: bool = True) -> Iterator[None]:
     """Within the block messages name settings as options of the command line, or as Python does when it is not `on`."""
@@ -52,6 +56,15 @@ def spelled_in_reading(name: str, value: Any = _NO_VALUE) -> str:
     'load_episodes(…, drop_sensors=…)'
     """
     return spelled(name, value) if _as_options.get() else f"load_episodes(…, {spelled(name, value)})"
+
+
+def counted(n: int, noun: str) -> str:
+    """How many there are of something.
+
+    >>> counted(1, "episode"), counted(3, "episode")
+    ('1 episode', '3 episodes')
+    """
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def shortlist(items: Iterable[Any], most: int = 5) -> str:

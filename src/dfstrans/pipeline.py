@@ -21,7 +21,7 @@ from dfstrans.data.splits import SplitKind
 from dfstrans.diagnoser import Diagnoser
 from dfstrans.diagnosis.nearest import NormalRecordings
 from dfstrans.diagnosis.raw import raw_numbers
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, Remark, spelled
 from dfstrans.estimator import EpisodeClassifier
 from dfstrans.figure_folder import FigureFolder
 from dfstrans.files import filled_at_once, written_atomically
@@ -115,7 +115,7 @@ def _finished(
         said = f"the model in {out} has the settings and recordings of this run, but is of other versions"
         warnings.warn(f"{said} ({', '.join(others)}), which may give other weights: {remedy} with these", stacklevel=3)
     else:
-        warnings.warn(f"the model in {out} is what this run gives: {remedy}", stacklevel=3)
+        warnings.warn(f"the model in {out} is what this run gives: {remedy}", Remark, stacklevel=3)
     return kept
 
 

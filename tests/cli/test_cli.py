@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from dfstrans.cli import _Warnings
+from dfstrans.errors import Remark
 from tests.cli.command_line import run
 
 
@@ -86,3 +88,10 @@ def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
     assert code == 0
     assert f"Example: dfstrans {command}" in out
     assert "--json" in out
+
+
+def test_a_remark_is_not_called_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    say = _Warnings()
+    for message in (Remark("nothing to go on with"), UserWarning("too few"), UserWarning("too few")):
+        say(message)
+    assert capsys.readouterr().err == "nothing to go on with\nwarning: too few\n"

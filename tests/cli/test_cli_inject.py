@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
 from dfstrans.cli import app
 from dfstrans.data.planted import planted_episodes
+from dfstrans.errors import Remark
 from tests.tiny import TINY
 
 SMALL = [part for name, value in TINY.items() for part in ("--" + name.replace("_", "-"), str(value))]
@@ -109,6 +110,11 @@ def test_a_report_tells_every_kind_and_strength(study: tuple[Path, dict[str, Any
     assert found["false_alarms_per_100_normal"] >= 0
     assert json.loads((folder / "report.json").read_text())["cells"] == cells
     assert "level-shift" in (folder / "report.html").read_text()
+    assert found["recordings"] == "recordings.h5"
+    assert found["command"].startswith(
+        "dfstrans inject recordings.h5 --report STUDY --kinds level-shift,stuck --strength 1,20"
+    )
+    assert found["epochs"] == len(Diagnoser.load(folder / "model").log_)
 
 
 def test_trials_are_of_normal_episodes_that_were_not_trained_on(study: tuple[Path, dict[str, Any]]) -> None:
@@ -142,9 +148,10 @@ def test_a_finished_run_is_not_trained_again(
 ) -> None:
     folder, found = study
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(Remark, match="is what this run gives"):
         again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
     assert "is there already, with these very faults" in said
+    assert "replaced" not in said
     assert json.loads(again) == found
 
 
@@ -239,9 +246,12 @@ def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    run("inject", str(recordings), *FEW, *SMALL)
+    _, said = run("inject", str(recordings), *FEW, *SMALL)
+    assert "replaced" not in said
     assert [path.name for path in tmp_path.iterdir()] == [f"{recordings.stem}_study"]
     assert (tmp_path / f"{recordings.stem}_study" / "report.html").exists()
+    _, said = run("inject", str(recordings), *FEW, *SMALL)
+    assert f"the earlier study in {recordings.stem}_study was replaced" in said
 
 
 @pytest.mark.parametrize(

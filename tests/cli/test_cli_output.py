@@ -16,12 +16,12 @@ def test_long_work_says_every_ten_per_cent_how_far_it_is(
 ) -> None:
     monkeypatch.setattr(cli_output, "QUIET_SECONDS", -1.0)
     with progress("simulating", 40) as advance:
-        for n in (1, 2, 1, 16, 20):
+        for n in (1, 2, 3, 14, 20):
             advance(n)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "simulating: 10 % (4 of 40)",
+        "simulating: 15 % (6 of 40)",
         "simulating: 50 % (20 of 40)",
         "simulating: 100 % (40 of 40)",
     ]

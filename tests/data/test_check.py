@@ -118,7 +118,7 @@ def test_a_signal_that_32_bits_lose_altogether_is_no_plain_constant() -> None:
     values[:, 1] = 5
     result = checked(values)
     assert result.constant_sensors == ("sensor_2", "sensor_3")
-    assert "one value throughout in sensor_2: they tell nothing" in messages(result, "info")
+    assert "one value throughout, which tells nothing and may be left out: sensor_2" in messages(result, "info")
     assert "as far as 32 bits tell, but a large one: sensor_3" in messages(result, "warning")
 
 
@@ -172,7 +172,7 @@ def test_missing_values_are_reported_by_sensor_and_episode() -> None:
     values[3, 2] = np.nan
     result = checked(values)
     assert "many missing values in sensor_2 (50%)" in messages(result, "warning")
-    assert "sensor_3 (1 episodes)" in messages(result, "warning")
+    assert "sensor_3 (1 episode)" in messages(result, "warning")
     assert next(iter(result.missing_by_sensor)) == "sensor_2"
 
 
@@ -193,7 +193,7 @@ def test_only_a_label_that_changes_tells_the_place(tmp_path: Path) -> None:
     assert episodes.faults == ((Fault(1, 3),), (), ())
     result = check_episodes(episodes)
     assert result.partly_anomalous == ("changing",)
-    assert "1 episodes: changing; each counts as anomalous as a whole" in messages(result, "info")
+    assert "1 episode: changing; each counts as anomalous as a whole" in messages(result, "info")
     pieces = load_episodes(tmp_path / "runs.csv", length=2)
     assert pieces.labels is not None
     assert pieces.labels.tolist() == [1, 1, 1, 1, 0, 0]

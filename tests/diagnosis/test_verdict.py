@@ -24,6 +24,11 @@ def detector(planted: Episodes) -> Diagnoser:
     return Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
 
 
+def test_all_draws_are_not_called_100_per_cent_of_them() -> None:
+    assert weigh(True, 3.0, 1.0, 5.0, 20)[1].endswith("falls by 3.00, more than in all 20 random draws")
+    assert "more than in 98% of 20 random draws" in weigh(True, 3.0, 0.975, 5.0, 20)[1]
+
+
 @pytest.mark.parametrize(
     ("is_anomaly", "fall", "percentile", "support"),
     [

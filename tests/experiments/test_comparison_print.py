@@ -41,6 +41,10 @@ def test_long_names_leave_the_axes_their_width_and_every_point_is_whole() -> Non
         figure.draw_without_rendering()
     width = figure.bbox.width
     f1, pr_auc = figure.axes
+    (caption,) = figure.texts
+    assert "A point is one split" in caption.get_text()
+    assert min(caption.get_window_extent().x0, width - caption.get_window_extent().x1) > 0
+    assert f1.get_xlim()[1] < 1.1  # a mean of 0.75 and a deviation of 0.35 end at 1
     assert [label.get_text().replace("\n", "") for label in f1.get_yticklabels()] == [*LONG]
     assert min(label.get_window_extent().x0 for label in f1.get_yticklabels()) >= 0
     assert f1.title.get_window_extent().x1 < pr_auc.title.get_window_extent().x0

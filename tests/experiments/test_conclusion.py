@@ -34,10 +34,10 @@ def as_if(cell: Cell, model: str = "boosting", fold: int = 0, **test: float) -> 
         (PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), "F1: a is above b."),
         (PairedTest(5, -0.1, -0.15, -0.05, 0.01, 0.02), "F1: a is below b."),
         (PairedTest(5, 0.1, -0.05, 0.25, 0.04, 0.08), "F1: a is within luck of b."),
-        (PairedTest(2, 0.4, None, None, None), "F1: a is not tested against b."),
-        (PairedTest(1, 0.0, None, None, None), "F1: a is not tested against b."),
-        (PairedTest(3, 0.4, None, None, None), "F1: a is not tested against b."),
-        (PairedTest(3, 0.0, None, None, None), "F1: a is not tested against b."),
+        (PairedTest(2, 0.4, None, None, None), "F1: a is not tested against b (fewer than 3 splits of both)."),
+        (PairedTest(1, 0.0, None, None, None), "F1: a is not tested against b (fewer than 3 splits of both)."),
+        (PairedTest(3, -1, None, None, None), "F1: a is not tested against b (a difference of -1.000 on each split)."),
+        (PairedTest(3, 0.0, None, None, None), "F1: a is not tested against b (no difference on any split)."),
     ],
 )
 def test_only_a_difference_that_is_more_than_luck_is_called_one(test: PairedTest, said: str) -> None:
@@ -133,7 +133,7 @@ def test_the_conclusions_stand_below_the_table_of_tests(cell: Cell) -> None:
     result = ComparisonResult(("dfstrans", "boosting"), tuple(cells), folds=3)
     assert result.test_table().notes[:2] == (
         "F1: dfstrans is above boosting.",
-        "PR-AUC: dfstrans is not tested against boosting.",  # the same figure everywhere: no interval, no p
+        "PR-AUC: dfstrans is not tested against boosting (no difference on any split).",
     )
 
 

@@ -91,7 +91,7 @@ def test_a_damaged_checkpoint_of_a_cell_is_begun_anew(tmp_path: Path, monkeypatc
     grid = Grid(given, EPISODES)
     (key,) = grid.keys
     partial = partial_folder(grid.path(key))
-    grid.compute(key, partial)
+    grid.compute(key)
     (checkpoint,) = partial.rglob("last.ckpt")
     checkpoint.write_bytes(checkpoint.read_bytes()[:100])
     assert computed(grid) == ["mh1dcnn-lstm, split 0"]
@@ -166,10 +166,10 @@ def test_a_cell_that_cannot_be_computed_does_not_keep_the_others_back(
     grid = Grid(comparison(tmp_path), EPISODES)
     compute = Grid.compute
 
-    def fail_once(self: Grid, key: CellKey, partial: Path) -> Cell:
+    def fail_once(self: Grid, key: CellKey) -> Cell:
         if key.fold == 0:
             raise DfstransError("training diverged")
-        return compute(self, key, partial)
+        return compute(self, key)
 
     monkeypatch.setattr(Grid, "compute", fail_once)
     assert grid.work() == {"boosting, split 0": "training diverged"}
@@ -181,7 +181,7 @@ def test_a_cell_that_failed_is_not_tried_again_by_the_other_processes_of_a_run(
 ) -> None:
     tried, given_up = [], [0, 0, 0]
 
-    def fail(self: Grid, key: CellKey, partial: Path) -> Cell:
+    def fail(self: Grid, key: CellKey) -> Cell:
         tried.append(key.fold)
         given_up[1] = 1  # meanwhile, in another process
         raise DfstransError("training diverged")

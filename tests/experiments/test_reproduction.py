@@ -106,6 +106,19 @@ def test_every_label_of_the_paper_has_a_target_or_is_said_to_show_no_result() ->
     assert figure_or_table("fig:lsa_t58") == "fig:lsa"
 
 
+def test_only_what_is_listed_is_suggested() -> None:
+    with pytest.raises(DfstransError) as caught:
+        figure_or_table("fig:foo")
+    listed, suggested = str(caught.value).split("; ")
+    assert "fig:notation" not in suggested
+    assert all(word.strip("?") in listed for word in suggested.split() if word.startswith(("fig:", "tab:")))
+
+
+def test_the_counts_say_whose_network_they_are_of(tmp_path: Path) -> None:
+    (table,) = reproduce(Request("tab:timeparams", tmp_path, counts_only=True), nothing).tables
+    assert "dfstrans here is the paper's network, which `dfstrans compare` calls dfstrans-paper." in table.notes
+
+
 def test_a_drawing_is_no_unknown_label(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match="got fig:notation, which is a drawing of the notation, nothing to compute"):
         reproduce(Request("fig:notation", tmp_path), nothing)
@@ -164,7 +177,10 @@ def test_what_is_printed_is_found_for_variants_that_differ_in_training_only() ->
 
 
 def test_absent_data_are_told_of_with_the_remedy(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=r"expected telemanom/ in .* for MSL.*data=….*DFSTRANS_DATA.*data_sets"):
+    with pytest.raises(
+        DfstransError,
+        match=r"telemanom/ in .* for MSL.*github.com/khundman/telemanom.*data=….*DFSTRANS_DATA.*data_sets",
+    ):
         place_of("msl", "grouped", tmp_path, "small")
 
 

@@ -20,6 +20,12 @@ def test_the_corrected_t_test_is_that_of_a_hand_calculation() -> None:
     assert (test.low, test.high) == pytest.approx((0.2 - reach, 0.2 + reach))
 
 
+def test_an_interval_ends_where_no_difference_can_be() -> None:
+    wide = corrected_t_test([0.0, 0.5, 0.0], [1.0, 0.5, 1.0], test_to_train=0.2)
+    assert (wide.low, wide.high) == (-1, 1)
+    assert wide.interval == "-1.000 to +1.000"
+
+
 def test_without_test_episodes_it_is_the_usual_paired_t_test() -> None:
     from scipy.stats import ttest_rel
 

@@ -12,7 +12,9 @@ def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95
 
 
 def said(*cells: CellResult, normal: int = 30) -> list[str]:
-    return verdict(StudyResult((), 100, 50, normal, 5.0, 0.5, "given", Standing(True, "good"), 6, "random", {}, cells))
+    return verdict(
+        StudyResult((), 100, 50, 9, normal, 5.0, 0.5, "given", Standing(True, "good"), 6, "random", {}, cells)
+    )
 
 
 def test_a_kind_is_found_from_the_strength_on_that_all_greater_ones_share() -> None:

@@ -172,6 +172,38 @@ def test_the_print_shows_the_same_numbers_as_the_screen() -> None:
     np.testing.assert_allclose(image.get_array(), diagnosis.scores.spatial[2])
 
 
+def test_in_print_no_legend_is_cut_off_and_no_title_touches_the_next() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    from dfstrans.report.diagnosis_print import print_moments, print_signals
+    from dfstrans.report.printing import STYLE
+
+    diagnosis, recording = made_diagnosis(n_sensors=7, n_segments=120)
+    late = replace(diagnosis, segment_bounds=diagnosis.segment_bounds + 1000.25)
+    with matplotlib.rc_context(STYLE):
+        signals, moments = print_signals(diagnosis, recording), print_moments(late, [117, 118, 119])
+        for figure in (signals, moments):
+            figure.draw_without_rendering()
+    (legend,) = signals.legends
+    assert len(legend.get_texts()) == 5
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= signals.bbox.width
+    titles = [axes.title.get_window_extent() for axes in moments.axes[:3]]
+    assert titles[0].x1 + 5 < titles[1].x0
+    assert titles[1].x1 + 5 < titles[2].x0
+    assert titles[2].x1 <= moments.bbox.width
+
+
+def test_the_trust_of_a_single_episode_is_dots_of_three_colours() -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    from dfstrans.report.diagnosis_print import print_trust
+
+    single = {"bump": {which: np.array([[1.0, 2.0]]) for which in ("top", "random", "bottom")}}
+    (axes,) = print_trust(single, np.array([1.0, 5.0])).axes
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert len({line.get_color() for line in dots}) == 3
+    assert all(line.get_ydata().tolist() == [1.0, 2.0] for line in dots)
+
+
 def test_without_matplotlib_figures_are_refused_before_anything_is_diagnosed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Fault
+from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.report.diagnosis_page import known_truth, page_name, write_diagnosis, write_index, write_pages
 from tests.report.drawn import made_diagnosis
 
@@ -86,6 +87,20 @@ def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(t
     assert "0 – 5 s segment 0 20 S2" in when
     assert "segments 2" not in when  # a third as far from normal as the strongest moment is not worth a mark
     assert "the time from 15 to 25 s , most of all 15 to 20 s" in where
+
+
+def test_a_sensor_that_is_normal_at_a_moment_is_not_named_beside_it(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    for other, named in ((1.4, "S1 The signals"), (9.0, "S1, S3 The signals")):
+        deviation = np.ones((6, 4))
+        deviation[3, 1], deviation[3, 3] = 40, other
+        text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation), recording))
+        assert f"15 – 20 s segment 3 40 {named}" in text
+
+
+def test_the_index_has_the_vote_beside_a_likely_cause(tmp_path: Path) -> None:
+    diagnosis = replace(made_diagnosis()[0], resembles=(Resemblance("bump", 3, 5), Resemblance("rust", 2, 5)))
+    assert "bump (3 of 5)" in words(write_index(tmp_path / "i.html", [diagnosis.to_dict()]))
 
 
 def test_the_known_truth_is_told_in_few_words(tmp_path: Path) -> None:

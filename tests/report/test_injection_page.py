@@ -17,6 +17,7 @@ RESULT = StudyResult(
     statements=("lag is left out: no two sensors <move> together",),
     training_episodes=70,
     training_planted=35,
+    epochs=9,
     normal_tested=15,
     false_alarms_per_100_normal=6.7,
     threshold=0.625,
@@ -27,6 +28,9 @@ RESULT = StudyResult(
     settings={},
     cells=(cell("spike", 1, "spreads", 0), cell("spike", 10, "spreads", 3), cell("stuck", 30, "% of the episode", 4)),
 )
+
+
+SOURCE = ("normal.csv", "dfstrans inject normal.csv --report STUDY --epochs 9")
 
 
 def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_strengths() -> None:
@@ -52,11 +56,14 @@ def test_panels_without_a_value_keep_the_columns_and_rows_of_the_others() -> Non
 
 
 def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outside(tmp_path: Path) -> None:
-    page = write_injection(tmp_path / "report.html", RESULT).read_text()
+    page = write_injection(tmp_path / "report.html", RESULT, *SOURCE).read_text()
     assert "(0.10)" in page
     assert "30 % of the episode" in page
     assert "<td>1 spread</td>" in page
     assert "6.7" in page
+    assert "normal episodes of normal.csv" in page
+    assert "trained for 9 epochs" in page
+    assert f"Command: {SOURCE[1]}" in page
     assert "Not told from normal episodes at the strengths tried: spike, stuck." in page
     assert "neither they nor a copy with a fault were in training" in page
     assert "&lt;move&gt;" in page
@@ -64,11 +71,11 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
 
 
 def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_only_guesses(tmp_path: Path) -> None:
-    page = write_injection(tmp_path / "report.html", RESULT).read_text()
+    page = write_injection(tmp_path / "report.html", RESULT, *SOURCE).read_text()
     assert "This detector did no better than guessing." in page
     assert "from a probability of 0.625 on (so few that no false alarm is allowed)" in page
     good = replace(RESULT, standing=Standing(True, "this detector is better than guessing"))
-    assert "guessing" not in write_injection(tmp_path / "good.html", good).read_text().split("</style>")[1]
+    assert "guessing" not in write_injection(tmp_path / "good.html", good, *SOURCE).read_text().split("</style>")[1]
 
 
 def test_a_result_is_plain_data() -> None:

@@ -33,7 +33,7 @@ def test_columns_without_content_are_left_out_and_causes_are_named_where_known()
     assert "attention" not in titles
     titles, rows = diagnoses_table(contents(2, resembles=(Resemblance("bump", 4, 5),)))
     assert titles[-1] == "likely cause"
-    assert [row[-1] for row in rows] == ["bump", ""]  # not anomalous: there is nothing to have a cause
+    assert [row[-1] for row in rows] == ["bump (4 of 5)", ""]  # not anomalous: there is nothing to have a cause
 
 
 def test_one_is_told_in_sentences_and_the_rest_of_many_is_counted(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.rates import told
 from dfstrans.data.resolution import ONE_LARGE_VALUE, REMEDY, REMEDY_IF_SEVERAL, ROUNDED
 from dfstrans.data.segments import FEWEST_POINTS
-from dfstrans.errors import shortlist, spelled, spelled_in_reading
+from dfstrans.errors import counted, shortlist, spelled, spelled_in_reading
 
 FEWEST = 4  # of each class: 70 % of them are the two that training needs
 FEW_ANOMALIES = 10  # fewer leave one or two for validation
@@ -68,9 +68,9 @@ def place_findings(check: DataCheck) -> list[Finding]:
         found.append(
             Finding(
                 "info",
-                f"the label changes within, or the place of the fault is known in, {len(check.partly_anomalous)} "
-                f"episodes: {shortlist(check.partly_anomalous)}; each counts as anomalous as a whole, and the place is "
-                "kept to judge a diagnosis by",
+                "the label changes within, or the place of the fault is known in, "
+                f"{counted(len(check.partly_anomalous), 'episode')}: {shortlist(check.partly_anomalous)}; each counts "
+                "as anomalous as a whole, and the place is kept to judge a diagnosis by",
             )
         )
     if check.empty_episodes:
@@ -88,8 +88,9 @@ def place_findings(check: DataCheck) -> list[Finding]:
         found.append(
             Finding(
                 "info",
-                f"{sum(check.gaps.values())} points without a value of any sensor, in {len(check.gaps)} episodes: "
-                f"{shortlist(shown)}; so are gaps in time filled, and the network sees the last value there",
+                f"{counted(sum(check.gaps.values()), 'point')} without a value of any sensor, in "
+                f"{counted(len(check.gaps), 'episode')}: {shortlist(shown)}; so are gaps in time filled, and the "
+                "network sees the last value there",
             )
         )
     return found
@@ -135,7 +136,7 @@ def sensor_findings(
     if constant:
         add(
             "info",
-            f"one value throughout in {shortlist(constant)}: they tell nothing and may be left out",
+            f"one value throughout, which tells nothing and may be left out: {shortlist(constant)}",
         )
     if check.offset_sensors:
         add(
@@ -167,10 +168,11 @@ def sensor_findings(
             f"({spelled_in_reading('drop_sensors', ...)})",
         )
     if absent:
-        shown = [f"{name} ({count} episodes)" for name, count in absent.items()]
+        shown = [f"{name} ({counted(count, 'episode')})" for name, count in absent.items()]
         add("warning", f"without a single value in some episodes: {shortlist(shown)}; was the sensor off or renamed?")
     still = {
-        name: f"{name} ({count} episodes, such as {examples[name][0]})" for name, count in check.stuck_sensors.items()
+        name: f"{name} ({counted(count, 'episode')}, such as {examples[name][0]})"
+        for name, count in check.stuck_sensors.items()
     }
     off = [shown for name, shown in still.items() if check.stuck_sensors[name] > check.episodes / 2]
     stuck = [shown for shown in still.values() if shown not in off]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
@@ -43,7 +44,7 @@ def diagnose(
             probability=detector.probability(scores.logit),
             threshold=detector.decision_threshold,
             sensors=detector.sensors_,
-            segment_bounds=bounds * interval,
+            segment_bounds=times(bounds, interval),
             scores=scores,
             deviation=reference.deviation(scores),
             contribution=scores.contribution - reference.usual(scores, "contribution"),
@@ -58,6 +59,15 @@ def diagnose(
         if trust and diagnosis.is_anomaly:
             diagnosis = _with_trust(diagnosis, detector, episodes[row], reference)
         yield diagnosis
+
+
+def times(points: npt.NDArray[np.int64], interval: float) -> npt.NDArray[np.float64]:
+    """When points are, without the digits that arithmetic leaves.
+
+    >>> (29 * 0.1, times(np.array([29]), 0.1).tolist())
+    (2.9000000000000004, [2.9])
+    """
+    return np.array([float(f"{time:.12g}") for time in (points * interval).ravel()]).reshape(points.shape)
 
 
 def _with_trust(diagnosis: Diagnosis, detector: Detector, episode: Episodes, reference: NormalReference) -> Diagnosis:

@@ -53,7 +53,7 @@ def judge(
 def weigh(is_anomaly: bool, fall: float, percentile: float, percentage: float, draws: int) -> tuple[Support, str]:
     """The word and the sentence for a fall of the logit and its place among random draws."""
     moves = f"falls by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
-    than = f"more than in {percentile:.0%} of {draws} random draws"
+    than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {draws} random draws"
     what = f"without the top {percentage:g} % of the attention weights the logit {moves}"
     if not is_anomaly:
         return "not supported", "the episode is not called anomalous, so there is nothing for attention to explain"

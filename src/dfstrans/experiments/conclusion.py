@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from dfstrans.experiments.cells import Cell, Figures
-from dfstrans.experiments.significance import PairedTest
+from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest
 from dfstrans.standing import standing
 from dfstrans.training.threshold import FEWEST_OF_EACH_CLASS, too_few
 
 CHANCE = 0.05  # adjusted p below which a difference is more than luck
 FEW_ANOMALIES = 5  # fewer in a test part: each that is missed costs a fifth of the recall, or more
-ABOVE, BELOW, LEVEL, UNTRIED = "above", "below", "within luck of", "not tested against"
+ABOVE, BELOW, LEVEL = "above", "below", "within luck of"
 
 
 def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
@@ -22,9 +22,12 @@ def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
     'F1: a is above b, within luck of c.'
     """
     groups: dict[str, list[str]] = {}
+    untested: dict[str, list[str]] = {}
     for rival, test in tests.items():
-        groups.setdefault(_place(test), []).append(rival)
-    said = [f"{words} {_listed(groups[words])}" for words in (ABOVE, BELOW, LEVEL, UNTRIED) if words in groups]
+        place = _place(test)
+        (untested if place is None else groups).setdefault(place or _why_untested(test), []).append(rival)
+    said = [f"{words} {_listed(groups[words])}" for words in (ABOVE, BELOW, LEVEL) if words in groups]
+    said += [f"not tested against {_listed(rivals)} ({why})" for why, rivals in untested.items()]
     return f"{figure}: {first} is {', '.join(said)}."
 
 
@@ -83,9 +86,16 @@ def _hold(part: str, splits: Collection[str]) -> str:
     return f"The {parts} {_listed([*splits])} {hold}"
 
 
-def _place(test: PairedTest) -> str:
-    if test.p_adjusted is None:  # too few splits, or the same difference on each
-        return UNTRIED
+def _why_untested(test: PairedTest) -> str:
+    if test.splits < FEWEST_SPLITS:
+        return f"fewer than {FEWEST_SPLITS} splits of both"
+    return f"a difference of {test.difference:+.3f} on each split" if test.difference else "no difference on any split"
+
+
+def _place(test: PairedTest) -> str | None:
+    """None where there is no test."""
+    if test.p_adjusted is None:
+        return None
     if test.p_adjusted >= CHANCE:
         return LEVEL
     return ABOVE if test.difference > 0 else BELOW

@@ -33,13 +33,13 @@ class DataSet(NamedTuple):
     read: dict[str, Any] = {}  # noqa: RUF012 never changed
 
 
-TELEMANOM = "telemanom, published with Hundman et al. 2018"
+TELEMANOM = "telemanom of Hundman et al. 2018 (https://github.com/khundman/telemanom)"
 DATA_SETS: dict[str, DataSet] = {
     "elevator": DataSet("Elevator", None, "dfstrans simulate elevator", Shape(20, 8000, 100)),
     "smd": DataSet(
         "SMD",
         "ServerMachineDataset",
-        "the folder ServerMachineDataset of OmniAnomaly, Su et al. 2019",
+        "the folder ServerMachineDataset of OmniAnomaly, Su et al. 2019 (https://github.com/NetManAIOps/OmniAnomaly)",
         Shape(38, 500, 50),
     ),
     "msl": DataSet("MSL", "telemanom", TELEMANOM, Shape(55, 500, 50), {"spacecraft": "MSL"}),

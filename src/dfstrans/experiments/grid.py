@@ -5,7 +5,6 @@ Several processes may work on one folder of results side by side: each claims th
 
 from __future__ import annotations
 
-import shlex
 import time
 import zlib
 from collections.abc import Callable, Iterator, MutableSequence
@@ -16,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfstrans.artifact import library_versions
+from dfstrans.command_line import command_line
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import SplitKind
@@ -74,12 +74,7 @@ class Comparison:
     def command(self, model: str) -> str:
         """What gives the cells of one model, wherever the recordings are."""
         options = {"models": model, "folds": self.folds, "split": self.split, **self.read, **self.overrides}
-        words = ["dfstrans", "compare", self.data.name, "--out", "RESULTS"]
-        for name, value in options.items():
-            flag = "--" + name.replace("_", "-")
-            for one in value if isinstance(value, tuple | list) else [value]:
-                words += [flag] if one is True else [flag, one.name if isinstance(one, Path) else str(one)]
-        return shlex.join(words)
+        return command_line("dfstrans", "compare", self.data.name, "--out", "RESULTS", options=options)
 
 
 class Grid:
@@ -112,6 +107,10 @@ class Grid:
         """Where a cell is, or will be."""
         return cell_path(self.comparison.out, key.model, key.fold)
 
+    def run_folder(self, key: CellKey) -> Path:
+        """Where the training of a cell, with these very settings, keeps its progress."""
+        return partial_folder(self.path(key)) / f"{zlib.crc32(key.model_dump_json().encode()):08x}"
+
     def finished(self) -> list[Cell]:
         """The cells that are there."""
         return [
@@ -132,12 +131,13 @@ class Grid:
         self,
         tell: Callable[[Cell | DfstransError, CellKey], None] = lambda *_: None,
         given_up: MutableSequence[int] | None = None,
+        begin: Callable[[CellKey], None] = lambda _: None,
     ) -> dict[str, str]:
         """Compute every cell that nobody has computed or is computing; then wait for those that others compute.
 
-        `tell` hears of each cell that was computed here. Gives what went wrong here, by cell; the others are computed
-        nevertheless. `given_up` has a 1 for each of `keys` that went wrong: processes of one run share it, so that
-        none tries again what another has tried.
+        `begin` hears of each cell that is begun here, `tell` of each that was computed. Gives what went wrong here, by
+        cell; the others are computed nevertheless. `given_up` has a 1 for each of `keys` that went wrong: processes of
+        one run share it, so that none tries again what another has tried.
         """
         failed: dict[str, str] = {}
         given_up = [0] * len(self.keys) if given_up is None else given_up
@@ -153,8 +153,9 @@ class Grid:
                     if partial is None or given_up[n] or self.path(key).exists():
                         continue
                     busy = False
+                    begin(key)
                     try:
-                        cell = self.compute(key, partial)
+                        cell = self.compute(key)
                     except DfstransError as error:
                         given_up[n] = 1  # before the claim ends
                         failed[key.label] = str(error)
@@ -166,13 +167,13 @@ class Grid:
                 time.sleep(POLL_SECONDS)
         return failed
 
-    def compute(self, key: CellKey, partial: Path) -> Cell:
+    def compute(self, key: CellKey) -> Cell:
         """Train a model on one split, settle it on the second part, test it on the third."""
         from dfstrans.training.run_folder import can_resume_whole
 
         train, validation, test = self.parts(key.fold)
         detector = detector_for(key.model, self.comparison.overrides, self.episodes)
-        run = partial / f"{zlib.crc32(key.model_dump_json().encode()):08x}"  # an interrupted run of these very settings
+        run = self.run_folder(key)
         began = time.perf_counter()
         detector.fit(train, validation=validation, run_folder=run, resume=can_resume_whole(run))
         seconds = time.perf_counter() - began

@@ -43,10 +43,11 @@ class PairedTest(NamedTuple):
 
 
 def corrected_t_test(first: Sequence[float], second: Sequence[float], test_to_train: float) -> PairedTest:
-    """Compare the figures of two models on the same splits.
+    """Compare the figures of two models, between 0 and 1, on the same splits.
 
-    `test_to_train` is how many test episodes there are for each one of training. With fewer than three splits, or with
-    the same difference on every split, there is nothing to tell chance by.
+    The interval is cut off where no difference can be, below −1 and above 1. `test_to_train` is how many test episodes
+    there are for each one of training. With fewer than three splits, or with the same difference on every split, there
+    is nothing to tell chance by.
     """
     differences = np.asarray(first, dtype=float) - np.asarray(second, dtype=float)
     k, mean = len(differences), float(differences.mean())
@@ -55,7 +56,8 @@ def corrected_t_test(first: Sequence[float], second: Sequence[float], test_to_tr
         return PairedTest(k, mean, None, None, None)
     error = math.sqrt((1 / k + test_to_train) * variance)
     reach = float(student.ppf((1 + LEVEL) / 2, k - 1)) * error
-    return PairedTest(k, mean, mean - reach, mean + reach, float(2 * student.sf(abs(mean) / error, k - 1)))
+    low, high = max(mean - reach, -1.0), min(mean + reach, 1.0)
+    return PairedTest(k, mean, low, high, float(2 * student.sf(abs(mean) / error, k - 1)))
 
 
 def adjusted(tests: Sequence[PairedTest]) -> list[PairedTest]:

@@ -73,6 +73,5 @@ def figure_or_table(label: str) -> str:
         )
     whole = next((figure for figure, parts in PANELS.items() if label in parts), label)
     if whole not in TARGETS:
-        known = [*TARGETS, *(part for parts in PANELS.values() for part in parts), *NO_RESULT]
-        raise DfstransError(f"expected one of {', '.join(TARGETS)}, got {label!r}; {did_you_mean(label, known)}")
+        raise DfstransError(f"expected one of {', '.join(TARGETS)}, got {label!r}; {did_you_mean(label, [*TARGETS])}")
     return whole

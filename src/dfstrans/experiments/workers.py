@@ -14,19 +14,21 @@ from dfstrans.experiments.cells import Cell, CellKey
 from dfstrans.experiments.grid import Comparison, Grid
 
 Tell = Callable[[Cell | DfstransError, CellKey], None]
+Begin = Callable[[CellKey], None]
 
 
-def run(grid: Grid, tell: Tell, jobs: int = 1, threads: int | None = None) -> dict[str, str]:
+def run(grid: Grid, tell: Tell, begin: Begin, jobs: int = 1, threads: int | None = None) -> dict[str, str]:
     """Compute all cells that are not there, in `jobs` processes of `threads` threads each; what went wrong, by cell.
 
-    Without `threads` each process takes its share of those that torch would use.
+    `begin` hears of each cell that is begun, `tell` of each that was computed. Without `threads` each process takes
+    its share of those that torch would use.
     """
     import torch
 
     each = threads or max(1, torch.get_num_threads() // jobs)
     if jobs == 1:
         with limited(each):
-            return grid.work(tell)
+            return grid.work(tell, begin=begin)
     spawning = multiprocessing.get_context("spawn")
     told: Any = spawning.Queue()
     given_up = spawning.Array("b", len(grid.keys), lock=False)
@@ -50,6 +52,8 @@ def run(grid: Grid, tell: Tell, jobs: int = 1, threads: int | None = None) -> di
                 continue
             if key is None:
                 ended.append(what)
+            elif what is None:
+                begin(key)
             else:
                 if isinstance(what, DfstransError):
                     failed[key.label] = str(what)
@@ -83,14 +87,14 @@ def _work(comparison: Comparison, threads: int, told: Any, given_up: MutableSequ
     """What a process of its own does; it ends when the one that started it has."""
     parent = multiprocessing.parent_process()
 
-    def tell(what: Cell | DfstransError, key: CellKey) -> None:
+    def tell(what: Cell | DfstransError | None, key: CellKey) -> None:
         if parent is not None and not parent.is_alive():
             os._exit(1)
         told.put((what, key))
 
     try:
         with settings_as_options(), limited(threads):
-            Grid(comparison).work(tell, given_up)
+            Grid(comparison).work(tell, given_up, begin=lambda key: tell(None, key))
         told.put((None, None))
     except BaseException as error:
         told.put((error, None))

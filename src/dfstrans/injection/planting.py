@@ -10,7 +10,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.stored import ChangedRows, StoredValues
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, counted, spelled
 from dfstrans.injection.drawing import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.injection.kinds import KINDS
 from dfstrans.injection.normal import COUPLED, NormalSensors
@@ -111,7 +111,8 @@ def normal_episodes(episodes: Episodes) -> tuple[Episodes, list[str]]:
             "anomalous; give recordings of normal work"
         )
     left_out = len(episodes) - len(normal)
-    return normal, [f"{left_out} episodes labelled anomalous are left out"] if left_out else []
+    are = "is" if left_out == 1 else "are"
+    return normal, [f"{counted(left_out, 'episode')} labelled anomalous {are} left out"] if left_out else []
 
 
 def plant(

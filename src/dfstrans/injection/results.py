@@ -83,6 +83,7 @@ class StudyResult:
     statements: tuple[str, ...]
     training_episodes: int
     training_planted: int
+    epochs: int
     normal_tested: int
     false_alarms_per_100_normal: float
     threshold: float

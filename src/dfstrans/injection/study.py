@@ -72,6 +72,7 @@ def run_study(
         statements=planting.statements + trials.statements,
         training_episodes=detector.data_.train_episodes,
         training_planted=detector.data_.train_anomalous,
+        epochs=len(detector.log_),
         normal_tested=len(unseen),
         false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
         threshold=detector.threshold_.value,

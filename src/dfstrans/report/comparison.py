@@ -7,18 +7,22 @@ from pathlib import Path
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dfstrans.experiments.comparison import ComparisonResult
+from dfstrans.experiments.comparison import ComparisonResult, Spread
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.page import as_div, write_page
 
 LEAST_SHOWN = 0.2  # of a figure between 0 and 1
-PANELS = {"f1": "F1 at the chosen threshold", "pr_auc": "PR-AUC"}
+PANELS = {"f1": "F1", "pr_auc": "PR-AUC"}
+CAPTION = (
+    "A point is one split; the mark and its bar are mean and standard deviation, drawn from 0 to 1 only. F1 is at the "
+    "threshold of each split."
+)
 
 
 def write_comparison(path: Path, result: ComparisonResult) -> Path:
     """Write a page that needs nothing from outside."""
     tables = [result.table(), result.test_table()]
-    return write_page(path, "comparison.html", tables=tables, figure=as_div(comparison_figure(result)))
+    return write_page(path, "comparison.html", tables=tables, figure=as_div(comparison_figure(result)), caption=CAPTION)
 
 
 def comparison_figure(result: ComparisonResult) -> go.Figure:
@@ -39,10 +43,18 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
                 row=1,
                 col=column,
             )
+            low, high = bar(spread)
             figure.add_scatter(
                 x=[spread.mean],
                 y=[model],
-                error_x={"array": [spread.std or 0.0], "color": ANOMALOUS, "thickness": 2, "width": 6},
+                error_x={
+                    "array": [high - spread.mean],
+                    "arrayminus": [spread.mean - low],
+                    "symmetric": False,
+                    "color": ANOMALOUS,
+                    "thickness": 2,
+                    "width": 6,
+                },
                 mode="markers",
                 marker={"color": ANOMALOUS, "size": 13, "symbol": "line-ns", "line": {"color": ANOMALOUS, "width": 3}},
                 hovertemplate="%{y}: mean %{x:.3f}<extra></extra>",
@@ -56,10 +68,20 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
     return styled(figure, height=140 + 44 * len(result.models), showlegend=False)
 
 
+def bar(spread: Spread) -> tuple[float, float]:
+    """From where to where the bar of a mean goes: a standard deviation to both sides, as far as the figure can be.
+
+    >>> bar(Spread(0.75, 0.5, [0.4, 1.0]))
+    (0.25, 1.0)
+    """
+    reach = spread.std or 0.0
+    return max(spread.mean - reach, 0.0), min(spread.mean + reach, 1.0)
+
+
 def shown_range(result: ComparisonResult, name: str) -> tuple[float, float]:
     """From where to where a figure is drawn: all points and bars with a margin, at least a fifth of 0 to 1."""
     spreads = [spread for model in result.models if (spread := result.spreads(model).get(name)) is not None]
-    ends = [end for s in spreads for end in (*s.values, s.mean - (s.std or 0.0), s.mean + (s.std or 0.0))] or [0.0, 1.0]
+    ends = [end for spread in spreads for end in (*spread.values, *bar(spread))] or [0.0, 1.0]
     high = max(*ends, LEAST_SHOWN)
     low = min(*ends, high - LEAST_SHOWN)
     margin = 0.08 * (high - low)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.variants import CHANGE
-from dfstrans.report.comparison import PANELS, shown_range
+from dfstrans.report.comparison import CAPTION, PANELS, bar, shown_range
 from dfstrans.report.figures import ANOMALOUS, NORMAL
 from dfstrans.report.printing import new_figure, write_figures
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LABEL_WIDTH = 24  # characters; longer names take several lines, so that the axes keep most of the width
+CAPTION_WIDTH = 110  # characters
 LINE_HEIGHT = 0.16  # inches
 
 
@@ -28,7 +29,7 @@ def print_comparison(result: ComparisonResult) -> Figure:
     """Each split as a point, with the mean and standard deviation of each model."""
     labels = [wrapped(model) for model in result.models]
     most_lines = max(label.count("\n") + 1 for label in labels)
-    figure = new_figure(0.9 + (0.12 + LINE_HEIGHT * most_lines) * len(labels))
+    figure = new_figure(1.2 + (0.12 + LINE_HEIGHT * most_lines) * len(labels))
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.04)
     panels = figure.subplots(1, len(PANELS), sharey=True, squeeze=False)[0]
     for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
@@ -36,11 +37,14 @@ def print_comparison(result: ComparisonResult) -> Figure:
             spread = result.spreads(model).get(name)
             if spread is not None:
                 axes.plot(spread.values, [row] * len(spread.values), "o", color=NORMAL, alpha=0.55, markersize=5)
-                axes.errorbar(spread.mean, row, xerr=spread.std or 0.0, fmt="|", color=ANOMALOUS, capsize=3)
+                low, high = bar(spread)
+                reach = [[spread.mean - low], [high - spread.mean]]
+                axes.errorbar(spread.mean, row, xerr=reach, fmt="|", color=ANOMALOUS, capsize=3)
         axes.set(title=title, yticks=range(len(labels)), yticklabels=labels)
         axes.set_xlim(shown_range(result, name))
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(labels) - 0.5, -0.5)
+    figure.supxlabel(textwrap.fill(CAPTION, CAPTION_WIDTH), fontsize=7)
     return figure
 
 

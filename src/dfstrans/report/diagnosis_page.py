@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dfstrans.data.episodes import Fault
-from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
+from dfstrans.diagnosis.diagnosis import STANDS_OUT, Diagnosis, in_time
 from dfstrans.diagnosis.usual import SCORES
 from dfstrans.files import written_atomically
 from dfstrans.report.attention_views import between_moments, between_sensors
@@ -27,6 +27,7 @@ from dfstrans.report.diagnosis_figures import (
     signals_figure,
 )
 from dfstrans.report.page import as_div, plotly_script, write_page
+from dfstrans.report.terminal import cause
 from dfstrans.report.views import Recording, Span, shaded, spans, worst_moment
 
 SYMBOLS = dict(zip(SCORES, ("A^(s)", "a^(s)", "A^G", "a^G", "B^(τ)", "b^(τ)", "B^G", "b^G"), strict=True))
@@ -102,6 +103,7 @@ def index_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, An
         "judged": any(content["trust"] for content in found),
         "folder": folder,
         "in_time": in_time,
+        "cause": cause,
         "page_name": page_name,
     }
 
@@ -143,6 +145,8 @@ def _when(fault: Fault, recording: Recording) -> str:
 
 
 def _strangest(diagnosis: Diagnosis, span: Span, n: int = 2) -> list[str]:
-    """The sensors that the ranking puts first within some moments."""
-    order = np.argsort(-diagnosis.ranking[span.first : span.last + 1].max(axis=0), kind="stable")[:n]
-    return [diagnosis.sensors[sensor] for sensor in order]
+    """The sensors that the ranking puts first within some moments, those that are normal then left out."""
+    moments = slice(span.first, span.last + 1)
+    first, *others = np.argsort(-diagnosis.ranking[moments].max(axis=0), kind="stable")[:n]
+    strange = [sensor for sensor in others if diagnosis.deviation[moments, sensor].max() >= STANDS_OUT]
+    return [diagnosis.sensors[sensor] for sensor in (first, *strange)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.errors import counted
 from dfstrans.report.attention_views import AttentionView, between_moments, between_sensors
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.printing import WIDTH, new_figure, write_figures
@@ -67,7 +68,7 @@ def print_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
     panels[-1].set_xlabel(recording.time_title)
     handles, labels = panels[0].get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))  # several moments, several faults
-    figure.legend(list(once.values()), list(once), loc="outside lower center", ncols=5, fontsize=8)
+    figure.legend(list(once.values()), list(once), loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
@@ -104,7 +105,8 @@ def print_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -
     figure = new_figure(1.6 + WIDTH / len(moments))
     grid = figure.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
     for column, (t, title) in enumerate(moments.items()):
-        symbols = (f"$B^{{({t})}}$, {title}", f"$b^{{({t})}}$")
+        in_two_lines = title.replace(": ", "\n")
+        symbols = (f"$B^{{({t})}}$, {in_two_lines}", f"$b^{{({t})}}$")
         _matrix_over_bars(grid[:, column], between_sensors(diagnosis, t), diagnosis.sensors, symbols, "")
     return figure
 
@@ -147,7 +149,8 @@ def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str
 def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> Figure:
     """AT_k by k with its random and bottom controls, a panel per kind of fault [fig:at_scores].
 
-    Lines are medians and diamonds means; the paper has them red and green, which not everybody can tell apart.
+    Lines are medians and diamonds means, a dot is a single episode; the paper has lines and diamonds red and green,
+    which not everybody can tell apart.
     """
     figure = new_figure(2.9)
     panels = figure.subplots(1, len(boxes), sharey=True, squeeze=False)[0]
@@ -155,7 +158,10 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
     for number, axes, (kind, by_weights) in zip(range(len(boxes)), panels, boxes.items(), strict=True):
         for place, (which, values) in enumerate(by_weights.items()):
             positions = np.arange(len(percentages)) + 0.27 * (place - 1)
-            axes.boxplot(
+            if len(values) == 1:  # a box without height has no colour
+                axes.plot(positions, values[0], "o", color=looks[which], markersize=4)
+            else:
+                axes.boxplot(
                 values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
                 boxprops={"facecolor": looks[which], "alpha": 0.55, "linewidth": 0.6},
                 medianprops={"color": INK, "linewidth": 1.4},
@@ -163,10 +169,10 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
                            "markeredgecolor": INK},
                 flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
             )  # fmt: skip
-            axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)
+            axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)  # for the legend
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
-        title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{n} episode{'' if n == 1 else 's'}"
+        title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{counted(n, 'episode')}"
         axes.set(title=title, xlabel="weights set to zero, %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
     panels[0].set_ylabel("fall of the logit")

@@ -20,12 +20,14 @@ PANELS = {
 SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can be read on all of it
 
 
-def write_injection(path: Path, result: StudyResult) -> Path:
-    """Write the page, which needs nothing from outside."""
+def write_injection(path: Path, result: StudyResult, recordings: str, command: str) -> Path:
+    """Write the page, which needs nothing from outside, with the recordings and the command that gave it."""
     return write_page(
         path,
         "injection.html",
         result=result,
+        recordings=recordings,
+        command=command,
         cells=result.cells,
         standing=result.standing,
         verdict=verdict(result),

@@ -29,5 +29,13 @@ def _cells(content: dict[str, Any]) -> dict[str, str]:
         "distance": f"{content['interpretation'][0]['deviation']:.1f}",
         "when": in_time(moment["start"], moment["end"], content["time_unit"]),
         "attention": "" if trust is None else trust["support"],
-        "likely cause": content["resembles"][0]["kind"] if content["resembles"] and content["is_anomaly"] else "",
+        "likely cause": cause(content),
     }
+
+
+def cause(content: dict[str, Any]) -> str:
+    """The kind of fault that an anomaly resembles, with how many of its nearest known cases had it."""
+    if not content["resembles"] or not content["is_anomaly"]:
+        return ""
+    first = content["resembles"][0]
+    return f"{first['kind']} ({first['cases']} of {first['of']})"

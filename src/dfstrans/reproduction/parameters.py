@@ -51,7 +51,9 @@ def time_and_parameters(request: Request, compute: Compute) -> Outcome:
         rows.append((*row[:-1], mean_and_std(spreads.get("seconds_per_epoch"), 2), printed, row[-1]))
     columns = (*table.columns[:-1], "s / epoch", "s / epoch printed", table.columns[-1])
     quick = NO_RESULT if request.quick else ""
-    timed = replace(table, title=f"{quick}{table.title}", columns=columns, rows=tuple(rows), notes=(TIMING,))
+    timed = replace(
+        table, title=f"{quick}{table.title}", columns=columns, rows=tuple(rows), notes=(*table.notes, TIMING)
+    )
     content = {
         f"{model}, {data}": result.to_dict()["models"].get(_measured_name(model, result))
         for (model, data), result in seconds.items()
@@ -59,6 +61,7 @@ def time_and_parameters(request: Request, compute: Compute) -> Outcome:
     return Outcome([timed], {**_count_content(found), "timing": content}, [], failed)
 
 
+OF_THE_PAPER = "dfstrans here is the paper's network, which `dfstrans compare` calls dfstrans-paper."
 TIMING = (
     "Seconds are the median over the epochs of one split, on the threads of this run, with the paper-like cutting "
     "(the elevator: whole journeys of the chosen preset); the hardware of the printed ones is not named."
@@ -88,7 +91,7 @@ def _count_table(label: str, found: list[Count]) -> ResultTable:
     rows = tuple(
         (c.model, c.data, _spaced(c.parameters), _spaced(c.printed), "yes" if c.agrees else "NO", c.note) for c in found
     )
-    return ResultTable(label, ("model", "data", "parameters", "printed", "equal", "note"), rows)
+    return ResultTable(label, ("model", "data", "parameters", "printed", "equal", "note"), rows, (OF_THE_PAPER,))
 
 
 def _count_content(found: list[Count]) -> dict[str, Any]:

@@ -6,12 +6,11 @@ import json
 import shutil
 import warnings
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, NamedTuple
 
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
+from dfstrans.training.log import LOG, read_log
 
 CHECKPOINT = "last.ckpt"
 PLANTED = "planted"  # a run folder in a run folder: of the planted faults that come before the labels
@@ -24,6 +23,15 @@ class OtherRunError(DfstransError):
     def __init__(self, folder: Path, expected: str, found: str, remedy: str) -> None:
         super().__init__(f"expected {expected}, got {found}; {remedy}")
         self.folder, self.found = folder, found
+
+
+class Epochs(NamedTuple):
+    """How far a run is."""
+
+    done: int
+    of: int
+    seconds: float  # of those that are done
+    planted: bool = False  # whether it is still at the planted faults before the labels
 
 
 def prepare_run_folder(
@@ -78,11 +86,30 @@ def can_resume_whole(run_folder: Path) -> bool:
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
     """Whether that checkpoint can be read."""
+    import torch  # here, since who asks how far a run is has no need of it
+
     try:
         torch.load(run_folder / CHECKPOINT, weights_only=True)
     except Exception:
         return False
     return True
+
+
+def epochs_of(run_folder: Path) -> Epochs | None:
+    """How far the run in a folder is; None where it has not begun, or has no epochs."""
+    labels, planted = (_epochs_in(folder) for folder in (run_folder, run_folder / PLANTED))
+    if planted is not None and planted.done < planted.of and (labels is None or labels.done == 0):
+        return planted._replace(planted=True)
+    return labels
+
+
+def _epochs_in(folder: Path) -> Epochs | None:
+    try:
+        of = int(json.loads((folder / RUN_RECORD).read_text(encoding="utf-8"))["training"]["epochs"])
+        rows = read_log(folder / LOG) if (folder / LOG).exists() else []
+    except (OSError, ValueError, KeyError):
+        return None
+    return Epochs(len(rows), of, sum(row["seconds"] for row in rows))
 
 
 def _changes(earlier: dict[str, Any], now: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> list[str]:
