@@ -75,6 +75,7 @@ def train(
         "standing": detector.standing._asdict(),
     }
     warn_of_guessing(detector.standing)
+    _warn_of_no_threshold(detector)
     _warn_of_a_slow_learner(detector)
     if as_json:
         print_json(result)
@@ -82,6 +83,28 @@ def train(
     print_figures(detector.metrics_)
     print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
     print(f"model     {out}")
+
+
+def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
+    """Say that the validation part was too small to choose a threshold on, and what to do."""
+    from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+    from dfstrans.training.threshold import too_few
+
+    rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
+    short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
+    if not short_of:
+        return
+    remedies = [f"label more {' and '.join(short_of)} episodes"]
+    if (detector.data_.split or {}).get("kind") == "grouped":
+        remedies.append("try another --seed")  # a random split has as many of each class with any seed
+    if rule == "f1" and short_of == ["anomalous"]:
+        remedies.append("choose it by the normal ones alone (--threshold-rule false-alarm-rate --threshold-value 0.05)")
+    remedies.append("give one (--threshold-rule fixed --threshold-value …)")
+    remark(
+        f"warning: no threshold was chosen: the validation part holds fewer than {FEWEST_OF_EACH_CLASS} "
+        f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 say little; "
+        f"{', or '.join(remedies)}"
+    )
 
 
 def _warn_of_a_slow_learner(detector: EpisodeClassifier) -> None:

@@ -31,6 +31,18 @@ def test_a_network_that_has_hardly_learned_is_said_to_need_more_epochs(table: Pa
     assert "hardly learned" not in quick  # so few were asked for
 
 
+def test_a_threshold_that_could_not_be_chosen_is_said_with_what_to_do(table: Path, tmp_path: Path) -> None:
+    arguments = ["train", table, "--out", tmp_path / "model", "--model", "boosting"]
+    _, out, err = run(*arguments)
+    assert "threshold 0.5 (f1: 0.5, because" in out
+    said = "no threshold was chosen: the validation part holds fewer than 3 anomalous episodes, so it stays at 0.5, and"
+    assert f"warning: {said} precision, recall and F1 say little; label more anomalous episodes, or" in err
+    assert "--seed" not in err  # as many of each class with any
+    rule = ["--threshold-rule", "false-alarm-rate", "--threshold-value", "0.05"]
+    assert f"({' '.join(rule)})" in err
+    assert "no threshold" not in run(*arguments, *rule)[2]
+
+
 # A process that is killed as soon as it has written its second checkpoint.
 KILLED = """
 import os, signal

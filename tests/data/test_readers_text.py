@@ -191,9 +191,7 @@ def test_a_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> N
     text = "time,a,label\n" + "".join(f"{t},{t},{int(t == 4)}\n" for t in range(11))
     with pytest.raises(DfstransError, match=r"episode of each row.*give a length"):
         from_text(tmp_path, text)
-    with pytest.warns(
-        UserWarning, match=r"^3 points at the end of 1 of 1 recordings are in no episode: runs \(3\)"
-    ):
+    with pytest.warns(UserWarning, match=r"^3 points at the end of 1 of 1 recordings are in no episode: runs \(3\)"):
         episodes = from_text(tmp_path, text, length=4)
     assert episodes.ids.tolist() == ["runs@0", "runs@4"]
     assert episodes.labels is not None

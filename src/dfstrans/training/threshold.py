@@ -13,10 +13,10 @@ from scipy.special import expit
 from sklearn.metrics import f1_score
 
 from dfstrans.config import DecisionSettings, Settings, ThresholdRule
+from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
 from dfstrans.training.evaluation import Labels, Scores, best_f1
 
 DRAWS = 200  # over which the best threshold of the labels is averaged
-FEWEST_OF_EACH_CLASS = 3  # fewer validation episodes of a class than this settle nothing
 
 
 class Calibration(Settings):
