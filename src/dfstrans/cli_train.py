@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dfstrans.estimator import EpisodeClassifier
 
 EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50"
-HARDLY = 0.7  # of the loss of guessing: a network that is still above it after some epochs has yet to learn
-FEW_EPOCHS = 10  # who asks for fewer knows
+HARDLY = 0.7  # of the loss of guessing: a network that is still above it has yet to learn
+EPOCHS_TO_TRY = 20  # at least: the fewest of the default
 
 shaping = options_from(
     NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
@@ -50,6 +50,7 @@ def train(
 ) -> None:
     """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
     from dfstrans.data import load_episodes
+    from dfstrans.network_estimator import NetworkClassifier
     from dfstrans.pipeline import partial_folder, train_model
 
     settings = _settings_of(model, preset, {**network, **training})
@@ -64,6 +65,7 @@ def train(
         raise typer.Exit(1) from None
     if earlier is not None and _written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
+    loss = detector.loss_beside_guessing if isinstance(detector, NetworkClassifier) else None
     result = {
         "model": str(out),
         "parameters": detector.n_parameters_,
@@ -73,10 +75,11 @@ def train(
         "calibration": detector.calibration_.model_dump(),
         "metrics": detector.metrics_,
         "standing": detector.standing._asdict(),
+        "loss_beside_guessing": loss,
     }
     warn_of_guessing(detector.standing)
     _warn_of_no_threshold(detector)
-    _warn_of_a_slow_learner(detector)
+    _warn_of_a_slow_learner(loss, len(detector.log_))
     if as_json:
         print_json(result)
         return
@@ -107,15 +110,12 @@ def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
     )
 
 
-def _warn_of_a_slow_learner(detector: EpisodeClassifier) -> None:
+def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
     """Say that a network needs more epochs where it is still not far from guessing on what it learns from."""
-    from dfstrans.network_estimator import NetworkClassifier
-
-    epochs = len(detector.log_)
-    if isinstance(detector, NetworkClassifier) and epochs >= FEW_EPOCHS and detector.loss_beside_guessing > HARDLY:
+    if loss is not None and loss > HARDLY:
         remark(
-            f"warning: it has hardly learned: the training loss ended at {detector.loss_beside_guessing:.0%} of what "
-            f"guessing costs; more epochs may help (--epochs {2 * epochs}), or a simpler model (--model boosting)"
+            f"warning: it has hardly learned: the training loss ended at {loss:.0%} of what guessing costs; more "
+            f"epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
         )
 
 

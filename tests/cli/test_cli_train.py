@@ -24,11 +24,15 @@ def test_training_twice_gives_identical_weights_and_json(table: Path, tmp_path: 
 
 
 def test_a_network_that_has_hardly_learned_is_said_to_need_more_epochs(table: Path, tmp_path: Path) -> None:
-    slow = run("train", table, "--out", tmp_path / "slow", *SMALL, "--epochs", "10", "--learning-rate", "1e-9")[2]
-    assert "it has hardly learned" in slow
-    assert "(--epochs 20)" in slow
-    quick = run("train", table, "--out", tmp_path / "few", *SMALL, "--epochs", "9", "--learning-rate", "1e-9")[2]
-    assert "hardly learned" not in quick  # so few were asked for
+    arguments = ["train", table, *SMALL, "--learning-rate", "1e-9", "--json", "--out"]
+    _, out, few = run(*arguments, tmp_path / "few", "--epochs", "1")
+    assert json.loads(out)["loss_beside_guessing"] > 0.7
+    assert "it has hardly learned" in few
+    assert "(--epochs 20)" in few
+    assert "(--epochs 22)" in run(*arguments, tmp_path / "more", "--epochs", "11")[2]
+    _, out, forest = run("train", table, "--model", "boosting", "--json", "--out", tmp_path / "boosting")
+    assert json.loads(out)["loss_beside_guessing"] is None
+    assert "hardly learned" not in forest
 
 
 def test_a_threshold_that_could_not_be_chosen_is_said_with_what_to_do(table: Path, tmp_path: Path) -> None:
