@@ -67,7 +67,9 @@ def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagn
     # set, not learned: even on noise, a few validation episodes may by luck look better than guessing
     detector.metrics_["validation"] |= figures(0.5, 10, 20)
     detector.save(tmp_path / "model")
-    assert "**This detector is not shown to be better than guessing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert (
+        "**This detector is not shown to be better than guessing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    )
     (diagnosis,) = Diagnoser.load(tmp_path / "model").diagnose(values[:1])
     assert diagnosis.only_a_guess
     assert diagnosis.to_dict()["detector"]["better_than_guessing"] is False
@@ -79,7 +81,9 @@ def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path)
     for standing_, there in ((GUESS, True), (Standing(True, "better"), False), (None, False)):
         one = replace(diagnosis, standing=standing_)
         pages = write_diagnosis(tmp_path / "a.html", one, recording), write_index(tmp_path / "i.html", [one.to_dict()])
-        assert [("This detector is not shown to be better than guessing" in page.read_text()) for page in pages] == [there] * 2
+        assert [("This detector is not shown to be better than guessing" in page.read_text()) for page in pages] == [
+            there
+        ] * 2
 
 
 def test_the_command_line_speaks_only_where_there_is_doubt(capsys: pytest.CaptureFixture[str]) -> None:
