@@ -166,6 +166,7 @@ def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(ta
     ("options", "message"),
     [
         (["--model", "oracle"], "expected one of dfstrans, inceptiontime"),
+        (["--model", "bosting"], "got 'bosting'; did you mean boosting?"),
         (["--model", "boosting", "--heads", "2"], "expected options that boosting has, got --heads; drop them"),
         (["--model", "tapnet", "--preset", "paper"], "expected options that tapnet has, got --preset"),
     ],
