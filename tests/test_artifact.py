@@ -53,7 +53,7 @@ def test_a_model_is_a_folder_of_json_and_safetensors(saved: Path) -> None:
     )
     assert record["data"]["train_fingerprint"]
     assert record["training"]["seed"] == 0
-    assert record["metrics"]["validation"]["episodes"] == 6
+    assert record["metrics"]["validation"]["episodes"] == 7
 
 
 def test_the_model_card_names_sensors_figures_and_limits(saved: Path) -> None:

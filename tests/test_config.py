@@ -39,6 +39,8 @@ def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:
             r"even embedding width, got 5 = 5 filters × 1 points; use an even number of filters",
         ),
         ({"heads": 7}, r"heads to divide the embedding width 120 .*, got 7; use one of 1, 2, 3, 4, 5, 6, 8, 10, 12"),
+        ({"levels": 5000}, r"levels to be a whole number of at least 0 and of at most 256, got 5000; .*default is 16"),
+        ({"levels": 1}, r"levels: expected 0, for no statistics, or at least 2 steps, got 1"),
         ({"kernel": 4}, r"kernel to be odd.*got 4; use 3 or 5"),
         (
             {"segment_length": 7},
@@ -55,6 +57,7 @@ def test_a_bad_shape_of_the_network_is_named(values: dict[str, Any], message: st
     ("values", "message"),
     [
         ({"epochs": 0}, r"epochs .*got 0"),
+        ({"mixup": 100}, r"mixup to be a finite number of at least 0 and of at most 1, got 100; .*default is 0.3"),
         ({"learning_rate": 0.0}, r"learning_rate to be a finite number above 0, got 0"),
         ({"validation_fraction": 1.0}, r"validation_fraction .*below 1"),
         ({"precision": "16"}, r"precision to be auto, 32 or bf16, got '16'"),

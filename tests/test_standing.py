@@ -1,4 +1,4 @@
-"""A detector that is no better than guessing says so, wherever its results are seen."""
+"""A detector that is not shown to be better than guessing says so, wherever its results are seen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from dfstrans.standing import Standing, rank_sum_chance, standing
 from tests.report.drawn import made_diagnosis
 from tests.tiny import TINY
 
-GUESS = Standing(False, "this detector did no better than guessing on its validation part; do not act on it", "why")
+GUESS = Standing(
+    False,
+    "this detector is not shown to be better than guessing on its validation part; try it on more labelled episodes "
+    "before you act on it",
+    "why",
+)
 
 
 def figures(roc_auc: float | None, anomalous: int = 15, episodes: int = 100) -> dict[str, Any]:
@@ -62,11 +67,13 @@ def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagn
     # set, not learned: even on noise, a few validation episodes may by luck look better than guessing
     detector.metrics_["validation"] |= figures(0.5, 10, 20)
     detector.save(tmp_path / "model")
-    assert "**This detector did no better than guessing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert (
+        "**This detector is not shown to be better than guessing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    )
     (diagnosis,) = Diagnoser.load(tmp_path / "model").diagnose(values[:1])
     assert diagnosis.only_a_guess
     assert diagnosis.to_dict()["detector"]["better_than_guessing"] is False
-    assert "But this detector did no better than guessing on its validation part" in diagnosis.summary()
+    assert "But this detector is not shown to be better than guessing on its validation part" in diagnosis.summary()
 
 
 def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path) -> None:
@@ -74,14 +81,16 @@ def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path)
     for standing_, there in ((GUESS, True), (Standing(True, "better"), False), (None, False)):
         one = replace(diagnosis, standing=standing_)
         pages = write_diagnosis(tmp_path / "a.html", one, recording), write_index(tmp_path / "i.html", [one.to_dict()])
-        assert [("This detector did no better than guessing" in page.read_text()) for page in pages] == [there] * 2
+        assert [("This detector is not shown to be better than guessing" in page.read_text()) for page in pages] == [
+            there
+        ] * 2
 
 
 def test_the_command_line_speaks_only_where_there_is_doubt(capsys: pytest.CaptureFixture[str]) -> None:
     warn_of_guessing(Standing(True, "better"))
     assert capsys.readouterr().err == ""
     warn_of_guessing(GUESS)
-    assert capsys.readouterr().err.startswith("warning: this detector did no better than guessing")
+    assert capsys.readouterr().err.startswith("warning: this detector is not shown to be better than guessing")
 
 
 def test_the_card_of_a_good_detector_is_not_in_bold(tmp_path: Path) -> None:

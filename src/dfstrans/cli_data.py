@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dfstrans.cli_options import Data, reading
-from dfstrans.cli_output import AsJson, print_json, print_result, progress
+from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
+
+if TYPE_CHECKING:
+    from dfstrans.data import Episodes
 
 app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
 
@@ -21,12 +26,13 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
     The exit code is 1 when something keeps one from training; recordings without labels are exempt: they can be
     predicted.
     """
-    from dfstrans.data import load_episodes
     from dfstrans.data.check import check_episodes
+    from dfstrans.data.check_result import Finding
 
-    episodes = load_episodes(data, **read)
+    episodes, warned = _read_with_warnings(data, read)
     with progress("checking", len(episodes)) as advance:
         found = check_episodes(episodes, advance)
+    found = replace(found, findings=(*(Finding("warning", message) for message in warned), *found.findings))
     if as_json:
         print_json(found.to_dict())
     else:
@@ -39,6 +45,21 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
         if not found.findings:
             print("nothing suspicious was found")
     raise typer.Exit(0 if found.ok else 1)
+
+
+def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, list[str]]:
+    """The recordings, and what reading them warned of; where they cannot be read, it is said aloud."""
+    from dfstrans.data import load_episodes
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            episodes = load_episodes(data, **read)
+        except Exception:
+            for warning in warned:
+                remark(f"warning: {warning.message}")
+            raise
+    return episodes, [str(warning.message) for warning in warned]
 
 
 @app.command("convert", epilog="Example: dfstrans data convert recordings.csv recordings.h5")

@@ -40,7 +40,7 @@ def warn_of_overlap(split: str, read: dict[str, Any]) -> None:
 
 
 def warn_of_guessing(standing: Standing) -> None:
-    """Say that a detector is no better than guessing, or that nobody can tell."""
+    """Say that a detector is not shown to be better than guessing, or that nobody can tell."""
     if not standing.better_than_guessing:
         remark(f"warning: {standing.sentence}")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dfstrans.estimator import EpisodeClassifier
 
 EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50"
-HARDLY = 0.7  # of the loss of guessing: a network that is still above it after some epochs has yet to learn
-FEW_EPOCHS = 10  # who asks for fewer knows
+HARDLY = 0.7  # of the loss of guessing: a network that is still above it has yet to learn
+EPOCHS_TO_TRY = 20  # at least: the fewest of the default
 
 shaping = options_from(
     NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
@@ -50,6 +50,7 @@ def train(
 ) -> None:
     """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
     from dfstrans.data import load_episodes
+    from dfstrans.network_estimator import NetworkClassifier
     from dfstrans.pipeline import partial_folder, train_model
 
     settings = _settings_of(model, preset, {**network, **training})
@@ -64,6 +65,7 @@ def train(
         raise typer.Exit(1) from None
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
+    loss = detector.loss_beside_guessing if isinstance(detector, NetworkClassifier) else None
     result = {
         "model": str(out),
         "parameters": detector.n_parameters_,
@@ -73,9 +75,11 @@ def train(
         "calibration": detector.calibration_.model_dump(),
         "metrics": detector.metrics_,
         "standing": detector.standing._asdict(),
+        "loss_beside_guessing": loss,
     }
     warn_of_guessing(detector.standing)
-    _warn_of_a_slow_learner(detector)
+    _warn_of_no_threshold(detector)
+    _warn_of_a_slow_learner(loss, len(detector.log_))
     if as_json:
         print_json(result)
         return
@@ -84,15 +88,34 @@ def train(
     print(f"model     {out}")
 
 
-def _warn_of_a_slow_learner(detector: EpisodeClassifier) -> None:
-    """Say that a network needs more epochs where it is still not far from guessing on what it learns from."""
-    from dfstrans.network_estimator import NetworkClassifier
+def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
+    """Say that the validation part was too small to choose a threshold on, and what to do."""
+    from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+    from dfstrans.training.threshold import too_few
 
-    epochs = len(detector.log_)
-    if isinstance(detector, NetworkClassifier) and epochs >= FEW_EPOCHS and detector.loss_beside_guessing > HARDLY:
+    rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
+    short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
+    if not short_of:
+        return
+    remedies = [f"label more {' and '.join(short_of)} episodes"]
+    if (detector.data_.split or {}).get("kind") == "grouped":
+        remedies.append("try another --seed")  # a random split has as many of each class with any seed
+    if rule == "f1" and short_of == ["anomalous"]:
+        remedies.append("choose it by the normal ones alone (--threshold-rule false-alarm-rate --threshold-value 0.05)")
+    remedies.append("give one (--threshold-rule fixed --threshold-value …)")
+    remark(
+        f"warning: no threshold was chosen: the validation part holds fewer than {FEWEST_OF_EACH_CLASS} "
+        f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 say little; "
+        f"{', or '.join(remedies)}"
+    )
+
+
+def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
+    """Say that a network needs more epochs where it is still not far from guessing on what it learns from."""
+    if loss is not None and loss > HARDLY:
         remark(
-            f"warning: it has hardly learned: the training loss ended at {detector.loss_beside_guessing:.0%} of what "
-            f"guessing costs; more epochs may help (--epochs {2 * epochs}), or a simpler model (--model boosting)"
+            f"warning: it has hardly learned: the training loss ended at {loss:.0%} of what guessing costs; more "
+            f"epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
         )
 
 

@@ -6,7 +6,7 @@ import math
 from types import NoneType, UnionType
 from typing import Any, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from dfstrans.errors import DfstransError, spelled
@@ -84,8 +84,16 @@ class NetworkSettings(Settings):
     levels: int = Field(
         default=0,
         ge=0,
+        le=256,  # quantiles are taken of some 20 000 segments at most: more steps would hold a few each
         description="Steps that statistics of a segment are coded in, beside the embedding; 0: no statistics.",
     )
+
+    @field_validator("levels")
+    @classmethod
+    def _check_levels(cls, steps: int) -> int:
+        if steps == 1:  # from the lowest to the highest: nothing is told apart by it
+            raise ValueError("expected 0, for no statistics, or at least 2 steps, got 1; the default is 16")
+        return steps
 
     @property
     def d_model(self) -> int:
@@ -181,7 +189,10 @@ class LearningSettings(Settings):
         default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
     )
     mixup: float = Field(
-        default=0.0, ge=0, description="How strongly pairs of episodes are mixed in training: a Beta parameter; 0: not."
+        default=0.0,
+        ge=0,
+        le=1,  # all shares are equally likely then; beyond it, halves abound and hardly an episode keeps its label
+        description="How strongly pairs of episodes are mixed in training: a Beta parameter; 0: not.",
     )
     weight_averaging: float = Field(
         default=0.99,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import Any
 
 _as_options: ContextVar[bool] = ContextVar("settings_as_options", default=False)
@@ -75,3 +76,13 @@ def shortlist(items: Iterable[Any], most: int = 5) -> str:
     """
     every = [str(item) for item in items]
     return ", ".join(every[:most]) + (f", … ({len(every)} in all)" if len(every) > most else "")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A remedy for a name that is not known.
+
+    >>> did_you_mean("tapnett", ["tapnet", "boosting"]), did_you_mean("svm", ["tapnet", "boosting"])
+    ('did you mean tapnet?', 'choose among these')
+    """
+    like = get_close_matches(name, list(known), n=1)
+    return f"did you mean {like[0]}?" if like else "choose among these"

@@ -41,7 +41,8 @@ def standing(metrics: Mapping[str, Mapping[str, Any]]) -> Standing:
     if not failed:
         return Standing(True, "this detector is better than guessing", why)
     parts = " and ".join(failed) + (" parts" if len(failed) > 1 else " part")
-    return Standing(False, f"this detector did no better than guessing on its {parts}; do not act on it", why)
+    note = f"this detector is not shown to be better than guessing on its {parts}"
+    return Standing(False, f"{note}; try it on more labelled episodes before you act on it", why)
 
 
 def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:

@@ -84,7 +84,7 @@ def test_the_summary_of_a_rival_tells_its_parameters_and_figures(rival: Path) ->
     summary = model_summary(rival)
     assert summary["estimator"] == "mlstm-fcn"
     assert summary["parameters"] == 1536 * 3 + 340_737
-    assert summary["metrics"]["validation"]["episodes"] == 6
+    assert summary["metrics"]["validation"]["episodes"] == 7
 
 
 def test_a_model_of_an_unknown_kind_is_refused(rival: Path, tmp_path: Path) -> None:

@@ -42,6 +42,26 @@ def test_data_check_exits_with_1_when_training_is_impossible(tmp_path: Path) -> 
     assert "error: no value at all in b" in out
 
 
+def test_the_end_that_no_episode_holds_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "long.csv").write_text("time,a,label\n" + "".join(f"{t},{t % 7},{t // 1000}\n" for t in range(1999)))
+    code, out, err = run("data", "check", tmp_path / "long.csv", "--length", 300, "--json")
+    first = json.loads(out)["findings"][0]
+    assert (code, first["level"]) == (1, "warning")  # 1: too few are anomalous
+    assert first["message"].startswith("199 points at the end of 1 of 1 recordings are in no episode: long (199)")
+    assert "199 points" not in err
+    _, out, _ = run("data", "check", tmp_path / "long.csv", "--length", 300)
+    assert "\nwarning: 199 points" in out
+
+
+def test_warnings_of_what_cannot_be_read_are_said(tmp_path: Path) -> None:
+    text = "episode_id,time,a,label,anomaly\n1,0,1.5,0,0\n1,1,2.5,0,0\n1,9,2.5,0,0\n1,9.5,2,0,0\n"
+    (tmp_path / "runs.csv").write_text(text)
+    code, _, err = run("data", "check", tmp_path / "runs.csv")
+    assert code == 2
+    assert "warning: " in err
+    assert "dfstrans: expected" in err
+
+
 def test_convert_keeps_everything(table: Path, tmp_path: Path) -> None:
     code, out, _ = run("data", "convert", table, tmp_path / "recordings.h5", "--json")
     assert code == 0

@@ -24,11 +24,27 @@ def test_training_twice_gives_identical_weights_and_json(table: Path, tmp_path: 
 
 
 def test_a_network_that_has_hardly_learned_is_said_to_need_more_epochs(table: Path, tmp_path: Path) -> None:
-    slow = run("train", table, "--out", tmp_path / "slow", *SMALL, "--epochs", "10", "--learning-rate", "1e-9")[2]
-    assert "it has hardly learned" in slow
-    assert "(--epochs 20)" in slow
-    quick = run("train", table, "--out", tmp_path / "few", *SMALL, "--epochs", "9", "--learning-rate", "1e-9")[2]
-    assert "hardly learned" not in quick  # so few were asked for
+    arguments = ["train", table, *SMALL, "--learning-rate", "1e-9", "--json", "--out"]
+    _, out, few = run(*arguments, tmp_path / "few", "--epochs", "1")
+    assert json.loads(out)["loss_beside_guessing"] > 0.7
+    assert "it has hardly learned" in few
+    assert "(--epochs 20)" in few
+    assert "(--epochs 22)" in run(*arguments, tmp_path / "more", "--epochs", "11")[2]
+    _, out, forest = run("train", table, "--model", "boosting", "--json", "--out", tmp_path / "boosting")
+    assert json.loads(out)["loss_beside_guessing"] is None
+    assert "hardly learned" not in forest
+
+
+def test_a_threshold_that_could_not_be_chosen_is_said_with_what_to_do(table: Path, tmp_path: Path) -> None:
+    arguments = ["train", table, "--out", tmp_path / "model", "--model", "boosting"]
+    _, out, err = run(*arguments)
+    assert "threshold 0.5 (f1: 0.5, because" in out
+    said = "no threshold was chosen: the validation part holds fewer than 3 anomalous episodes, so it stays at 0.5, and"
+    assert f"warning: {said} precision, recall and F1 say little; label more anomalous episodes, or" in err
+    assert "--seed" not in err  # as many of each class with any
+    rule = ["--threshold-rule", "false-alarm-rate", "--threshold-value", "0.05"]
+    assert f"({' '.join(rule)})" in err
+    assert "no threshold" not in run(*arguments, *rule)[2]
 
 
 # A process that is killed as soon as it has written its second checkpoint.
@@ -150,6 +166,7 @@ def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(ta
     ("options", "message"),
     [
         (["--model", "oracle"], "expected one of dfstrans, inceptiontime"),
+        (["--model", "bosting"], "got 'bosting'; did you mean boosting?"),
         (["--model", "boosting", "--heads", "2"], "expected options that boosting has, got --heads; drop them"),
         (["--model", "tapnet", "--preset", "paper"], "expected options that tapnet has, got --preset"),
     ],

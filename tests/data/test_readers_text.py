@@ -191,12 +191,14 @@ def test_a_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> N
     text = "time,a,label\n" + "".join(f"{t},{t},{int(t == 4)}\n" for t in range(11))
     with pytest.raises(DfstransError, match=r"episode of each row.*give a length"):
         from_text(tmp_path, text)
-    episodes = from_text(tmp_path, text, length=4)
+    with pytest.warns(UserWarning, match=r"^3 points at the end of 1 of 1 recordings are in no episode: runs \(3\)"):
+        episodes = from_text(tmp_path, text, length=4)
     assert episodes.ids.tolist() == ["runs@0", "runs@4"]
     assert episodes.labels is not None
     assert episodes.labels.tolist() == [0, 1]
     assert episodes.faults == ((), (Fault(0, 1),))
-    overlapping = from_text(tmp_path, text, length=4, stride=2)
+    with pytest.warns(UserWarning, match="1 points at the end"):
+        overlapping = from_text(tmp_path, text, length=4, stride=2)
     assert_array_equal(np.asarray(overlapping.values)[:, 0, 0], [0, 2, 4, 6])
     assert overlapping.labels is not None
     assert overlapping.labels.tolist() == [0, 1, 1, 0]
@@ -206,9 +208,30 @@ def test_a_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> N
         from_text(tmp_path, text, stride=2)
 
 
+def test_recordings_that_are_cut_evenly_are_not_warned_of(tmp_path: Path) -> None:
+    assert len(from_text(tmp_path, "a\n" + "1\n" * 12, length=4)) == 3
+    assert len(from_text(tmp_path, "a\n" + "1\n" * 10, length=4, stride=3)) == 3
+    assert len(from_text(tmp_path, "a\n" + "1\n" * 10, length=4, stride=6)) == 2
+
+
+def test_days_of_one_long_recording_are_groups_to_split_by(tmp_path: Path) -> None:
+    rows = [(t, t % 3, int(t % 10 < 2), f"day {t // 20}") for t in range(120)]
+    text = "time,a,label,day\n" + "".join(f"{t},{a},{label},{day}\n" for t, a, label, day in rows)
+    one = from_text(tmp_path, text, length=5, drop_sensors=["day"])
+    with pytest.raises(
+        DfstransError, match=r"at least 3 groups .*got 1 \(runs\); .*\(load_episodes\(…, id_column=…\)\)"
+    ):
+        one.split(by_group=True)
+    by_day = from_text(tmp_path, text, length=5, id_column="day")
+    assert by_day.ids.tolist()[:5] == ["day 0@0", "day 0@5", "day 0@10", "day 0@15", "day 1@0"]
+    parts = [set(part.require_groups().tolist()) for part in by_day.split(by_group=True)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 6
+
+
 def test_recordings_with_ids_are_cut_each_by_itself(tmp_path: Path) -> None:
     rows = "".join(f"{name},{t},{t},{label}\n" for name, label in (("m1", 0), ("m2", 1)) for t in range(5))
-    episodes = from_text(tmp_path, "id,time,a,label\n" + rows, length=2)
+    with pytest.warns(UserWarning, match=r"2 points at the end of 2 of 2 recordings .*: m1 \(1\), m2 \(1\)"):
+        episodes = from_text(tmp_path, "id,time,a,label\n" + rows, length=2)
     assert episodes.ids.tolist() == ["m1@0", "m1@2", "m2@0", "m2@2"]
     assert episodes.groups is not None
     assert episodes.labels is not None

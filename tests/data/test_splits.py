@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +30,51 @@ def test_parts_have_the_balance_of_the_whole() -> None:
     parts = three_way_split(LABELS)
     assert [len(part) for part in parts] == [70, 15, 15]
     assert [int(LABELS[part].sum()) for part in parts] == [14, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("anomalous", "shared"),
+    [(12, [8, 2, 2]), (13, [8, 3, 2]), (14, [9, 3, 2]), (15, [10, 3, 2]), (17, [11, 3, 3]), (18, [12, 3, 3])],
+)
+def test_validation_gets_the_third_anomaly_that_a_threshold_needs(anomalous: int, shared: list[int]) -> None:
+    labels = np.array([1] * anomalous + [0] * (120 - anomalous))
+    assert [int(labels[part].sum()) for part in three_way_split(labels, seed=5)] == shared
+
+
+def _shares_of_rounding_alone(n: int) -> list[int]:
+    """What each part gets where every part has one by rounding."""
+    ends = np.rint(np.cumsum((0.70, 0.15, 0.15)) * n).astype(int)
+    return np.diff(ends, prepend=0).tolist()
+
+
+def test_splits_with_three_validation_anomalies_are_those_of_rounding_alone() -> None:
+    for n in range(12, 600):
+        found = [len(part) for part in three_way_split(np.ones(n, dtype=np.int8))]
+        rounded = _shares_of_rounding_alone(n)
+        assert found[2] == rounded[2]
+        assert found == rounded or (rounded[1] == 2 and found[1] == 3)
+
+
+def _digest(parts: Iterable[npt.NDArray[np.intp]]) -> str:
+    return hashlib.sha256(b"|".join(part.astype(np.int64).tobytes() for part in parts)).hexdigest()[:12]
+
+
+@pytest.mark.parametrize(
+    ("episodes", "anomalous", "first", "five"),
+    [
+        (120, 15, "573ae850635c", "e15cb86166e9"),
+        (120, 16, "8cf2af324b18", "fe8a5e3fc020"),
+        (120, 19, "6580280aab88", "60f83cb8839c"),
+        (136, 40, "ed3c4c482cde", "1d3fe32626b1"),
+        (949, 289, "d2765195cd7c", "7c7f8c17074a"),
+        (2000, 300, "da5527538539", "15bb905c8bf5"),
+    ],
+)
+def test_splits_of_finished_results_stay_as_they_are(episodes: int, anomalous: int, first: str, five: str) -> None:
+    labels = np.zeros(episodes, dtype=np.int8)
+    labels[np.linspace(0, episodes - 1, anomalous).astype(int)] = 1
+    assert _digest(three_way_split(labels)) == first
+    assert _digest(part for split in folds(labels, k=5) for part in split) == five
 
 
 def test_the_seed_decides_the_split() -> None:

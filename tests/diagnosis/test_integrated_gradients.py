@@ -17,8 +17,11 @@ def detector() -> Diagnoser:
     return Diagnoser(**TINY).fit(tiny_episodes())
 
 
-def test_they_add_up_to_the_logit_beyond_that_of_a_normal_episode(detector: Diagnoser) -> None:
+def test_they_add_up_to_the_logit_beyond_that_of_a_normal_episode(
+    detector: Diagnoser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("captum", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    monkeypatch.setattr("dfstrans.diagnosis.integrated_gradients.STEPS", 200)  # its kinks are met by chance with few
     episode = tiny_episodes()[-1]
     found = integrated_gradients(detector, episode, detector.reference_)
     cells = MadeNormal.of(detector, episode, detector.reference_)

@@ -22,7 +22,7 @@ RESULT = StudyResult(
     false_alarms_per_100_normal=6.7,
     threshold=0.625,
     threshold_note="so few that no false alarm is allowed",
-    standing=Standing(False, "this detector did no better than guessing", "rank-sum test"),
+    standing=Standing(False, "this detector is not shown to be better than guessing", "rank-sum test"),
     sensors=10,
     split="random",
     settings={},
@@ -72,7 +72,7 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
 
 def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_only_guesses(tmp_path: Path) -> None:
     page = write_injection(tmp_path / "report.html", RESULT, *SOURCE).read_text()
-    assert "This detector did no better than guessing." in page
+    assert "This detector is not shown to be better than guessing." in page
     assert "from a probability of 0.625 on (so few that no false alarm is allowed)" in page
     good = replace(RESULT, standing=Standing(True, "this detector is better than guessing"))
     assert "guessing" not in write_injection(tmp_path / "good.html", good, *SOURCE).read_text().split("</style>")[1]

@@ -261,7 +261,7 @@ def test_one_error_is_enough_for_the_plain_fit() -> None:
 
 
 @pytest.mark.parametrize(("n_anomalous", "n_normal"), [(0, 9), (2, 9), (9, 2)])
-def test_too_few_episodes_leave_it_not_calibrated_and_say_so_but_keep_the_shift(
+def test_too_few_episodes_leave_it_without_a_temperature_but_with_the_shift_and_say_both(
     n_anomalous: int, n_normal: int
 ) -> None:
     labels = np.int8([1] * n_anomalous + [0] * n_normal)
@@ -269,8 +269,11 @@ def test_too_few_episodes_leave_it_not_calibrated_and_say_so_but_keep_the_shift(
     assert calibration.temperature == 1
     assert calibration.shift == pytest.approx(math.log(4))
     assert calibration.note.startswith(
-        f"not calibrated: the validation part has {n_anomalous} anomalous and {n_normal}"
+        "logits lowered by 1.39, since training raised the odds of an anomaly 4 times; no temperature fitted: the "
+        f"validation part has {n_anomalous} anomalous and {n_normal}"
     )
+    unweighted = calibrate(labels, np.linspace(-2, 2, len(labels)), 1.0)
+    assert unweighted.note.startswith("no temperature fitted")
 
 
 def test_a_calibration_says_what_it_was_fitted_on_and_that_it_helped() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dfstrans.config import DFSTRANS
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, did_you_mean
 
 if TYPE_CHECKING:
     from dfstrans.estimator import EpisodeClassifier
@@ -29,7 +29,7 @@ class Models(Mapping[str, "type[EpisodeClassifier]"]):
 
     def __getitem__(self, name: str) -> type[EpisodeClassifier]:
         if name not in HOMES:
-            raise DfstransError(f"expected one of {', '.join(HOMES)}, got {name!r}; choose one of these")
+            raise DfstransError(f"expected one of {', '.join(HOMES)}, got {name!r}; {did_you_mean(name, HOMES)}")
         module, kind = HOMES[name]
         found: type[EpisodeClassifier] = getattr(import_module(module), kind)
         return found

@@ -8,11 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist, spelled, spelled_in_reading
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
 SplitKind = Literal["random", "grouped"]  # grouped: no group is in two parts
+FEWEST_OF_EACH_CLASS = 3  # validation episodes; fewer settle no threshold and no temperature
+FEWEST_TO_LEARN_FROM = 8  # of a class: training gives none away for that
 
 
 def three_way_split(
@@ -24,7 +26,8 @@ def three_way_split(
 ) -> Split:
     """Row numbers of a training, validation and test part.
 
-    Without groups each class is shuffled and cut by the fractions, so that the parts have the same balance. With
+    Without groups each class is shuffled and cut by the fractions, so that the parts have the same balance; where that
+    leaves validation two of a class, training gives it a third, as long as eight stay there. With
     groups whole groups are dealt out, so that none is in two parts, with the balance as close as the groups allow.
     """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
@@ -78,8 +81,12 @@ def _deal_rows(
 def _share_out(n: int, fractions: tuple[float, float, float]) -> list[int]:
     """How many of n rows each part gets; from three rows on, every part that is wanted gets at least one.
 
+    Training gives a validation part of two a third one, which settles a threshold, and the test part stays as it is.
+
     >>> _share_out(100, (0.70, 0.15, 0.15)), _share_out(4, (0.70, 0.15, 0.15)), _share_out(1, (0.70, 0.15, 0.15))
     ([70, 15, 15], [2, 1, 1], [1, 0, 0])
+    >>> _share_out(18, (0.70, 0.15, 0.15)), _share_out(12, (0.70, 0.15, 0.15))
+    ([12, 3, 3], [8, 2, 2])
     """
     ends = np.rint(np.cumsum(fractions) * n).astype(int).tolist()
     counts = [ends[0], ends[1] - ends[0], ends[2] - ends[1]]
@@ -88,6 +95,9 @@ def _share_out(n: int, fractions: tuple[float, float, float]) -> list[int]:
         if counts[number] == 0:
             counts[int(np.argmax(counts))] -= 1
             counts[number] += 1
+    if counts[1] == FEWEST_OF_EACH_CLASS - 1 and counts[0] > FEWEST_TO_LEARN_FROM:
+        counts[0] -= 1
+        counts[1] += 1
     return counts
 
 
@@ -102,8 +112,10 @@ def _deal_groups(
     wanted_parts = int(np.count_nonzero(fractions))
     if len(names) < wanted_parts:
         raise DfstransError(
-            f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({', '.join(names)}); "
-            "use a split that is not grouped"
+            f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({shortlist(names)}); name a "
+            f"column that tells more of them apart ({spelled_in_reading('group_column', ...)}); where one long "
+            "recording is cut, add a column with the day or the shift of each row and name it "
+            f"({spelled_in_reading('id_column', ...)}), so that each is a group; or use {spelled('split', 'random')}"
         )
     classes, coded = np.unique(labels, return_inverse=True)
     counts = np.zeros((len(names), len(classes)))

@@ -104,7 +104,7 @@ class Diagnosis:
 
     @property
     def only_a_guess(self) -> bool:
-        """Whether the detector is known to be no better than guessing."""
+        """Whether the detector is not shown to be better than guessing."""
         return self.standing is not None and self.standing.better_than_guessing is False
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
 from dfstrans.experiments.cells import Cell, Figures
 from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest
 from dfstrans.standing import standing
-from dfstrans.training.threshold import FEWEST_OF_EACH_CLASS, too_few
+from dfstrans.training.threshold import too_few
 
 CHANCE = 0.05  # adjusted p below which a difference is more than luck
 FEW_ANOMALIES = 5  # fewer in a test part: each that is missed costs a fifth of the recall, or more

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, did_you_mean, spelled
 
 
 def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> None:
@@ -22,13 +21,3 @@ def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> Non
         raise DfstransError(
             f"expected each of {spelled(setting)} once, got {', '.join(twice)} more often; name it once"
         )
-
-
-def did_you_mean(name: str, known: list[str]) -> str:
-    """A remedy for a name that is not known.
-
-    >>> did_you_mean("tapnett", ["tapnet", "boosting"]), did_you_mean("svm", ["tapnet", "boosting"])
-    ('did you mean tapnet?', 'choose among these')
-    """
-    like = get_close_matches(name, known, n=1)
-    return f"did you mean {like[0]}?" if like else "choose among these"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from dfstrans.errors import DfstransError
-from dfstrans.experiments.names import did_you_mean
+from dfstrans.errors import DfstransError, did_you_mean
 
 Takes = Literal["seconds", "minutes to an hour", "hours to days", "nothing"]
 

@@ -10,9 +10,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from dfstrans.baselines.registry import MODELS
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, TrainingSettings
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, did_you_mean, spelled
 from dfstrans.experiments.cells import as_recorded
-from dfstrans.experiments.names import check_names, did_you_mean
+from dfstrans.experiments.names import check_names
 
 if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes

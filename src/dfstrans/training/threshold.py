@@ -13,10 +13,10 @@ from scipy.special import expit
 from sklearn.metrics import f1_score
 
 from dfstrans.config import DecisionSettings, Settings, ThresholdRule
+from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
 from dfstrans.training.evaluation import Labels, Scores, best_f1
 
 DRAWS = 200  # over which the best threshold of the labels is averaged
-FEWEST_OF_EACH_CLASS = 3  # fewer validation episodes of a class than this settle nothing
 
 
 class Calibration(Settings):
@@ -72,11 +72,13 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
     `odds` is what those of an anomaly were raised by in training.
     """
     shift = math.log(odds)
+    lowered = f"logits lowered by {shift:.3g}, since training raised the odds of an anomaly {odds:.3g} times; "
+    shifted = lowered if shift else ""
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
     if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
         note = (
-            f"not calibrated: the validation part has {n_anomalous} anomalous and {n_normal} normal episodes, "
-            f"at least {FEWEST_OF_EACH_CLASS} of each are needed"
+            f"{shifted}no temperature fitted: the validation part has {n_anomalous} anomalous and {n_normal} normal "
+            f"episodes, at least {FEWEST_OF_EACH_CLASS} of each are needed"
         )
         return Calibration(shift=shift, note=note)
 
@@ -91,7 +93,7 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
         return float(np.mean(np.logaddexp(0, scaled) - targets * scaled))
 
     found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(highest)), method="bounded")
-    note = f"temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous)"
+    note = f"{shifted}temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous)"
     if faultless:
         note += ", all told apart: to Platt's targets, which leave room for errors that they did not show"
     else:

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.data.readers.options import ReadOptions
+from dfstrans.errors import DfstransError, shortlist, spelled
+
+
+def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
+    """The recordings cut by the length and stride of the options, with a warning of the ends that are in no piece."""
+    if options.length is None:
+        return recordings
+    pieces = cut(recordings, options.length, options.stride)
+    left = points_left(recordings.lengths, options.length, options.stride or options.length)
+    losing = np.flatnonzero(left)
+    if len(losing):
+        named = shortlist(f"{recordings.ids[row]} ({left[row]})" for row in losing)
+        warnings.warn(
+            f"{left.sum()} points at the end of {len(losing)} of {len(recordings)} recordings are in no episode: "
+            f"{named}; a {spelled('length')} that divides the recordings leaves none over, a shorter "
+            f"{spelled('stride')} fewer than its own points",
+            stacklevel=2,
+        )
+    return pieces
+
+
+def points_left(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
+    """How many points follow the last piece of each recording, beyond those that a wide step passes over anyway.
+
+    >>> points_left(np.array([1999, 1800, 299]), 300, 300), points_left(np.array([1999]), 300, 500)
+    (array([199,   0, 299]), array([0]))
+    """
+    counts = _pieces(lengths, length, step)
+    end = (counts - 1) * step + max(length, step)
+    return np.where(counts > 0, np.maximum(lengths - end, 0), lengths)
+
+
+def _pieces(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
+    """How many pieces each recording gives."""
+    return np.maximum(0, (lengths - length) // step + 1)
 
 
 def cut(
@@ -26,7 +62,7 @@ def cut(
     array(['m1@0', 'm1@10'], dtype='<U5')
     """
     step = length if stride is None else stride
-    counts = np.maximum(0, (recordings.lengths - length) // step + 1)
+    counts = _pieces(recordings.lengths, length, step)
     total = int(counts.sum())
     if total == 0:
         raise DfstransError(

@@ -12,7 +12,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.readers.columns import dropped_columns, require_dropped, warn_of_second_label
 from dfstrans.data.readers.convert import require_occurs
-from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.cutting import cut_as_told
 from dfstrans.data.readers.fault_table import is_fault_table, with_fault_table
 from dfstrans.data.readers.label_table import (
     LabelTable,
@@ -67,8 +67,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     episodes = gather(rows, options)
     if table is not None:
         episodes = with_label_table(episodes, table)
-    episodes = with_fault_table(episodes, path, options)
-    return episodes if options.length is None else cut(episodes, options.length, options.stride)
+    return cut_as_told(with_fault_table(episodes, path, options), options)
 
 
 def _is_episode(path: Path) -> bool:

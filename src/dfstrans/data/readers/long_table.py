@@ -15,7 +15,7 @@ from dfstrans.data.readers import own_layout
 from dfstrans.data.readers.cleaning import without_dropped
 from dfstrans.data.readers.columns import Roles, names_and_units, require_dropped, warn_of_second_label
 from dfstrans.data.readers.convert import Times, coded, coded_texts, labels_and_words, numbers, require_occurs, times
-from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.cutting import cut_as_told
 from dfstrans.data.readers.fault_table import with_fault_table
 from dfstrans.data.readers.label_table import (
     covers,
@@ -84,8 +84,7 @@ def read(path: Path, options: ReadOptions) -> Episodes:
     if label_path is not None and label_path.absolute() != path.absolute():
         keep = options.labels is None and "label" not in told
         episodes = with_label_table(episodes, read_label_table(label_path, about), keep_labels=keep)
-    episodes = with_fault_table(episodes, path, options)
-    return episodes if options.length is None else cut(episodes, options.length, options.stride)
+    return cut_as_told(with_fault_table(episodes, path, options), options)
 
 
 def _about(path: Path, options: ReadOptions) -> Path | None:
