@@ -89,6 +89,15 @@ def test_a_part_of_other_episodes_is_refused(model: Path) -> None:
     assert part_of(Diagnoser.load(model), other, "all") is other
 
 
+def test_parts_that_an_earlier_version_cut_otherwise_are_refused_but_for_the_test_part(model: Path) -> None:
+    detector = Diagnoser.load(model)
+    detector.data_ = detector.data_.model_copy(update={"train_fingerprint": "of other episodes"})
+    for part in ("train", "validation"):
+        with pytest.raises(DfstransError, match=f"for part='{part}', got others.*or take part='test'"):
+            part_of(detector, EPISODES, part)
+    assert detector.evaluate(part_of(detector, EPISODES, "test")).to_dict() == detector.metrics_["test"]
+
+
 def test_predictions_have_a_row_per_episode(model: Path) -> None:
     detector = Diagnoser.load(model)
     table = predict_table(detector, EPISODES)

@@ -40,7 +40,8 @@ def summary(
                 "expected a saved model's folder, or --sensors, --segment-length and --segments, got neither; "
                 "for example: dfstrans summary --sensors 20 --segment-length 100 --segments 80"
             )
-        for option, count in (("--sensors", sensors), ("--segments", segments)):
+        counts = {"--sensors": sensors, "--segments": segments, "--segment-length": network["segment_length"]}
+        for option, count in counts.items():
             if count < 1:
                 raise DfstransError(f"expected {option} to be a whole number of at least 1, got {count}; correct it")
         content = network_summary(network_for(preset or "paper", sensors, segments, network), segments)

@@ -84,7 +84,7 @@ class NetworkSettings(Settings):
     levels: int = Field(
         default=0,
         ge=0,
-        le=256,  # quantiles are taken of some 20 000 segments at most: more steps would hold a few each
+        le=256,  # quantiles are taken of some 20 000 segments at most
         description="Steps that statistics of a segment are coded in, beside the embedding; 0: no statistics.",
     )
 
@@ -92,7 +92,7 @@ class NetworkSettings(Settings):
     @classmethod
     def _check_levels(cls, steps: int) -> int:
         if steps == 1:  # from the lowest to the highest: nothing is told apart by it
-            raise ValueError("expected 0, for no statistics, or at least 2 steps, got 1; the default is 16")
+            raise ValueError("expected 0, for no statistics, or at least 2 steps, got 1")
         return steps
 
     @property

@@ -200,6 +200,12 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
             "options"
         )
     cut = episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")
+    if part != "test" and cut[0].fingerprint() != record.train_fingerprint:
+        raise DfstransError(
+            f"expected the parts that the model was trained with, for {spelled('part', part)}, got others, since "
+            "versions of before cut some sets otherwise, but for the test part; train again, or take "
+            f"{spelled('part', 'test')}"
+        )
     return cut[PARTS.index(part)]
 
 

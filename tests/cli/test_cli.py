@@ -44,6 +44,7 @@ from tests.cli.command_line import run
         ),
         (["summary", "--sensors", "0", "--segment-length", "16", "--segments", "5"], "--sensors to be a whole number"),
         (["train", "{table}", "--out", "{tmp}"], "got other files"),
+        (["summary", "--sensors", "4", "--segment-length", "-5", "--segments", "5"], "--segment-length to be a whole"),
         (["summary"], "expected a saved model's folder, or --sensors"),
         (["summary", "--sensors", "4", "--segment-length", "16", "--segments", "900"], "no longer faithful"),
     ],

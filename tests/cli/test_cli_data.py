@@ -47,10 +47,10 @@ def test_the_end_that_no_episode_holds_is_a_finding(tmp_path: Path) -> None:
     code, out, err = run("data", "check", tmp_path / "long.csv", "--length", 300, "--json")
     first = json.loads(out)["findings"][0]
     assert (code, first["level"]) == (1, "warning")  # 1: too few are anomalous
-    assert first["message"].startswith("199 points at the end of 1 of 1 recordings are in no episode: long (199)")
+    assert first["message"].startswith("in no episode: 199 points at the end of 1 of 1 recording: long (199)")
     assert "199 points" not in err
     _, out, _ = run("data", "check", tmp_path / "long.csv", "--length", 300)
-    assert "\nwarning: 199 points" in out
+    assert "\nwarning: in no episode: 199 points" in out
 
 
 def test_warnings_of_what_cannot_be_read_are_said(tmp_path: Path) -> None:

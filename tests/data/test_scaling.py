@@ -45,6 +45,12 @@ def test_values_are_mapped_to_0_and_1_and_beyond_and_gaps_stay_gaps() -> None:
     assert_array_equal(scaled[1], [0, 0, 0, 0, NAN, 0])  # constant in training: what it does later is no measure
 
 
+def test_a_constant_sensor_stays_at_0_whatever_comes() -> None:
+    scaler = SensorScaler(("a",), *np.full((3, 1), -3e38))
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert_array_equal(scaler.transform(np.float32([[3e38, NAN, -3e38]])), [[0, NAN, 0]])
+
+
 def test_values_out_of_range_are_counted_by_sensor_and_gaps_and_padding_are_not() -> None:
     scaler = SensorScaler.fit(two_episodes())
     later = Episodes.from_arrays([[[-1, 11, 10, NAN], [7, 7, 7, 8]], [[5, 99, 99, 99], [7, 1, 1, 1]]], lengths=[4, 1])

@@ -149,6 +149,21 @@ def test_what_is_the_same_in_every_episode_is_not_strange_in_a_shorter_one(of_tw
     assert max(reference.deviation(one)[:, 1:].max() for one in shorter) < 3
 
 
+def test_what_happens_once_in_many_moments_has_its_examples() -> None:
+    random = np.random.default_rng(0)
+    series = [random.normal(size=(2, 960 if row % 3 else 952)).astype(np.float32) for row in range(24)]
+    for values in series:
+        values[1] = 0
+        values[1, 880:884] = 1
+    episodes = Episodes.from_arrays(series, np.arange(24) % 4 == 3)
+    detector = Diagnoser(**WIDER, encoding="vanilla").fit(episodes)
+    normal = episodes[episodes.require_labels() == 0]
+    reference = NormalReference.fit(detector, normal)
+    (scores,) = (one for one in episode_scores(detector, normal[:1]))
+    assert len(scores.segment) == 119 != reference.n_segments
+    assert reference.deviation(scores)[110, 1] < 3
+
+
 def test_a_shorter_episode_is_made_normal_with_its_own_places_in_time(of_two_lengths: Episodes) -> None:
     detector = Diagnoser(**WIDER).fit(of_two_lengths)
     cells = MadeNormal.of(detector, of_two_lengths[:1], detector.reference_)

@@ -207,6 +207,16 @@ def test_cells_of_another_comparison_are_refused_and_kept(results: Path, changes
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_a_cell_of_parts_that_are_no_longer_cut_so_is_refused(tmp_path: Path) -> None:
+    grid = Grid(comparison(tmp_path, folds=1), EPISODES)
+    grid.work()
+    path = grid.path(grid.keys[0])
+    learned = len(grid.splits[0][0])
+    path.write_text(path.read_text().replace(f'"train_episodes": {learned}', f'"train_episodes": {learned + 1}'))
+    with pytest.raises(DfstransError, match=f"learned from {learned + 1} episodes instead of {learned}"):
+        Grid(comparison(tmp_path, folds=1), EPISODES)
+
+
 def test_cells_of_other_recordings_are_refused(results: Path) -> None:
     with pytest.raises(DfstransError, match="other recordings"):
         Grid(comparison(results), planted_episodes(40, 20, n_sensors=2, n_timepoints=48, seed=1))

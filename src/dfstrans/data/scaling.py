@@ -102,7 +102,9 @@ class SensorScaler:
     def transform(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Scale values of shape (…, n_sensors, n_timepoints); NaN stays NaN."""
         offset = self.minimum.astype(np.float32)[:, None]
-        return (values - offset) * self.factor.astype(np.float32)[:, None]
+        scaled = (values - offset) * self.factor.astype(np.float32)[:, None]
+        scaled[..., self.constant, :] = np.where(np.isnan(values[..., self.constant, :]), np.nan, 0)
+        return scaled
 
     def count_out_of_range(self, episodes: Episodes) -> npt.NDArray[np.int64]:
         """How many values of each sensor lie outside the training range: (n_sensors,)."""

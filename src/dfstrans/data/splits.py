@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError, shortlist, spelled, spelled_in_reading
+from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
@@ -115,7 +115,7 @@ def _deal_groups(
             f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({shortlist(names)}); name a "
             f"column that tells more of them apart ({spelled_in_reading('group_column', ...)}); where one long "
             "recording is cut, add a column with the day or the shift of each row and name it "
-            f"({spelled_in_reading('id_column', ...)}), so that each is a group; or use {spelled('split', 'random')}"
+            f"({spelled_in_reading('id_column', ...)}), so that each is a group; or take a split that is not by group"
         )
     classes, coded = np.unique(labels, return_inverse=True)
     counts = np.zeros((len(names), len(classes)))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float32]
 
 EXAMPLES = 64  # of each moment
-EXAMPLES_OF_ALL = 256  # where moments are not told apart
+EXAMPLES_OF_ALL = 256  # where moments are not told apart; more where there are many of them
 MOST_CODES = 1 << 21  # numbers kept, 4 MB as they are stored; long episodes of many sensors have fewer examples
 LEAST_EXAMPLES = 8
 DIRECTIONS = 16  # of an embedding, for each sensor those in which normal ones vary most; what is beyond counts in full
@@ -44,7 +44,7 @@ class NormalExamples:
     usual_rest: Array
 
     @classmethod
-    def fit(cls, normal: Array, varying: Array) -> NormalExamples:
+    def fit(cls, normal: Array, varying: Array, most: int = EXAMPLES) -> NormalExamples:
         """From normal embeddings in deviations from their mean, the first of which, half at most, become examples.
 
         Shape:
@@ -52,7 +52,6 @@ class NormalExamples:
         """
         n, t, s, _ = normal.shape
         directions = _main_directions(normal)
-        most = EXAMPLES if t > 1 else EXAMPLES_OF_ALL
         most = int(np.clip(MOST_CODES // (t * s * directions.shape[-1]), LEAST_EXAMPLES, most))
         count = max(1, min(most, n // 2))
         codes = np.stack([_encode(one, directions) for one in normal[:count]], axis=2)

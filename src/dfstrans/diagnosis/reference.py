@@ -19,7 +19,7 @@ from dfstrans.diagnosis.course import NormalCourse
 from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
-from dfstrans.diagnosis.normal_examples import NormalExamples
+from dfstrans.diagnosis.normal_examples import EXAMPLES, EXAMPLES_OF_ALL, NEAREST, NormalExamples
 from dfstrans.diagnosis.usual import (
     BANDS,
     OVER_MOMENTS,
@@ -38,7 +38,6 @@ Array = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 
 MOST_EPISODES = 400  # enough for a 99 % quantile
-MOST_MOMENTS = 1024  # from which examples of all moments together are taken
 LEAST_EPISODES = 30
 MOST_VALUES = 1 << 25  # numbers held at once, unless fewer than LEAST_EPISODES episodes would be left
 
@@ -73,16 +72,19 @@ class NormalReference:
         by_moment = {name: usual_by_moment(name, alike) for name in kept_by_moment(alike)}
         over_moments = {name: usual_over_moments(name, scores, seed) for name in BANDS + OVER_MOMENTS}
         shuffled = np.random.default_rng(seed).permutation(len(alike))
+        of_all = max(EXAMPLES_OF_ALL, NEAREST * max(len(one.segment) for one in scores))
         return cls(
             n_episodes=len(scores),
             n_segments=usual,
             by_moment=by_moment,
             over_moments=over_moments,
             health=HealthReference.fit(normal, detector.scaler_),
-            examples_by_moment=_examples(by_moment["embedding"], [alike[row].embedding for row in shuffled])
+            examples_by_moment=_examples(by_moment["embedding"], [alike[row].embedding for row in shuffled], EXAMPLES)
             if usual
             else None,
-            examples_over_moments=_examples(over_moments["content"], _moments_in_turn(scores, seed)),
+            examples_over_moments=_examples(
+                over_moments["content"], _moments_in_turn(scores, 2 * of_all, seed), of_all
+            ),
             course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
         )
 
@@ -189,25 +191,26 @@ def _varying(usual: Usual) -> npt.NDArray[np.float32]:
     return np.asarray((np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
 
 
-def _examples(usual: Usual, embeddings: list[Array]) -> NormalExamples:
+def _examples(usual: Usual, embeddings: list[Array], most: int) -> NormalExamples:
     strangeness = np.stack([usual.strangeness(one).astype(np.float32) for one in embeddings])
-    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]))
+    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]), most)
 
 
-def _moments_in_turn(scores: list[EpisodeScores], seed: int) -> list[Array]:
-    """The content of the first moment of some episode, of the second of some, …; and again, of others: (1, sensor, d).
+def _moments_in_turn(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
+    """The content of each place of some episode, in random order; and again, of other episodes: (1, sensor, d).
 
-    So each place in an episode is among the first of them as often as any other: what always happens once, at its own
-    time, is never left without examples by chance.
+    So each place is among the first of them as often as any other, but for one: what always happens once, at its own
+    time, is not left without examples by chance.
     """
     random = np.random.default_rng(seed)
     lengths = np.array([len(one.segment) for one in scores])
     turns = [
-        (turn, place, row)
+        (turn, random.random(), place, row)
         for place in range(int(lengths.max()))
         for turn, row in enumerate(random.permutation(np.flatnonzero(lengths > place)))
     ]
-    return [scores[row].content[place : place + 1] for _, place, row in sorted(turns)[:MOST_MOMENTS]]
+    chosen = [(scores[row], place) for _, _, place, row in sorted(turns)[:most]]
+    return [one.embedding[place : place + 1] - one.encoding[place] for one, place in chosen]
 
 
 def _stored_examples(arrays: Arrays, prefix: str) -> NormalExamples | None:

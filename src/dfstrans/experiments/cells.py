@@ -152,7 +152,7 @@ def read_cell(path: Path) -> Cell:
         raise _unusable(path, f"a damaged one ({error})", "restore it from a copy, or move it") from error
 
 
-def read_matching_cell(path: Path, key: CellKey, defaults: Mapping[str, Any]) -> Cell:
+def read_matching_cell(path: Path, key: CellKey, train_episodes: int, defaults: Mapping[str, Any]) -> Cell:
     """Read a cell that has to be about this very thing; `defaults` as in `require_settings`."""
     cell = read_cell(path)
     found = key_of(cell)
@@ -166,6 +166,9 @@ def read_matching_cell(path: Path, key: CellKey, defaults: Mapping[str, Any]) ->
         if getattr(found, name) != getattr(key, name):
             raise _unusable(path, f"one of {what}", "choose another folder for this comparison")
     require_settings(path, cell, key.settings, defaults)
+    if cell.training.train_episodes != train_episodes:
+        learned = f"one that learned from {cell.training.train_episodes} episodes instead of {train_episodes}"
+        raise _unusable(path, f"{learned}, as an earlier version cut the parts", "choose another folder, or remove it")
     return cell
 
 

@@ -114,7 +114,7 @@ class Grid:
     def finished(self) -> list[Cell]:
         """The cells that are there."""
         return [
-            read_matching_cell(path, key, former_settings(key.model))
+            read_matching_cell(path, key, len(self.splits[key.fold][0]), former_settings(key.model))
             for key in self.keys
             if (path := self.path(key)).exists()
         ]

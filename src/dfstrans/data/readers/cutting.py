@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.options import ReadOptions
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, counted, shortlist, spelled
 
 
 def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
@@ -23,9 +23,9 @@ def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
     if len(losing):
         named = shortlist(f"{recordings.ids[row]} ({left[row]})" for row in losing)
         warnings.warn(
-            f"{left.sum()} points at the end of {len(losing)} of {len(recordings)} recordings are in no episode: "
-            f"{named}; a {spelled('length')} that divides the recordings leaves none over, a shorter "
-            f"{spelled('stride')} fewer than its own points",
+            f"in no episode: {counted(int(left.sum()), 'point')} at the end of {len(losing)} of "
+            f"{counted(len(recordings), 'recording')}: {named}; a {spelled('length')} that divides the recordings "
+            f"leaves none over, with a shorter {spelled('stride')} fewer points than the stride are left",
             stacklevel=2,
         )
     return pieces
