@@ -57,6 +57,19 @@ def test_an_interrupted_comparison_says_which_epochs_are_kept(
     assert said.count(" left\n") == 1  # nothing is, after the last
 
 
+def test_a_cell_whose_checkpoint_is_damaged_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = network_grid(tmp_path)
+    interrupt_in_epoch(2, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        grid.work()
+    (grid.run_folder(grid.keys[0]) / "last.ckpt").write_bytes(b"damaged")
+    with CellProgress(grid, jobs=1) as shown:
+        shown.begin(grid.keys[0])
+    assert "mh1dcnn-lstm, split 0: begun\n" in capsys.readouterr().err
+
+
 @pytest.mark.filterwarnings("ignore:planted faults before the labels")
 @pytest.mark.parametrize(
     ("planted_done", "kept", "after"),

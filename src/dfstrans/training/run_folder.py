@@ -64,7 +64,8 @@ def prepare_run_folder(
     if resume:
         warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
     with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        for earlier in (CHECKPOINT, LOG):
+            (folder / earlier).unlink(missing_ok=True)
         shutil.rmtree(folder / PLANTED, ignore_errors=True)
         temporary.write_text(json.dumps(record, indent=2))
     return None
