@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dfstrans.experiments.comparison import ComparisonResult
     from dfstrans.experiments.grid import Grid
     from dfstrans.experiments.tables import ResultTable
+    from dfstrans.training.run_folder import Epochs
 
 WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # columns of tables of results
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
@@ -120,8 +121,15 @@ def _epochs_kept(grid: Grid) -> str:
 
     runs = {key.label: grid.run_folder(key) for key in grid.keys}
     begun = {label: epochs for label, run in runs.items() if can_resume(run) and (epochs := epochs_of(run))}
-    kept = [f"{epochs.done} of {epochs.of} epochs of {label}" for label, epochs in begun.items()]
+    kept = [f"{_part_kept(epochs)} of {label}" for label, epochs in begun.items()]
     return f" and {shortlist(kept)}" if kept else ""
+
+
+def _part_kept(epochs: Epochs) -> str:
+    """Which part of a training."""
+    if epochs.done == 0:
+        return "the planted faults"
+    return f"{epochs.done} of {epochs.of} epochs{' of planted faults' if epochs.planted else ''}"
 
 
 def _is_a_part(grid: Grid) -> bool:

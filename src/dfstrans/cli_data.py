@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dfstrans.cli_options import Data, reading
-from dfstrans.cli_output import AsJson, print_json, print_result, progress, remark
+from dfstrans.cli_output import AsJson, print_json, print_result, progress
 
 if TYPE_CHECKING:
     from dfstrans.data import Episodes
@@ -48,18 +48,27 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
 
 
 def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, list[str]]:
-    """The recordings, and what reading them warned of; where they cannot be read, it is said aloud."""
-    from dfstrans.data import load_episodes
+    """The recordings, and what reading them warned of, each once; where they cannot be read, it is said aloud.
 
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always", UserWarning)
-        try:
+    So is what is no finding: a remark, or a warning of a library.
+    """
+    from dfstrans.data import load_episodes
+    from dfstrans.errors import Remark
+
+    read_well, found = False, []
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", UserWarning)
             episodes = load_episodes(data, **read)
-        except Exception:
-            for warning in warned:
-                remark(f"warning: {warning.message}")
-            raise
-    return episodes, [str(warning.message) for warning in warned]
+            read_well = True
+    finally:
+        for warning in warned:
+            kind = warning.category
+            if read_well and issubclass(kind, UserWarning) and not issubclass(kind, Remark):
+                found.append(str(warning.message))
+            else:
+                warnings.showwarning(warning.message, kind, warning.filename, warning.lineno)
+    return episodes, list(dict.fromkeys(found))
 
 
 @app.command("convert", epilog="Example: dfstrans data convert recordings.csv recordings.h5")

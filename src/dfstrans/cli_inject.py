@@ -20,7 +20,7 @@ from dfstrans.cli_output import (
     warn_of_overlap,
 )
 from dfstrans.cli_train import model_written_at
-from dfstrans.command_line import command_line
+from dfstrans.command_line import command_line, data_name
 from dfstrans.config import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError
 from dfstrans.injection.kinds import KINDS
@@ -124,11 +124,11 @@ def inject(
     named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
     given = {name: value for name, value in named.items() if value is not None}
     source = {
-        "recordings": data.name,
+        "recordings": data_name(data),
         "command": command_line(
             "dfstrans",
             "inject",
-            data.name,
+            data_name(data),
             "--report",
             "STUDY",
             options={**read, **given, **injection, **network, **training},

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from dfstrans.cli_output import remark
 from dfstrans.errors import DfstransError
-from dfstrans.training.run_folder import Epochs, epochs_of
+from dfstrans.training.run_folder import Epochs, can_resume_whole, epochs_of
 
 if TYPE_CHECKING:
     from dfstrans.experiments.cells import Cell, CellKey
@@ -33,6 +33,7 @@ class CellProgress:
         self.running: dict[str, CellKey] = {}
         self.tasks: dict[str, TaskID] = {}
         self.lock = Lock()  # two threads show what runs
+        self.failed: set[str] = set()
         self.said = ""
         console = Console(stderr=True)
         self.bar = Progress(
@@ -70,10 +71,9 @@ class CellProgress:
             self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
         self._show()
         if self.bar.disable:
-            epochs = epochs_of(self.grid.run_folder(key))
-            remark(
-                f"{key.label}: goes on after epoch {epochs.done}" if epochs and epochs.done else f"{key.label}: begun"
-            )
+            run = self.grid.run_folder(key)
+            epochs = epochs_of(run) if can_resume_whole(run) else None
+            remark(f"{key.label}: begun" if epochs is None else f"{key.label}: goes on after {_last(epochs)}")
 
     def tell(self, what: Cell | DfstransError, key: CellKey) -> None:
         """One more cell is done, or could not be."""
@@ -81,6 +81,8 @@ class CellProgress:
             del self.running[key.label]
             self.bar.remove_task(self.tasks.pop(key.label))
             self.done = self.grid.finished()
+            if isinstance(what, DfstransError):
+                self.failed.add(key.label)
         self._show()
         if isinstance(what, DfstransError):
             self._line(f"{key.label} failed: {what}")
@@ -88,8 +90,7 @@ class CellProgress:
         figures = f"F1 {what.test['f1']:.3f}, PR-AUC {what.test['pr_auc']:.3f}"
         took = duration(what.training.seconds)
         done = f"{len(self.done)} of {len(self.grid.keys)} cells"
-        left = f"; {self._left()}" if len(self.done) < len(self.grid.keys) else ""
-        self._line(f"{done}: {key.label}: {figures}, in {took}{left}")
+        self._line("; ".join(filter(None, (f"{done}: {key.label}: {figures}, in {took}", self._left()))))
 
     def _watch(self) -> None:
         """Show the epochs of what runs, from time to time."""
@@ -97,7 +98,7 @@ class CellProgress:
             self._show()
             doing = self._doing()
             if self.bar.disable and doing not in ("", self.said):
-                remark(f"{doing}; {self._left()}")
+                remark("; ".join(filter(None, (doing, self._left()))))
                 self.said = doing
 
     def _show(self) -> None:
@@ -122,8 +123,15 @@ class CellProgress:
             self.bar.console.print(text, highlight=False)
 
     def _left(self) -> str:
-        seconds = seconds_left(self.grid, self.done, self._epochs())
-        return "time left: not known yet" if seconds is None else f"about {duration(seconds / self.jobs)} left"
+        """How long what is not done will take; nothing where nothing is left."""
+        there = {(cell.model, cell.fold) for cell in self.done}
+        waiting = [key for key in self.grid.keys if (key.model, key.fold) not in there and key.label not in self.failed]
+        if not waiting:
+            return ""
+        seconds = seconds_left(waiting, self.done, self._epochs())
+        if seconds is None:
+            return "time left: not known yet"
+        return f"about {duration(seconds / min(self.jobs, len(waiting)))} left"
 
 
 def duration(seconds: float) -> str:
@@ -140,26 +148,24 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def seconds_left(grid: Grid, done: list[Cell], running: Mapping[str, Epochs | None]) -> float | None:
-    """How long one process would take for the cells that are not done, if each takes as long as its model did.
+def seconds_left(waiting: list[CellKey], done: list[Cell], running: Mapping[str, Epochs | None]) -> float | None:
+    """How long one process would take for the cells that wait or run, if each takes as long as its model did.
 
     Of a model without a finished cell, the epochs of one that runs tell; None where there are none yet.
     """
     took: dict[str, list[float]] = {}
     for cell in done:
         took.setdefault(cell.model, []).append(cell.training.seconds)
-    models = {key.label: key.model for key in grid.keys}
-    under_way = {label: epochs for label, epochs in running.items() if epochs and epochs.done and not epochs.planted}
-    for label, epochs in under_way.items():
-        if models[label] not in {cell.model for cell in done}:
-            took.setdefault(models[label], []).append(epochs.seconds / epochs.done * epochs.of)
+    known = set(took)
+    under_way = [(key, epochs) for key in waiting if (epochs := running.get(key.label))]
+    for key, epochs in under_way:
+        if key.model not in known and epochs.done and not epochs.planted:
+            took.setdefault(key.model, []).append(epochs.before + epochs.seconds / epochs.done * epochs.of)
     if not took:
         return None
     means = {model: sum(seconds) / len(seconds) for model, seconds in took.items()}
     usual = sum(means.values()) / len(means)
-    there = {(cell.model, cell.fold) for cell in done}
-    waiting = [key for key in grid.keys if (key.model, key.fold) not in there]
-    spent = {label: epochs.seconds for label, epochs in under_way.items()}
+    spent = {key.label: epochs.before + epochs.seconds for key, epochs in under_way}
     return sum(max(means.get(key.model, usual) - spent.get(key.label, 0.0), 0.0) for key in waiting)
 
 
@@ -173,3 +179,14 @@ def _epoch(epochs: Epochs | None) -> str:
         return ""
     part = "planted faults, " if epochs.planted else ""
     return f": {part}epoch {min(epochs.done + 1, epochs.of)} of {epochs.of}"
+
+
+def _last(epochs: Epochs) -> str:
+    """After what a run goes on.
+
+    >>> _last(Epochs(2, 44, 9.0)), _last(Epochs(3, 15, 1.0, planted=True)), _last(Epochs(0, 44, 0.0, before=5.0))
+    ('epoch 2', 'epoch 3 of planted faults', 'the planted faults')
+    """
+    if epochs.done == 0:
+        return "the planted faults"
+    return f"epoch {epochs.done}{' of planted faults' if epochs.planted else ''}"

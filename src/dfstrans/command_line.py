@@ -13,10 +13,23 @@ def command_line(*words: str, options: Mapping[str, Any]) -> str:
 
     >>> command_line("dfstrans", "train", "my file.csv", options={"seed": 1, "sort_time": True, "drop": ("a", "b")})
     "dfstrans train 'my file.csv' --seed 1 --sort-time --drop a --drop b"
+    >>> command_line("dfstrans", "compare", options={"sort_time": False, "seed": 0})
+    'dfstrans compare --seed 0'
     """
     found = list(words)
     for name, value in options.items():
         flag = "--" + name.replace("_", "-")
         for one in value if isinstance(value, tuple | list) else [value]:
+            if one is False:  # as it is without the option
+                continue
             found += [flag] if one is True else [flag, one.name if isinstance(one, Path) else str(one)]
     return shlex.join(found)
+
+
+def data_name(data: Path) -> str:
+    """What recordings are called, also those of the folder that one is in.
+
+    >>> data_name(Path("machines/press.csv")), data_name(Path("/machines/press/.."))
+    ('press.csv', 'machines')
+    """
+    return data.resolve().name if data.name in ("", "..") else data.name  # otherwise a link keeps its own name

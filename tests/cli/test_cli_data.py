@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
-from dfstrans import load_episodes
+from dfstrans import Episodes, load_episodes
+from dfstrans.data.planted import planted_episodes
+from dfstrans.errors import Remark
 from tests.cli.command_line import run
 
 
@@ -60,6 +64,25 @@ def test_warnings_of_what_cannot_be_read_are_said(tmp_path: Path) -> None:
     assert code == 2
     assert "warning: " in err
     assert "dfstrans: expected" in err
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_warning_of_two_files_is_one_finding_and_a_remark_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: Any, **__: Any) -> Episodes:
+        for _ in range(2):
+            warnings.warn("points are missing", stacklevel=1)
+            warnings.warn("worth knowing", Remark, stacklevel=1)
+            warnings.warn("overflow in a library", RuntimeWarning, stacklevel=1)
+        return planted_episodes(8, 8)
+
+    monkeypatch.setattr("dfstrans.data.load_episodes", load)
+    _, out, err = run("data", "check", tmp_path, "--json")
+    messages = [finding["message"] for finding in json.loads(out)["findings"]]
+    assert messages.count("points are missing") == 1
+    assert not {"worth knowing", "overflow in a library"} & set(messages)
+    assert err.splitlines() == ["worth knowing", "warning: overflow in a library"]
 
 
 def test_convert_keeps_everything(table: Path, tmp_path: Path) -> None:

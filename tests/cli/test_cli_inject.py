@@ -254,6 +254,18 @@ def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(
     assert f"the earlier study in {recordings.stem}_study was replaced" in said
 
 
+def test_a_report_names_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "press").mkdir()
+    rng = np.random.default_rng(0)
+    for n in range(40):
+        lines = [f"{t},{a},{b}" for t, (a, b) in enumerate(rng.normal(size=(48, 2)))]
+        (tmp_path / "press" / f"{n:02}.csv").write_text("\n".join(["time,a,b", *lines]))
+    monkeypatch.chdir(tmp_path / "press")
+    found = json.loads(run("inject", ".", "--report", str(tmp_path / "study"), *FEW, *SMALL, "--json")[0])
+    assert found["recordings"] == "press"
+    assert found["command"].startswith("dfstrans inject press --report STUDY ")
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

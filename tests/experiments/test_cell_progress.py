@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from dfstrans import cli_progress
 from dfstrans.cli_compare import run_with_progress
 from dfstrans.cli_progress import CellProgress, seconds_left
 from dfstrans.data.planted import planted_episodes
+from dfstrans.errors import DfstransError
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.run_folder import Epochs, epochs_of
+from tests.tiny import TINY
 
 EPISODES = planted_episodes(40, 20, n_sensors=2, n_timepoints=48)
 
@@ -54,6 +57,55 @@ def test_an_interrupted_comparison_says_which_epochs_are_kept(
     assert said.count(" left\n") == 1  # nothing is, after the last
 
 
+def test_a_cell_whose_checkpoint_is_damaged_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid = network_grid(tmp_path)
+    interrupt_in_epoch(2, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        grid.work()
+    (grid.run_folder(grid.keys[0]) / "last.ckpt").write_bytes(b"damaged")
+    with CellProgress(grid, jobs=1) as shown:
+        shown.begin(grid.keys[0])
+    assert "mh1dcnn-lstm, split 0: begun\n" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore:planted faults before the labels")
+@pytest.mark.parametrize(
+    ("planted_done", "kept", "after"),
+    [
+        (1, "1 of 2 epochs of planted faults of", "epoch 1 of planted faults"),
+        (2, "the planted faults of", "the planted faults"),
+    ],
+)
+def test_what_is_kept_of_planted_faults_is_said_as_such(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    planted_done: int,
+    kept: str,
+    after: str,
+) -> None:
+    overrides = {**TINY, "epochs": 3, "planted_epochs": 2}
+    grid = Grid(Comparison(Path("recordings.h5"), tmp_path, ("dfstrans",), folds=1, overrides=overrides), EPISODES)
+    start = EpochLog.on_train_epoch_start
+
+    def interrupt(self: EpochLog, trainer: Any, module: Any) -> None:
+        at_planted = self.path is not None and self.path.parent.name == "planted"
+        if trainer.current_epoch == (planted_done if at_planted else 0):
+            raise KeyboardInterrupt
+        start(self, trainer, module)
+
+    monkeypatch.setattr(EpochLog, "on_train_epoch_start", interrupt)
+    with pytest.raises(typer.Exit):
+        run_with_progress(grid, 1, None)
+    said = capsys.readouterr().err
+    assert f"0 of 1 cells and {kept} dfstrans, split 0 are kept in" in said
+    with pytest.raises(typer.Exit):
+        run_with_progress(grid, 1, None)
+    assert f"dfstrans, split 0: goes on after {after}\n" in capsys.readouterr().err
+
+
 def test_a_long_cell_says_its_epoch_and_the_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -73,8 +125,42 @@ def test_a_long_cell_says_its_epoch_and_the_time_left(
 def test_the_time_left_goes_by_the_epochs_of_the_first_cell(tmp_path: Path) -> None:
     grid = network_grid(tmp_path, epochs=10)
     first = grid.keys[0].label
-    assert seconds_left(grid, [], {first: Epochs(0, 10, 0.0)}) is None
-    assert seconds_left(grid, [], {first: Epochs(4, 10, 20.0)}) == 30 + 50
+    assert seconds_left(grid.keys, [], {first: Epochs(0, 10, 0.0)}) is None
+    assert seconds_left(grid.keys, [], {first: Epochs(4, 10, 20.0)}) == 30 + 50
+
+
+def finished_cell(grid: Grid, seconds: float) -> Any:
+    """The first of a grid, as far as the time left goes by it."""
+    key = grid.keys[0]
+    return SimpleNamespace(model=key.model, fold=key.fold, training=SimpleNamespace(seconds=seconds))
+
+
+def test_the_planted_faults_count_in_the_time_spent_as_in_that_of_a_finished_cell(tmp_path: Path) -> None:
+    first, second = network_grid(tmp_path, epochs=10).keys
+    at_labels, at_planted = Epochs(4, 10, 20.0, before=7.0), Epochs(2, 5, 3.0, planted=True)
+    assert seconds_left([first, second], [], {first.label: at_labels}) == 30 + 57
+    done = [finished_cell(network_grid(tmp_path, epochs=10), 57.0)]
+    assert seconds_left([second], done, {second.label: at_labels}) == 30
+    assert seconds_left([second], done, {second.label: at_planted}) == 54
+    assert seconds_left([], done, {first.label: at_labels}) == 0  # written, though not told of yet
+
+
+def test_the_time_left_goes_by_the_cells_that_can_still_be_done(tmp_path: Path) -> None:
+    grid = network_grid(tmp_path)
+    shown = CellProgress(grid, jobs=4)
+    shown.done = [finished_cell(grid, 20.0)]
+    assert shown._left() == "about 20 s left"
+    shown.failed.add(grid.keys[1].label)
+    assert shown._left() == ""
+
+
+def test_a_failed_cell_waits_no_longer(tmp_path: Path) -> None:
+    grid = network_grid(tmp_path)
+    with CellProgress(grid, jobs=1) as shown:
+        for key in grid.keys:
+            shown.begin(key)
+            shown.tell(DfstransError("expected another thing"), key)
+        assert shown._left() == ""
 
 
 def test_a_run_with_planted_faults_is_first_at_those(tmp_path: Path) -> None:
@@ -86,4 +172,4 @@ def test_a_run_with_planted_faults_is_first_at_those(tmp_path: Path) -> None:
             (folder / "training_log.csv").write_text("\n".join(["epoch,seconds", *(f"1,{s}" for s in seconds)]))
     assert epochs_of(tmp_path) == Epochs(1, 2, 1.5, planted=True)
     (tmp_path / "planted" / "training_log.csv").write_text("epoch,seconds\n1,1.5\n2,1.5\n")
-    assert epochs_of(tmp_path) == Epochs(0, 9, 0)
+    assert epochs_of(tmp_path) == Epochs(0, 9, 0, before=3.0)

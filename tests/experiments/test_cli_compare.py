@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command_line import run
 
 
@@ -76,6 +78,19 @@ def test_two_jobs_share_the_cells_and_try_each_once(recordings: Path, tmp_path: 
     for fold in range(2):
         assert err.count(f"mh1dcnn-lstm, split {fold} failed: ") == 1
         assert err.count(f"not computed: mh1dcnn-lstm, split {fold}: ") == 1
+
+
+@pytest.mark.filterwarnings("always")
+def test_the_processes_of_a_run_do_not_repeat_what_reading_warned_of(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{t},{t % 7 + t // 30 % 2},{t // 30 % 2}" for t in range(1799)]
+    (tmp_path / "long.csv").write_text("\n".join(["time,a,label", *lines]))
+    command = compare(tmp_path / "long.csv", tmp_path / "out", "boosting", "--length", "30", "--folds", "2")
+    code, _, err = run(*command, "--jobs", "2")
+    assert code == 0, err
+    assert err.count("points at the end of 1 of 1 recordings") == 1
+    assert "points at the end" not in capfd.readouterr().err  # of the processes
 
 
 def test_a_part_of_what_is_finished_is_shown_and_not_written(recordings: Path, tmp_path: Path) -> None:

@@ -55,6 +55,18 @@ def test_a_cell_says_all_that_is_needed_to_repeat_it(results: Path) -> None:
     assert not list(results.rglob("*.partial"))
 
 
+def test_the_folder_that_one_is_in_has_a_name_and_a_link_keeps_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "press").mkdir()
+    (tmp_path / "machine").symlink_to(tmp_path / "press")
+    monkeypatch.chdir(tmp_path / "press")
+    for data, name in ((".", "press"), ("../machine", "machine")):
+        given = Comparison(Path(data), tmp_path / "out", ("boosting",), folds=2)
+        assert given.command("boosting").startswith(f"dfstrans compare {name} --out")
+        assert Grid(given, EPISODES)._data_record().name == name
+
+
 def test_no_path_of_the_machine_is_in_a_cell(results: Path) -> None:
     text = "".join(path.read_text() for path in results.rglob("*.json"))
     assert text

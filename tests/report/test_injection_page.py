@@ -78,6 +78,11 @@ def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_onl
     assert "guessing" not in write_injection(tmp_path / "good.html", good, *SOURCE).read_text().split("</style>")[1]
 
 
+def test_a_single_epoch_is_no_plural(tmp_path: Path) -> None:
+    page = write_injection(tmp_path / "report.html", replace(RESULT, epochs=1), *SOURCE).read_text()
+    assert "trained for 1 epoch on" in page
+
+
 def test_a_result_is_plain_data() -> None:
     content = RESULT.to_dict()
     assert content["cells"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1

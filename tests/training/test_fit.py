@@ -21,7 +21,7 @@ from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.log import read_log
-from dfstrans.training.run_folder import has_checkpoint
+from dfstrans.training.run_folder import Epochs, epochs_of, has_checkpoint
 from tests.tiny import TINY, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
@@ -127,6 +127,16 @@ def test_resume_without_an_earlier_run_starts_anew(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="starting anew"):
         resumed = train(tmp_path, resume=True)
     assert_same_weights(resumed, train())
+
+
+def test_a_run_that_starts_anew_has_no_epochs_of_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tmp_path, epochs=2)
+    interrupt_after(0, monkeypatch)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, epochs=2)
+    assert epochs_of(tmp_path) == Epochs(0, 2, 0)
 
 
 def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) -> None:

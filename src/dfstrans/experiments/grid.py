@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dfstrans.artifact import library_versions
-from dfstrans.command_line import command_line
+from dfstrans.command_line import command_line, data_name
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import SplitKind
@@ -74,7 +74,7 @@ class Comparison:
     def command(self, model: str) -> str:
         """What gives the cells of one model, wherever the recordings are."""
         options = {"models": model, "folds": self.folds, "split": self.split, **self.read, **self.overrides}
-        return command_line("dfstrans", "compare", self.data.name, "--out", "RESULTS", options=options)
+        return command_line("dfstrans", "compare", data_name(self.data), "--out", "RESULTS", options=options)
 
 
 class Grid:
@@ -206,7 +206,7 @@ class Grid:
 
     def _data_record(self) -> DataRecord:
         return DataRecord(
-            name=self.comparison.data.name,
+            name=data_name(self.comparison.data),
             read=as_recorded(self.comparison.read),
             fingerprint=self.episodes.fingerprint(),
             episodes=len(self.episodes),

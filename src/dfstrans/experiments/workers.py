@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import warnings
 from collections.abc import Callable, Iterator, MutableSequence
 from contextlib import contextmanager
 from queue import Empty
@@ -94,7 +95,10 @@ def _work(comparison: Comparison, threads: int, told: Any, given_up: MutableSequ
 
     try:
         with settings_as_options(), limited(threads):
-            Grid(comparison).work(tell, given_up, begin=lambda key: tell(None, key))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the parent has read the same, and said it
+                grid = Grid(comparison)
+            grid.work(tell, given_up, begin=lambda key: tell(None, key))
         told.put((None, None))
     except BaseException as error:
         told.put((error, None))

@@ -7,6 +7,7 @@ from pathlib import Path
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from dfstrans.errors import counted
 from dfstrans.injection.results import CellResult, StudyResult
 from dfstrans.injection.verdict import verdict
 from dfstrans.report.figures import styled
@@ -26,6 +27,7 @@ def write_injection(path: Path, result: StudyResult, recordings: str, command: s
         path,
         "injection.html",
         result=result,
+        epochs=counted(result.epochs, "epoch"),
         recordings=recordings,
         command=command,
         cells=result.cells,

@@ -32,6 +32,7 @@ class Epochs(NamedTuple):
     of: int
     seconds: float  # of those that are done
     planted: bool = False  # whether it is still at the planted faults before the labels
+    before: float = 0.0  # seconds of the planted faults, where it is at the labels
 
 
 def prepare_run_folder(
@@ -63,7 +64,8 @@ def prepare_run_folder(
     if resume:
         warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
     with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        for earlier in (CHECKPOINT, LOG):
+            (folder / earlier).unlink(missing_ok=True)
         shutil.rmtree(folder / PLANTED, ignore_errors=True)
         temporary.write_text(json.dumps(record, indent=2))
     return None
@@ -100,7 +102,7 @@ def epochs_of(run_folder: Path) -> Epochs | None:
     labels, planted = (_epochs_in(folder) for folder in (run_folder, run_folder / PLANTED))
     if planted is not None and planted.done < planted.of and (labels is None or labels.done == 0):
         return planted._replace(planted=True)
-    return labels
+    return labels if labels is None or planted is None else labels._replace(before=planted.seconds)
 
 
 def _epochs_in(folder: Path) -> Epochs | None:
