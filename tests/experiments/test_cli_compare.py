@@ -89,7 +89,7 @@ def test_the_processes_of_a_run_do_not_repeat_what_reading_warned_of(
     command = compare(tmp_path / "long.csv", tmp_path / "out", "boosting", "--length", "30", "--folds", "2")
     code, _, err = run(*command, "--jobs", "2")
     assert code == 0, err
-    assert err.count("points at the end of 1 of 1 recordings") == 1
+    assert err.count("points at the end of 1 of 1 recording:") == 1
     assert "points at the end" not in capfd.readouterr().err  # of the processes
 
 
