@@ -28,11 +28,13 @@ def network_grid(out: Path, epochs: int = 3) -> Grid:
     return Grid(given, EPISODES)
 
 
-def interrupt_in_epoch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def interrupt_in_epoch(number: int, monkeypatch: pytest.MonkeyPatch, planted: int | None = None) -> None:
+    """Interrupt when the epoch of that number starts; `planted` is that of an epoch on planted faults."""
     start = EpochLog.on_train_epoch_start
 
     def interrupt(self: EpochLog, trainer: Any, module: Any) -> None:
-        if trainer.current_epoch + 1 == number:
+        on_planted = self.path is not None and self.path.parent.name == "planted"
+        if trainer.current_epoch + 1 == (planted if on_planted else number):
             raise KeyboardInterrupt
         start(self, trainer, module)
 
@@ -88,15 +90,7 @@ def test_what_is_kept_of_planted_faults_is_said_as_such(
 ) -> None:
     overrides = {**TINY, "epochs": 3, "planted_epochs": 2}
     grid = Grid(Comparison(Path("recordings.h5"), tmp_path, ("dfstrans",), folds=1, overrides=overrides), EPISODES)
-    start = EpochLog.on_train_epoch_start
-
-    def interrupt(self: EpochLog, trainer: Any, module: Any) -> None:
-        at_planted = self.path is not None and self.path.parent.name == "planted"
-        if trainer.current_epoch == (planted_done if at_planted else 0):
-            raise KeyboardInterrupt
-        start(self, trainer, module)
-
-    monkeypatch.setattr(EpochLog, "on_train_epoch_start", interrupt)
+    interrupt_in_epoch(1, monkeypatch, planted=planted_done + 1)
     with pytest.raises(typer.Exit):
         run_with_progress(grid, 1, None)
     said = capsys.readouterr().err

@@ -162,13 +162,13 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
                 axes.plot(positions, values[0], "o", color=looks[which], markersize=4)
             else:
                 axes.boxplot(
-                values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
-                boxprops={"facecolor": looks[which], "alpha": 0.55, "linewidth": 0.6},
-                medianprops={"color": INK, "linewidth": 1.4},
-                meanprops={"marker": "D", "markersize": 2.2, "markeredgewidth": 0.6, "markerfacecolor": "white",
-                           "markeredgecolor": INK},
-                flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
-            )  # fmt: skip
+                    values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
+                    boxprops={"facecolor": looks[which], "alpha": 0.55, "linewidth": 0.6},
+                    medianprops={"color": INK, "linewidth": 1.4},
+                    meanprops={"marker": "D", "markersize": 2.2, "markeredgewidth": 0.6, "markerfacecolor": "white",
+                               "markeredgecolor": INK},
+                    flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
+                )  # fmt: skip
             axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)  # for the legend
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
