@@ -31,7 +31,7 @@ def rival(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_name_gives_the_estimator_of_that_name() -> None:
     assert set(MODELS) == {
-        "dfstrans", "inceptiontime", "tapnet", "mlstm-fcn", "mh1dcnn-lstm", "minirocket", "boosting",
+        "dfstrans", "inceptiontime", "tapnet", "mlstm-fcn", "mh1dcnn-lstm", "minirocket", "boosting", "neighbours",
     }  # fmt: skip
     assert {name: kind.estimator_name for name, kind in MODELS.items()} == {name: name for name in MODELS}
     assert MODELS["dfstrans"] is Diagnoser

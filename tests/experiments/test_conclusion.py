@@ -9,7 +9,7 @@ import pytest
 from dfstrans.data.planted import planted_episodes
 from dfstrans.experiments.cells import Cell
 from dfstrans.experiments.comparison import ComparisonResult
-from dfstrans.experiments.conclusion import doubt, too_small, verdict
+from dfstrans.experiments.conclusion import doubt, leak, too_small, verdict
 from dfstrans.experiments.grid import Comparison, Grid
 from dfstrans.experiments.significance import PairedTest
 
@@ -147,3 +147,30 @@ def test_a_model_without_cells_does_not_keep_the_others_from_being_tested(cell: 
     assert note in result.to_dict()["conclusions"]
     named_first = ComparisonResult(("boosting", "tapnet", "dfstrans"), result.cells, folds=1)
     assert not any("in its place" in said for said in named_first.conclusions())
+
+
+def cut(cell: Cell) -> Cell:
+    return cell.model_copy(update={"data": cell.data.model_copy(update={"read": {"length": 500, "stride": 50}})})
+
+
+def test_a_model_that_is_not_above_its_neighbours_labels_is_named(cell: Cell) -> None:
+    cells = [
+        as_if(cell, "neighbours", f1=0.9, roc_auc=0.5),
+        as_if(cell, "tapnet", f1=0.8),
+        as_if(cell, "boosting", f1=0.95),
+        as_if(cell, "boosting", fold=1, f1=0.1),  # a split that neighbours have not
+    ]
+    result = ComparisonResult(("tapnet", "boosting", "neighbours"), tuple(cells), folds=2)
+    (said,) = [one for one in result.doubts() if "neighbours" in one]
+    assert said == (
+        "neighbours looks at no value: its F1 of 0.900 is what knowing where an episode comes from gives. "
+        "Not above it on the same splits: tapnet (0.800)."
+    )
+
+
+def test_pieces_on_both_sides_are_told_of_where_nothing_shows_what_they_give(cell: Cell) -> None:
+    (said,) = leak({"boosting": [cut(cell)]})
+    assert said.startswith("Pieces of one recording stand on both sides of these splits: neighbours among the models")
+    grouped = cell.protocol.model_copy(update={"split": "grouped"})
+    assert leak({"boosting": [cut(cell).model_copy(update={"protocol": grouped})]}) == []
+    assert leak({"boosting": [cell]}) == leak({"boosting": []}) == []

@@ -329,7 +329,7 @@ def test_what_is_finished_is_shown_under_whatever_name_it_has(cells: Path, tmp_p
         "tab:qresults", tmp_path / "out", data_sets=("elevator",), protocols=("no-overlap",), finished=True
     )
     table, tests = reproduce(chosen, nothing).tables
-    assert [row[1] for row in table.rows][-2:] == ["boosting", "tapnet+epochs=3"]
+    assert [row[1] for row in table.rows][-3:] == ["boosting", "neighbours", "tapnet+epochs=3"]
     assert tests.title.startswith("boosting against each rival")
 
 
@@ -345,7 +345,7 @@ def test_a_table_shows_no_finished_model_that_is_not_of_its_kind(cells: Path, tm
 
     assert shown("tab:qresults_pe") == ["dfstrans", "dfstrans-vanilla", "dfstrans-vanilla+epochs=3"]
     assert shown("tab:linear_comp") == ["dfstrans", "dfstrans+levels=0", "dfstrans-linear", "dfstrans-tanh"]
-    assert shown("tab:qresults")[-3:] == ["boosting", "minirocket", "tapnet-plain"]
+    assert shown("tab:qresults")[-4:] == ["boosting", "neighbours", "minirocket", "tapnet-plain"]
 
 
 def test_cells_that_are_there_are_taken_and_the_others_computed_once(cells: Path, tmp_path: Path) -> None:

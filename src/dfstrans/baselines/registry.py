@@ -21,6 +21,7 @@ HOMES = {
     "mh1dcnn-lstm": ("dfstrans.baselines.mh1dcnn_lstm", "MH1DCNNLSTMClassifier"),
     "minirocket": ("dfstrans.baselines.minirocket", "MiniRocketClassifier"),
     "boosting": ("dfstrans.baselines.boosting", "BoostingClassifier"),
+    "neighbours": ("dfstrans.baselines.neighbours", "NeighbourClassifier"),
 }
 
 

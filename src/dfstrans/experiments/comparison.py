@@ -10,7 +10,7 @@ import numpy as np
 
 from dfstrans.experiments.cells import Cell
 from dfstrans.experiments.commands import commands_of
-from dfstrans.experiments.conclusion import doubt, too_small, verdict
+from dfstrans.experiments.conclusion import NEIGHBOURS, doubt, leak, split_of, too_small, verdict
 from dfstrans.experiments.protocols import PROTOCOLS
 from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
@@ -53,11 +53,6 @@ def figures_of(cell: Cell) -> dict[str, float | None]:
     }
 
 
-def _split_of(cell: Cell) -> tuple[int, int]:
-    """What a split is known by: another seed cuts other ones."""
-    return cell.protocol.seed, cell.fold
-
-
 def _value(cell: Cell, figure: str) -> float:
     return float(cell.test[figure] or 0.0)
 
@@ -72,7 +67,7 @@ class ComparisonResult:
 
     def of(self, model: str) -> list[Cell]:
         """The cells of a model, by seed and split."""
-        return sorted((cell for cell in self.cells if cell.model == model), key=_split_of)
+        return sorted((cell for cell in self.cells if cell.model == model), key=split_of)
 
     @property
     def first(self) -> str:
@@ -101,8 +96,8 @@ class ComparisonResult:
 
     def _pairs(self, rival: str) -> list[tuple[Cell, Cell]]:
         """The cells of the first model and of another, on the splits that both have finished."""
-        first = {_split_of(cell): cell for cell in self.of(self.first)}
-        return [(first[_split_of(cell)], cell) for cell in self.of(rival) if _split_of(cell) in first]
+        first = {split_of(cell): cell for cell in self.of(self.first)}
+        return [(first[split_of(cell)], cell) for cell in self.of(rival) if split_of(cell) in first]
 
     @property
     def title(self) -> str:
@@ -139,9 +134,10 @@ class ComparisonResult:
         return commands_of(cell for model in self.models for cell in self.of(model))
 
     def doubts(self) -> list[str]:
-        """A warning for each model that is not shown to be better than guessing, and of parts that are too small."""
-        said = (doubt(self.of(model)) for model in self.models)
-        return [*(warning for warning in said if warning is not None), *too_small(self.cells)]
+        """Which models are not shown to be better than guessing, what may be leak, and which parts are too small."""
+        said = (doubt(self.of(model)) for model in self.models if model != NEIGHBOURS)
+        leaking = leak({model: self.of(model) for model in self.models})
+        return [*(warning for warning in said if warning is not None), *leaking, *too_small(self.cells)]
 
     def conclusions(self) -> list[str]:
         """Where the first model stands, figure by figure, in words."""

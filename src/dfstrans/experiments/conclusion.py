@@ -13,6 +13,7 @@ from dfstrans.training.threshold import too_few
 CHANCE = 0.05  # adjusted p below which a difference is more than luck
 FEW_ANOMALIES = 5  # fewer in a test part: each that is missed costs a fifth of the recall, or more
 ABOVE, BELOW, LEVEL = "above", "below", "within luck of"
+NEIGHBOURS = "neighbours"  # the model that sees no value: see `dfstrans.baselines.neighbours`
 
 
 def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
@@ -44,6 +45,36 @@ def doubt(cells: Sequence[Cell]) -> str | None:
     return f"{said}: try other settings or larger test parts before you judge it."
 
 
+def leak(cells: Mapping[str, Sequence[Cell]]) -> list[str]:
+    """What of the figures may come from pieces of one recording on both sides of a split; `cells` by model."""
+    some = next((cell for of_model in cells.values() for cell in of_model), None)
+    gauge = {split_of(cell): cell for cell in cells.get(NEIGHBOURS, ())}
+    if not gauge:
+        if some is None or some.protocol.split == "grouped" or "length" not in some.data.read:
+            return []
+        return [
+            f"Pieces of one recording stand on both sides of these splits: {NEIGHBOURS} among the models would show "
+            "how much of a figure that alone explains."
+        ]
+    reached = _mean_f1(list(gauge.values()))
+    said = f"{NEIGHBOURS} looks at no value: its F1 of {reached:.3f} is what knowing where an episode comes from gives."
+    level = []
+    for model, own in cells.items():
+        shared = [cell for cell in own if model != NEIGHBOURS and split_of(cell) in gauge]
+        if shared and _mean_f1(shared) <= _mean_f1([gauge[split_of(cell)] for cell in shared]):
+            level.append(f"{model} ({_mean_f1(shared):.3f})")
+    return [f"{said} Not above it on the same splits: {_listed(level)}." if level else said]
+
+
+def _mean_f1(cells: Sequence[Cell]) -> float:
+    return sum(cell.test["f1"] or 0.0 for cell in cells) / len(cells)
+
+
+def split_of(cell: Cell) -> tuple[int, int]:
+    """What a split is known by: another seed cuts other ones."""
+    return cell.protocol.seed, cell.fold
+
+
 def too_small(cells: Sequence[Cell]) -> list[str]:
     """What the validation and the test parts of these cells are too small for, with the splits that are meant."""
     said = []
@@ -73,7 +104,7 @@ def _count(figures: Figures, name: str) -> int:
 def _by_split(cells: Sequence[Cell]) -> dict[str, Cell]:
     """A cell of each split, by the name of the split."""
     seeds = {cell.protocol.seed for cell in cells}
-    ordered = sorted(cells, key=lambda cell: (cell.protocol.seed, cell.fold))
+    ordered = sorted(cells, key=split_of)
     return {f"{cell.fold} of seed {cell.protocol.seed}" if len(seeds) > 1 else f"{cell.fold}": cell for cell in ordered}
 
 

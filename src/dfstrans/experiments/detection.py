@@ -41,6 +41,7 @@ DETECTION: dict[str, Detection] = {
             "tapnet",
             "mlstm-fcn",
             "boosting",
+            "neighbours",
         ),
         RESULTS,
         ("minirocket",),

@@ -12,6 +12,18 @@ from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError, counted, shortlist, spelled
 
+AT = "@"  # between a recording and the first point of a piece, in the id of that piece
+
+
+def recording_and_start(piece: str) -> tuple[str, int] | None:
+    """The recording that a piece was cut from and its first point, by the id that `cut` gave it; None of others.
+
+    >>> recording_and_start("m1@10"), recording_and_start("journey_7")
+    (('m1', 10), None)
+    """
+    recording, _, start = piece.rpartition(AT)
+    return (recording, int(start)) if recording and start.isascii() and start.isdecimal() else None
+
 
 def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
     """The recordings cut by the length and stride of the options, with a warning of the ends that are in no piece."""
@@ -80,7 +92,7 @@ def cut(
             values[len(ids)] = recording.values[:, start : start + length]
             labels[len(ids)] = anomalous is not None and anomalous[start : start + length].any()
             faults.append(_clipped(recording.faults or (), start, length))
-            ids.append(f"{recording.id}@{start}")
+            ids.append(f"{recording.id}{AT}{start}")
             groups.append(recording.id if recording.group is None else recording.group)
     return Episodes.from_arrays(
         values,
