@@ -111,16 +111,16 @@ def reproduce(
     )
     if quick:
         remark(LOUD)
+    only_shown = request.only_shown  # before it is there
     outcome = run(
         request,
         lambda comparison: _compute(comparison, preset, jobs, threads),
         lambda place, of: _simulate(place, of, jobs),
     )
     keep = out is not None or (TARGETS[target].takes != "seconds" and not counts_only)
-    if request.only_shown:
+    if only_shown:
         _say_that_it_is_a_part(request)
-    folder = (place / "quick" if quick else place) if keep and not request.only_shown else None
-    _show(target, folder, outcome, quick, as_json)
+    _show(request, outcome, keep and not only_shown, as_json)
     for label, message in outcome.failed.items():
         remark(f"not computed: {label}: {message}")
     raise typer.Exit(1 if outcome.failed else 0)
@@ -129,8 +129,8 @@ def reproduce(
 def _say_that_it_is_a_part(request: Request) -> None:
     options = " and ".join(map(spelled, request.part))
     remark(
-        f"only shown, not written: a part of {request.target}, chosen by {options}; without, all that is finished is "
-        "written"
+        f"only shown, not written: a part of {request.target}, chosen by {options}; --finished without writes all that "
+        "is finished"
     )
 
 
@@ -169,21 +169,20 @@ def _simulate(place: Path, preset: Preset, jobs: int) -> None:
         simulate_elevator(place, preset, advance, jobs)
 
 
-def _show(target: str, folder: Path | None, outcome: Outcome, quick: bool, as_json: bool) -> None:
-    """Print the tables, and keep them as Markdown in a folder."""
+def _show(request: Request, outcome: Outcome, keep: bool, as_json: bool) -> None:
+    """Print the tables, and keep them as Markdown."""
     from dfstrans.files import written_atomically
 
     written = list(outcome.written)
-    if outcome.tables and folder is not None:
-        path = folder / f"{target.replace(':', '_')}.md"
-        with written_atomically(path) as temporary:
+    if outcome.tables and keep:
+        with written_atomically(request.table) as temporary:
             temporary.write_text("\n".join(table.to_markdown() for table in outcome.tables), encoding="utf-8")
-        written.append(path)
+        written.append(request.table)
     if as_json:
         print_json(
             {
-                "target": target,
-                "quick": quick,
+                "target": request.target,
+                "quick": request.quick,
                 **outcome.content,
                 "failed": outcome.failed,
                 "written": [str(path) for path in written],

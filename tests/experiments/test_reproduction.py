@@ -262,6 +262,16 @@ def test_a_part_of_what_is_finished_is_shown_and_does_not_replace_the_whole(cell
         assert (place / "tab_qresults.md").read_text() == whole
 
 
+def test_a_part_that_is_computed_does_not_replace_the_whole_either(tmp_path: Path) -> None:
+    whole = Request("tab:qresults", tmp_path)
+    part = Request("tab:qresults", tmp_path, models=("boosting",))
+    assert not part.only_shown  # there is nothing to replace
+    whole.table.write_text("the whole")
+    assert part.only_shown
+    assert not whole.only_shown
+    assert not Request("tab:qresults", tmp_path, models=("boosting",), quick=True).only_shown
+
+
 def test_a_part_of_an_ablation_is_not_drawn(cells: Path, tmp_path: Path) -> None:
     place = tmp_path / "out"
     shutil.copytree(cells, place)

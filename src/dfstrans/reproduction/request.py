@@ -57,9 +57,14 @@ class Request:
         return [setting for setting, is_given in given.items() if is_given]
 
     @property
+    def table(self) -> Path:
+        """Where the tables are written."""
+        return (self.out / "quick" if self.quick else self.out) / f"{self.target.replace(':', '_')}.md"
+
+    @property
     def only_shown(self) -> bool:
-        """Whether nothing is written: a part of what is finished must not take the place of the whole."""
-        return self.finished and bool(self.part)
+        """Whether nothing but cells is written: a part must not take the place of the whole."""
+        return bool(self.part) and (self.finished or (self.table.exists() and not self.quick))
 
 
 class Outcome(NamedTuple):
