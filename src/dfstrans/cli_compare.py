@@ -11,7 +11,7 @@ import typer
 from dfstrans.cli_options import Data, options_from, reading
 from dfstrans.cli_output import AsJson, print_columns, print_json, remark
 from dfstrans.config import PRESETS, TrainingSettings
-from dfstrans.errors import shortlist
+from dfstrans.errors import counted, shortlist
 
 if TYPE_CHECKING:
     from dfstrans.experiments.comparison import ComparisonResult
@@ -74,6 +74,7 @@ def compare(
 
     grid = Grid(Comparison(data, out, names, folds, split, read, training))
     remark(repr(grid.episodes))
+    _ask_for_the_gauge(grid)
     failed = {} if finished else run_with_progress(grid, jobs, threads)
     result = ComparisonResult(names, tuple(grid.finished()), folds)
     if finished:
@@ -90,6 +91,20 @@ def compare(
     for label, message in failed.items():
         remark(f"not computed: {label}: {message}")
     raise typer.Exit(1 if failed else 0)
+
+
+def _ask_for_the_gauge(grid: Grid) -> None:
+    """Say that figures may be leak where nothing among the models shows how much."""
+    from dfstrans.baselines.registry import NEIGHBOURS
+    from dfstrans.experiments.conclusion import is_gauge
+    from dfstrans.experiments.protocols import recordings_on_both_sides
+
+    shared = recordings_on_both_sides(grid.episodes, grid.splits)
+    if shared and not any(map(is_gauge, grid.comparison.models)):
+        remark(
+            f"pieces of {counted(shared, 'recording')} stand on both sides of a split, so the figures may flatter; "
+            f"{NEIGHBOURS} among --models shows how much of them that alone explains, --split grouped keeps them apart"
+        )
 
 
 def names_in(text: str) -> tuple[str, ...]:

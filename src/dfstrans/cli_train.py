@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dfstrans.baselines.registry import MODELS
+from dfstrans.baselines.registry import DETECTORS, detector_kind
 from dfstrans.cli_options import Data, options_from, reading
 from dfstrans.cli_output import AsJson, print_figures, print_json, remark, warn_of_guessing, warn_of_overlap
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
@@ -43,7 +43,7 @@ def train(
         typer.Option(help="What the other options start from: our settings, or the network and training of the paper."),
     ] = "tuned",
     model: Annotated[
-        str, typer.Option("--model", help=f"The kind of detector: {', '.join(MODELS)}; see docs/rivals.md.")
+        str, typer.Option("--model", help=f"The kind of detector: {', '.join(DETECTORS)}; see docs/rivals.md.")
     ] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
     as_json: AsJson = False,
@@ -132,7 +132,7 @@ def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str,
         settings = {**PRESETS[preset], **given}
         check_settings(settings)
         return settings
-    known = MODELS[model]().get_params()
+    known = detector_kind(model)().get_params()
     foreign = [spelled(name) for name in given if name not in known]
     foreign += ["--preset"] if preset != "tuned" else []
     if foreign:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from dfstrans.artifact import check_place, holds_model, library_versions, read_record
-from dfstrans.baselines import MODELS
+from dfstrans.baselines.registry import detector_kind
 from dfstrans.config import DFSTRANS
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import looks_transposed
@@ -52,7 +52,7 @@ def train_model(
     saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` goes on; where the model is
     finished, it is returned as it is.
     """
-    detector = MODELS[model](**settings)
+    detector = detector_kind(model)(**settings)
     seed = detector.training_settings(len(episodes)).seed
     check_place(out)
     require_both_classes(episodes.require_labels())

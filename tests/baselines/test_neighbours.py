@@ -7,6 +7,7 @@ from dfstrans import Episodes
 from dfstrans.baselines.neighbours import NeighbourClassifier
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.splits import three_way_split
+from dfstrans.injection.planting import planted_id
 
 
 def pieces(ids: list[str], labels: list[int], groups: list[str] | None = None) -> Episodes:
@@ -56,6 +57,9 @@ def test_of_overlapping_pieces_of_pure_noise_it_finds_most_and_of_whole_recordin
         assert least <= f1 <= most
 
 
-@pytest.mark.parametrize("name", ["a@", "@5", "a@b", "a@-5", "a@²"])
+@pytest.mark.parametrize(
+    "name",
+    ["a@", "@5", "a@b", "a@-5", "a@²", "a@05", "a@+5", "a@20+gain@3", f"a@{10**30}", planted_id("a@20", "stuck", 10)],
+)
 def test_an_id_that_only_looks_like_that_of_a_piece_is_none(name: str) -> None:
     assert shares([name], ["u"]) == [0.625]

@@ -37,6 +37,11 @@ def test_every_name_gives_the_estimator_of_that_name() -> None:
     assert MODELS["dfstrans"] is Diagnoser
 
 
+def test_the_gauge_of_leak_is_compared_and_not_trained(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"got neighbours, which looks at no value .* dfstrans compare DATA"):
+        train_model(EPISODES, tmp_path / "model", model="neighbours")
+
+
 def test_an_unknown_name_gets_the_known_ones() -> None:
     with pytest.raises(DfstransError, match=r"expected one of dfstrans, inceptiontime, tapnet, .* got 'rocket'"):
         MODELS["rocket"]

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.cli.command_line import run
@@ -46,6 +47,23 @@ def test_a_model_and_two_rivals_are_compared(recordings: Path, tmp_path: Path) -
     assert f"Command: {given}" in page
     _, out, _ = run(*command[:-1], "--finished")
     assert "dfstrans against each rival" in out
+
+
+def test_pieces_on_both_sides_are_told_of_and_measured(tmp_path: Path) -> None:
+    rows = ["machine,time,S1,label"]
+    noise = np.random.default_rng(0).normal(size=(4, 400))
+    for machine in range(4):
+        rows += [f"m{machine},{t},{noise[machine, t]:.4f},{int(t // 100 == machine)}" for t in range(400)]
+    (tmp_path / "noise.csv").write_text("\n".join(rows))
+    cutting = ("--id-column", "machine", "--length", "40", "--stride", "10", "--folds", "2")
+    code, _, err = run(*compare(tmp_path / "noise.csv", tmp_path / "a", "boosting+trees=5", *cutting))
+    assert code == 0, err
+    assert "pieces of 4 recordings stand on both sides of a split" in err
+    assert "neighbours among --models" in err
+    code, out, err = run(*compare(tmp_path / "noise.csv", tmp_path / "b", "boosting+trees=5,neighbours", *cutting))
+    assert code == 0, err
+    assert "stand on both sides" not in err
+    assert "neighbours looks at no value: its F1 of" in out
 
 
 def test_a_killed_run_goes_on_and_computes_no_cell_twice(recordings: Path, tmp_path: Path) -> None:

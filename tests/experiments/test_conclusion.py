@@ -149,13 +149,9 @@ def test_a_model_without_cells_does_not_keep_the_others_from_being_tested(cell: 
     assert not any("in its place" in said for said in named_first.conclusions())
 
 
-def cut(cell: Cell) -> Cell:
-    return cell.model_copy(update={"data": cell.data.model_copy(update={"read": {"length": 500, "stride": 50}})})
-
-
 def test_a_model_that_is_not_above_its_neighbours_labels_is_named(cell: Cell) -> None:
     cells = [
-        as_if(cell, "neighbours", f1=0.9, roc_auc=0.5),
+        as_if(cell, "neighbours", f1=0.9, roc_auc=0.8),
         as_if(cell, "tapnet", f1=0.8),
         as_if(cell, "boosting", f1=0.95),
         as_if(cell, "boosting", fold=1, f1=0.1),  # a split that neighbours have not
@@ -164,13 +160,24 @@ def test_a_model_that_is_not_above_its_neighbours_labels_is_named(cell: Cell) ->
     (said,) = [one for one in result.doubts() if "neighbours" in one]
     assert said == (
         "neighbours looks at no value: its F1 of 0.900 is what knowing where an episode comes from gives. "
-        "Not above it on the same splits: tapnet (0.800)."
+        "By mean F1 not above it, on the splits that they share: tapnet (0.800)."
     )
 
 
-def test_pieces_on_both_sides_are_told_of_where_nothing_shows_what_they_give(cell: Cell) -> None:
-    (said,) = leak({"boosting": [cut(cell)]})
-    assert said.startswith("Pieces of one recording stand on both sides of these splits: neighbours among the models")
-    grouped = cell.protocol.model_copy(update={"split": "grouped"})
-    assert leak({"boosting": [cut(cell).model_copy(update={"protocol": grouped})]}) == []
-    assert leak({"boosting": [cell]}) == leak({"boosting": []}) == []
+def test_where_a_place_tells_nothing_no_figure_is_called_leak(cell: Cell) -> None:
+    constant = as_if(cell, "neighbours", f1=0.5, roc_auc=0.5)
+    assert leak({"tapnet": [as_if(cell, "tapnet", f1=0.4)], "neighbours": [constant]}) == []
+    assert leak({"tapnet": [cell]}) == leak({"neighbours": []}) == []
+
+
+def test_the_gauge_of_leak_is_no_rival_of_the_others(cell: Cell) -> None:
+    f1 = {"a": (0.9, 0.8, 0.87), "b": (0.8, 0.75, 0.81), "neighbours+seed=1": (0.7, 0.7, 0.71)}
+    cells = {name: [as_if(cell, name, fold, f1=value) for fold, value in enumerate(f1[name])] for name in f1}
+    names = ("neighbours+seed=1", "a", "b")
+    with_gauge = ComparisonResult(names, tuple(one for own in cells.values() for one in own), folds=3)
+    without = ComparisonResult(("a", "b"), (*cells["a"], *cells["b"]), folds=3)
+    assert with_gauge.first == "a"
+    assert with_gauge.tests("f1")["b"] == without.tests("f1")["b"]
+    gauge = with_gauge.tests("f1")["neighbours+seed=1"]
+    assert gauge.p_adjusted == gauge.p
+    assert ComparisonResult(names, tuple(cells["neighbours+seed=1"]), folds=3).first == "neighbours+seed=1"

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -263,13 +264,16 @@ def test_a_part_of_what_is_finished_is_shown_and_does_not_replace_the_whole(cell
 
 
 def test_a_part_that_is_computed_does_not_replace_the_whole_either(tmp_path: Path) -> None:
-    whole = Request("tab:qresults", tmp_path)
-    part = Request("tab:qresults", tmp_path, models=("boosting",))
+    whole, part = Request("tab:qresults", tmp_path), Request("tab:qresults", tmp_path, models=("boosting",))
     assert not part.only_shown  # there is nothing to replace
     whole.table.write_text("the whole")
     assert part.only_shown
-    assert not whole.only_shown
-    assert not Request("tab:qresults", tmp_path, models=("boosting",), quick=True).only_shown
+    assert replace(part, models=None, folds=3).only_shown
+    for written in (whole, replace(part, quick=True), replace(part, models=None, folds=10)):
+        assert not written.only_shown
+    ablation = Request("ablation", tmp_path, data_sets=("smd",))  # not a part of what it has by default
+    ablation.table.write_text("of the elevator")
+    assert not ablation.only_shown
 
 
 def test_a_part_of_an_ablation_is_not_drawn(cells: Path, tmp_path: Path) -> None:

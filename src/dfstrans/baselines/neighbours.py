@@ -16,13 +16,14 @@ import torch
 from pydantic import Field
 
 from dfstrans.baselines.arguments import arguments_from_settings
+from dfstrans.baselines.registry import NEIGHBOURS
 from dfstrans.config import Settings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
 from dfstrans.estimator import EpisodeClassifier, Learned, Lesson, Weights
 
-SUREST = 0.99  # probability: a neighbour may be wrong
+SUREST = 0.99  # share, before calibration: a logit has to be finite
 NOT_CUT = -1  # start of an episode that is no piece of a recording
 
 
@@ -64,7 +65,7 @@ class NeighbourClassifier(EpisodeClassifier):
     for those that no detector takes. Its arguments are the fields of `DecisionSettings`.
     """
 
-    estimator_name: ClassVar[str] = "neighbours"
+    estimator_name: ClassVar[str] = NEIGHBOURS
     network_kind: ClassVar[type[Settings]] = NeighbourSettings
 
     def _learn(self, lesson: Lesson) -> Learned:

@@ -13,6 +13,7 @@ from dfstrans.errors import DfstransError, did_you_mean
 if TYPE_CHECKING:
     from dfstrans.estimator import EpisodeClassifier
 
+NEIGHBOURS = "neighbours"  # no detector but a gauge: it looks at no value, so that what it reaches is leak
 HOMES = {
     DFSTRANS: ("dfstrans.diagnoser", "Diagnoser"),
     "inceptiontime": ("dfstrans.baselines.inceptiontime", "InceptionTimeClassifier"),
@@ -21,7 +22,7 @@ HOMES = {
     "mh1dcnn-lstm": ("dfstrans.baselines.mh1dcnn_lstm", "MH1DCNNLSTMClassifier"),
     "minirocket": ("dfstrans.baselines.minirocket", "MiniRocketClassifier"),
     "boosting": ("dfstrans.baselines.boosting", "BoostingClassifier"),
-    "neighbours": ("dfstrans.baselines.neighbours", "NeighbourClassifier"),
+    NEIGHBOURS: ("dfstrans.baselines.neighbours", "NeighbourClassifier"),
 }
 
 
@@ -46,6 +47,18 @@ class Models(Mapping[str, "type[EpisodeClassifier]"]):
 
 
 MODELS = Models()
+DETECTORS = tuple(name for name in HOMES if name != NEIGHBOURS)  # what can be trained to be used
+
+
+def detector_kind(name: str) -> type[EpisodeClassifier]:
+    """The class of a detector that is to be used on new recordings; the gauge of leak is none."""
+    if name == NEIGHBOURS:
+        raise DfstransError(
+            f"expected one of {', '.join(DETECTORS)}, got {name}, which looks at no value and has nothing to say of "
+            "new recordings; it tells how much of a comparison is leak: dfstrans compare DATA --models "
+            f"{DFSTRANS},{name} --out RESULTS"
+        )
+    return MODELS[name]
 
 
 def load_detector(folder: str | Path) -> EpisodeClassifier:

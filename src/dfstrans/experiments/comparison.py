@@ -10,7 +10,7 @@ import numpy as np
 
 from dfstrans.experiments.cells import Cell
 from dfstrans.experiments.commands import commands_of
-from dfstrans.experiments.conclusion import NEIGHBOURS, doubt, leak, split_of, too_small, verdict
+from dfstrans.experiments.conclusion import doubt, is_gauge, leak, split_of, too_small, verdict
 from dfstrans.experiments.protocols import PROTOCOLS
 from dfstrans.experiments.significance import PairedTest, adjusted, corrected_t_test
 from dfstrans.experiments.tables import ResultTable, mean_and_std
@@ -71,8 +71,8 @@ class ComparisonResult:
 
     @property
     def first(self) -> str:
-        """The model that the others are tested against: the first that has a finished cell."""
-        return next((model for model in self.models if self.of(model)), self.models[0])
+        """The model that the others are tested against: the first that has a finished cell, the gauge of leak last."""
+        return next((model for model in sorted(self.models, key=is_gauge) if self.of(model)), self.models[0])
 
     def spreads(self, model: str) -> dict[str, Spread | None]:
         """Every figure of a model over its splits."""
@@ -80,7 +80,10 @@ class ComparisonResult:
         return {name: Spread.of(row[name] for row in rows) for name in rows[0]} if rows else {}
 
     def tests(self, figure: str) -> dict[str, PairedTest]:
-        """The first model against each of the others, on the splits that both have finished."""
+        """The first model against each of the others, on the splits that both have finished.
+
+        The gauge of leak is none of the rivals that p is adjusted for the number of.
+        """
         found = {}
         for rival in (model for model in self.models if model != self.first):
             pairs = self._pairs(rival)
@@ -88,7 +91,9 @@ class ComparisonResult:
                 ratio = np.mean([cell.test["episodes"] / cell.training.train_episodes for cell, _ in pairs])  # type: ignore[operator]
                 columns = [[_value(cell, figure) for cell in column] for column in zip(*pairs, strict=True)]
                 found[rival] = corrected_t_test(columns[0], columns[1], float(ratio))
-        return dict(zip(found, adjusted(list(found.values())), strict=True))
+        for family in ([name for name in found if is_gauge(name) is gauge] for gauge in (False, True)):
+            found |= dict(zip(family, adjusted([found[name] for name in family]), strict=True))
+        return found
 
     def gains(self, figure: str, rival: str) -> list[float]:
         """What the first model has more than another, split by split."""
@@ -135,7 +140,7 @@ class ComparisonResult:
 
     def doubts(self) -> list[str]:
         """Which models are not shown to be better than guessing, what may be leak, and which parts are too small."""
-        said = (doubt(self.of(model)) for model in self.models if model != NEIGHBOURS)
+        said = (doubt(self.of(model)) for model in self.models if not is_gauge(model))
         leaking = leak({model: self.of(model) for model in self.models})
         return [*(warning for warning in said if warning is not None), *leaking, *too_small(self.cells)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from dfstrans.baselines.registry import NEIGHBOURS
 from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
 from dfstrans.experiments.cells import Cell, Figures
 from dfstrans.experiments.significance import FEWEST_SPLITS, PairedTest
@@ -13,7 +14,6 @@ from dfstrans.training.threshold import too_few
 CHANCE = 0.05  # adjusted p below which a difference is more than luck
 FEW_ANOMALIES = 5  # fewer in a test part: each that is missed costs a fifth of the recall, or more
 ABOVE, BELOW, LEVEL = "above", "below", "within luck of"
-NEIGHBOURS = "neighbours"  # the model that sees no value: see `dfstrans.baselines.neighbours`
 
 
 def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
@@ -46,24 +46,30 @@ def doubt(cells: Sequence[Cell]) -> str | None:
 
 
 def leak(cells: Mapping[str, Sequence[Cell]]) -> list[str]:
-    """What of the figures may come from pieces of one recording on both sides of a split; `cells` by model."""
-    some = next((cell for of_model in cells.values() for cell in of_model), None)
-    gauge = {split_of(cell): cell for cell in cells.get(NEIGHBOURS, ())}
-    if not gauge:
-        if some is None or some.protocol.split == "grouped" or "length" not in some.data.read:
-            return []
-        return [
-            f"Pieces of one recording stand on both sides of these splits: {NEIGHBOURS} among the models would show "
-            "how much of a figure that alone explains."
-        ]
-    reached = _mean_f1(list(gauge.values()))
+    """What of the figures may come from knowing where an episode comes from, by the gauge of that; `cells` by model.
+
+    Nothing where the gauge is not there, or orders no test part: then a place tells nothing.
+    """
+    gauge = {split_of(cell): cell for model, own in cells.items() if is_gauge(model) for cell in own}
+    if not any(cell.test["roc_auc"] not in (None, 0.5) for cell in gauge.values()):
+        return []
+    reached = _mean_f1([*gauge.values()])
     said = f"{NEIGHBOURS} looks at no value: its F1 of {reached:.3f} is what knowing where an episode comes from gives."
     level = []
     for model, own in cells.items():
-        shared = [cell for cell in own if model != NEIGHBOURS and split_of(cell) in gauge]
+        shared = [cell for cell in own if not is_gauge(model) and split_of(cell) in gauge]
         if shared and _mean_f1(shared) <= _mean_f1([gauge[split_of(cell)] for cell in shared]):
             level.append(f"{model} ({_mean_f1(shared):.3f})")
-    return [f"{said} Not above it on the same splits: {_listed(level)}." if level else said]
+    return [f"{said} By mean F1 not above it, on the splits that they share: {_listed(level)}." if level else said]
+
+
+def is_gauge(model: str) -> bool:
+    """Whether a model, with whatever settings, is no rival but tells how much is leak.
+
+    >>> is_gauge("neighbours"), is_gauge("neighbours+seed=1"), is_gauge("boosting")
+    (True, True, False)
+    """
+    return model.split("+")[0] == NEIGHBOURS
 
 
 def _mean_f1(cells: Sequence[Cell]) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.splits import Split, SplitKind, folds
 from dfstrans.errors import DfstransError, spelled
 
@@ -82,6 +84,14 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
                     f"{spelled('seed')}{fewer}"
                 )
     return found
+
+
+def recordings_on_both_sides(episodes: Episodes, splits: Sequence[Split]) -> int:
+    """Of how many recordings pieces are both in the training and in the test part of some split, by their ids."""
+    places = [recording_and_start(str(piece)) for piece in episodes.ids]
+    recordings = np.array([None if place is None else place[0] for place in places], dtype=object)
+    found = (set(recordings[train]) & set(recordings[test]) for train, _, test in splits)
+    return len(set().union(*found) - {None})
 
 
 def _rarer(labels: npt.NDArray[np.int8]) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dfstrans.elevator.settings import Preset
+from dfstrans.experiments.detection import DETECTION
 from dfstrans.experiments.grid import Comparison
 from dfstrans.experiments.protocols import ProtocolName
 from dfstrans.experiments.tables import ResultTable
@@ -58,13 +59,19 @@ class Request:
 
     @property
     def table(self) -> Path:
-        """Where the tables are written."""
+        """Where the tables are written, of a request as it was given."""
         return (self.out / "quick" if self.quick else self.out) / f"{self.target.replace(':', '_')}.md"
 
     @property
     def only_shown(self) -> bool:
-        """Whether nothing but cells is written: a part must not take the place of the whole."""
-        return bool(self.part) and (self.finished or (self.table.exists() and not self.quick))
+        """Whether nothing but cells is written: a part must not take the place of the whole.
+
+        Of a part that was computed that is where a table of detection is there, which `finished` alone writes anew.
+        """
+        if self.finished:
+            return bool(self.part)
+        chosen = [setting for setting in self.part if setting != "folds" or self.folds < Request.folds]
+        return bool(chosen) and not self.quick and self.target in DETECTION and self.table.exists()
 
 
 class Outcome(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 
@@ -13,16 +14,20 @@ from dfstrans.data.readers.options import ReadOptions
 from dfstrans.errors import DfstransError, counted, shortlist, spelled
 
 AT = "@"  # between a recording and the first point of a piece, in the id of that piece
+PIECE = re.compile(rf"(?P<recording>.+){AT}(?P<start>0|[1-9][0-9]{{0,17}})", re.DOTALL)
+PLANTED = re.compile(r"\+[a-z]+(-[a-z]+)*$")
 
 
 def recording_and_start(piece: str) -> tuple[str, int] | None:
     """The recording that a piece was cut from and its first point, by the id that `cut` gave it; None of others.
 
-    >>> recording_and_start("m1@10"), recording_and_start("journey_7")
-    (('m1', 10), None)
+    What stands behind the sign in the id of a planted fault (`run_7+stuck@10`) is its strength.
+
+    >>> recording_and_start("m1@10"), recording_and_start("journey_7"), recording_and_start("m1@10+lag@3")
+    (('m1', 10), None, None)
     """
-    recording, _, start = piece.rpartition(AT)
-    return (recording, int(start)) if recording and start.isascii() and start.isdecimal() else None
+    found = PIECE.fullmatch(piece)
+    return (found["recording"], int(found["start"])) if found and not PLANTED.search(found["recording"]) else None
 
 
 def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
