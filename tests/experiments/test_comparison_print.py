@@ -55,3 +55,24 @@ def test_long_names_leave_the_axes_their_width_and_every_point_is_whole() -> Non
         for line in axes.lines:
             places = axes.transData.transform(line.get_xydata())[:, 0]
             assert all(box.x0 + radius < place < box.x1 - radius for place in places)
+
+
+def test_what_is_leak_is_drawn_as_a_line_through_both_panels() -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
+    from dfstrans.report.comparison import LEAK, caption, comparison_figure
+    from dfstrans.report.comparison_print import print_comparison
+    from dfstrans.report.printing import STYLE
+
+    cell = read_cell(KEPT)
+    gauge = cell.model_copy(
+        update={"model": "neighbours", "test": {**cell.test, "f1": 0.4, "pr_auc": 0.3, "roc_auc": 0.7}}
+    )
+    result = ComparisonResult(("boosting", "neighbours"), (cell, gauge), folds=1)
+    assert caption(result).endswith(LEAK)
+    assert [(line.x0, line.x1) for line in comparison_figure(result).layout.shapes] == [(0.4, 0.4), (0.3, 0.3)]
+    with matplotlib.rc_context(STYLE):
+        figure = print_comparison(result)
+    assert [[*axes.lines[-1].get_xdata()] for axes in figure.axes] == [[0.4, 0.4], [0.3, 0.3]]
+    without = ComparisonResult(("boosting",), (cell,), folds=1)
+    assert LEAK not in caption(without)
+    assert not comparison_figure(without).layout.shapes

@@ -79,6 +79,12 @@ class ComparisonResult:
         rows = [figures_of(cell) for cell in self.of(model)]
         return {name: Spread.of(row[name] for row in rows) for name in rows[0]} if rows else {}
 
+    def leak(self, figure: str) -> float | None:
+        """What the gauge of leak reaches in the mean; None where there is none, or where a place tells nothing."""
+        gauge = next((model for model in self.models if is_gauge(model) and self.of(model)), None)
+        spread = self.spreads(gauge)[figure] if gauge is not None and leak({gauge: self.of(gauge)}) else None
+        return spread and spread.mean
+
     def tests(self, figure: str) -> dict[str, PairedTest]:
         """The first model against each of the others, on the splits that both have finished.
 

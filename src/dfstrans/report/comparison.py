@@ -17,12 +17,20 @@ CAPTION = (
     "A point is one split; the mark and its bar are mean and standard deviation, drawn from 0 to 1 only. F1 is at the "
     "threshold of each split."
 )
+LEAK = " Dashed: what knowing where an episode comes from gives, without a look at any value."
 
 
 def write_comparison(path: Path, result: ComparisonResult) -> Path:
     """Write a page that needs nothing from outside."""
     tables = [result.table(), result.test_table()]
-    return write_page(path, "comparison.html", tables=tables, figure=as_div(comparison_figure(result)), caption=CAPTION)
+    return write_page(
+        path, "comparison.html", tables=tables, figure=as_div(comparison_figure(result)), caption=caption(result)
+    )
+
+
+def caption(result: ComparisonResult) -> str:
+    """What the marks of the figure are."""
+    return CAPTION if result.leak("f1") is None else CAPTION + LEAK
 
 
 def comparison_figure(result: ComparisonResult) -> go.Figure:
@@ -61,6 +69,8 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
                 row=1,
                 col=column,
             )
+        if (leak := result.leak(name)) is not None:
+            figure.add_vline(leak, line={"color": INK, "width": 1, "dash": "dash"}, row=1, col=column)
         figure.update_xaxes(range=shown_range(result, name), row=1, col=column)
     figure.update_yaxes(
         autorange="reversed", type="category", categoryorder="array", categoryarray=list(result.models), color=INK

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dfstrans.experiments.comparison import ComparisonResult
 from dfstrans.experiments.variants import CHANGE
-from dfstrans.report.comparison import CAPTION, PANELS, bar, shown_range
-from dfstrans.report.figures import ANOMALOUS, NORMAL
+from dfstrans.report.comparison import PANELS, bar, caption, shown_range
+from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.printing import new_figure, write_figures
 
 if TYPE_CHECKING:
@@ -40,11 +40,13 @@ def print_comparison(result: ComparisonResult) -> Figure:
                 low, high = bar(spread)
                 reach = [[spread.mean - low], [high - spread.mean]]
                 axes.errorbar(spread.mean, row, xerr=reach, fmt="|", color=ANOMALOUS, capsize=3)
+        if (leak := result.leak(name)) is not None:
+            axes.axvline(leak, color=INK, linewidth=0.8, linestyle="--")
         axes.set(title=title, yticks=range(len(labels)), yticklabels=labels)
         axes.set_xlim(shown_range(result, name))
         axes.tick_params(axis="y", length=0)
         axes.set_ylim(len(labels) - 0.5, -0.5)
-    figure.supxlabel(textwrap.fill(CAPTION, CAPTION_WIDTH), fontsize=7)
+    figure.supxlabel(textwrap.fill(caption(result), CAPTION_WIDTH), fontsize=7)
     return figure
 
 
