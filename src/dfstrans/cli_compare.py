@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dfstrans.cli_options import Data, options_from, reading
-from dfstrans.cli_output import AsJson, print_columns, print_json, remark
+from dfstrans.cli_output import INTERRUPTED, AsJson, print_columns, print_json, remark
 from dfstrans.config import PRESETS, TrainingSettings
 from dfstrans.errors import counted, shortlist
 
@@ -127,7 +127,7 @@ def run_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, s
     except KeyboardInterrupt:
         done = f"{len(grid.finished())} of {len(grid.keys)} cells{_epochs_kept(grid)} are kept in {grid.comparison.out}"
         remark(f"dfstrans: interrupted; {done}: to go on, give the same command again")
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _epochs_kept(grid: Grid) -> str:

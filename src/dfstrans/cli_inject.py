@@ -10,6 +10,7 @@ import typer
 
 from dfstrans.cli_options import options_from, reading
 from dfstrans.cli_output import (
+    INTERRUPTED,
     AsJson,
     print_columns,
     print_json,
@@ -222,7 +223,7 @@ def _study(
         partial = partial_folder(folder / "model")
         kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {folder}/model"
         remark(f"dfstrans: interrupted; {kept}: go on with --resume")
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:

@@ -19,6 +19,7 @@ from rich.table import Table
 from dfstrans.standing import Standing
 
 GAP = 2  # between columns
+INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
 QUIET_SECONDS = 2.0  # in which progress is not worth a line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dfstrans.cli_options import options_from
-from dfstrans.cli_output import AsJson, print_result, progress, remark
+from dfstrans.cli_output import INTERRUPTED, AsJson, print_result, progress, remark
 from dfstrans.elevator.settings import PRESETS, Preset, SimulationSettings
 from dfstrans.errors import DfstransError
 
@@ -89,7 +89,7 @@ def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
         left = begun(out)
         kept = f"{left.done} of {left.total} journeys are kept in {left.partial}" if left else "nothing is kept yet"
         remark(f"dfstrans: interrupted; {kept}: give the same command again")
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
     if new_folder:
         remark(f"made the folder {out.parent}")
 

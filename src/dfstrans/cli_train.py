@@ -9,7 +9,15 @@ import typer
 
 from dfstrans.baselines.registry import DETECTORS, detector_kind
 from dfstrans.cli_options import Data, options_from, reading
-from dfstrans.cli_output import AsJson, print_figures, print_json, remark, warn_of_guessing, warn_of_overlap
+from dfstrans.cli_output import (
+    INTERRUPTED,
+    AsJson,
+    print_figures,
+    print_json,
+    remark,
+    warn_of_guessing,
+    warn_of_overlap,
+)
 from dfstrans.config import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 from dfstrans.errors import DfstransError, spelled
 
@@ -62,7 +70,7 @@ def train(
         detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
         remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume")
-        raise typer.Exit(1) from None
+        raise typer.Exit(INTERRUPTED) from None
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
     loss = detector.loss_beside_guessing if isinstance(detector, NetworkClassifier) else None

@@ -40,6 +40,8 @@ def test_every_name_gives_the_estimator_of_that_name() -> None:
 def test_the_gauge_of_leak_is_compared_and_not_trained(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"got neighbours, which looks at no value .* dfstrans compare DATA"):
         train_model(EPISODES, tmp_path / "model", model="neighbours")
+    with pytest.raises(DfstransError, match=r"boosting, got 'neighbors'"):
+        train_model(EPISODES, tmp_path / "model", model="neighbors")
 
 
 def test_an_unknown_name_gets_the_known_ones() -> None:

@@ -181,7 +181,7 @@ def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monke
         whole(self, trainer, *rest)
 
     monkeypatch.setattr(EpochLog, "on_train_epoch_end", interrupted)
-    _, said = run(*command, code=1)
+    _, said = run(*command, code=130)
     assert "interrupted; the finished epochs are kept in" in said
     assert (tmp_path / "r" / "model.partial").is_dir()
     monkeypatch.undo()

@@ -91,7 +91,7 @@ def test_an_interrupted_command_says_what_is_kept_and_goes_on(tmp_path: Path, mo
 
     monkeypatch.setattr(Fleet, "journey", interrupted)
     assert f"interrupted; 2 of 3 journeys are kept in {tmp_path / '.a.h5.partial'}" in said(
-        *NORMAL, "--out", str(path), code=1
+        *NORMAL, "--out", str(path), code=130
     )
     monkeypatch.setattr(Fleet, "journey", whole)
     assert "2 of 3 journeys are there" in said(*NORMAL, "--out", str(path))

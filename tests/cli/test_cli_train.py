@@ -97,7 +97,7 @@ def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path, monkeypatch: pyte
         code, _, err = run("train", table, "--out", tmp_path / "m", *SMALL, "--epochs", "20")
     finally:
         signal.signal(signal.SIGINT, before)
-    assert code == 1
+    assert code == 130
     assert f"the finished epochs are kept in {tmp_path / 'm.partial'}: go on with --resume" in err
     assert "Traceback" not in err
     assert (tmp_path / "m.partial" / "last.ckpt").exists()

@@ -230,7 +230,8 @@ def test_days_of_one_long_recording_are_groups_to_split_by(tmp_path: Path) -> No
 
 def test_recordings_with_ids_are_cut_each_by_itself(tmp_path: Path) -> None:
     rows = "".join(f"{name},{t},{t},{label}\n" for name, label in (("m1", 0), ("m2", 1)) for t in range(5))
-    with pytest.warns(UserWarning, match=r"2 points at the end of 2 of 2 recordings: m1 \(1\), m2 \(1\)"):
+    whole, ends = "all pieces of 1 anomalous recording count as anomalous: m2", r"2 of 2 recordings: m1 \(1\), m2 \(1\)"
+    with pytest.warns(UserWarning, match=whole), pytest.warns(UserWarning, match=ends):
         episodes = from_text(tmp_path, "id,time,a,label\n" + rows, length=2)
     assert episodes.ids.tolist() == ["m1@0", "m1@2", "m2@0", "m2@2"]
     assert episodes.groups is not None

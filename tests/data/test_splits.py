@@ -120,3 +120,19 @@ def test_a_validation_part_is_split_off() -> None:
     assert LABELS[validation].sum() == 5
     by_group = validation_split(LABELS, np.arange(100) // 10, fraction=0.2)
     assert not set((by_group[0] // 10).tolist()) & set((by_group[1] // 10).tolist())
+
+
+def test_groups_are_drawn_anew_until_every_part_has_both_classes() -> None:
+    labels = np.array([1, 0, 0, 0] * 3 + [0] * 24)
+    groups = np.repeat(np.arange(9), 4)  # three of nine groups have an anomaly
+    for seed in range(30):
+        parts = three_way_split(labels, groups, seed=seed)
+        assert all(labels[rows].any() for rows in parts), seed
+        assert sorted(np.concatenate(parts).tolist()) == list(range(36))
+
+
+def test_where_no_drawing_can_help_there_is_one_all_the_same() -> None:
+    labels = np.array([1, 0] * 2 + [0] * 16)
+    parts = three_way_split(labels, np.repeat(np.arange(10), 2))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(20))
+    assert not all(labels[rows].any() for rows in parts)

@@ -177,6 +177,7 @@ def test_the_gauge_of_leak_is_no_rival_of_the_others(cell: Cell) -> None:
     with_gauge = ComparisonResult(names, tuple(one for own in cells.values() for one in own), folds=3)
     without = ComparisonResult(("a", "b"), (*cells["a"], *cells["b"]), folds=3)
     assert with_gauge.first == "a"
+    assert not any("no finished cell" in said for said in with_gauge.conclusions())
     assert with_gauge.tests("f1")["b"] == without.tests("f1")["b"]
     gauge = with_gauge.tests("f1")["neighbours+seed=1"]
     assert gauge.p_adjusted == gauge.p

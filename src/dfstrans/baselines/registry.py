@@ -52,6 +52,8 @@ DETECTORS = tuple(name for name in HOMES if name != NEIGHBOURS)  # what can be t
 
 def detector_kind(name: str) -> type[EpisodeClassifier]:
     """The class of a detector that is to be used on new recordings; the gauge of leak is none."""
+    if name not in MODELS:
+        raise DfstransError(f"expected one of {', '.join(DETECTORS)}, got {name!r}; {did_you_mean(name, DETECTORS)}")
     if name == NEIGHBOURS:
         raise DfstransError(
             f"expected one of {', '.join(DETECTORS)}, got {name}, which looks at no value and has nothing to say of "

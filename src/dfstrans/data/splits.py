@@ -14,6 +14,7 @@ Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
 SplitKind = Literal["random", "grouped"]  # grouped: no group is in two parts
 FEWEST_OF_EACH_CLASS = 3  # validation episodes; fewer settle no threshold and no temperature
+DRAWINGS = 100  # of groups, before parts without one of the classes are taken as they are
 FEWEST_TO_LEARN_FROM = 8  # of a class: training gives none away for that
 
 
@@ -107,7 +108,7 @@ def _deal_groups(
     fractions: tuple[float, float, float],
     rng: np.random.Generator,
 ) -> npt.NDArray[np.int8]:
-    """Groups in random order, each to the part that lacks most of what the group brings."""
+    """Whole groups dealt out, drawn anew as long as a part has not all classes and another drawing might mend that."""
     names, member = np.unique(groups, return_inverse=True)
     wanted_parts = int(np.count_nonzero(fractions))
     if len(names) < wanted_parts:
@@ -121,14 +122,36 @@ def _deal_groups(
     counts = np.zeros((len(names), len(classes)))
     np.add.at(counts, (member, coded), 1)
     share = counts / counts.sum(axis=0)  # of each class, how much of it each group holds
-    missing = np.outer(fractions, np.ones(len(classes)))  # (part, class): what each part still lacks
-    part_of = np.zeros(len(names), dtype=np.int8)
+    part_of = greedy = _deal_once(share, fractions, rng.permutation(len(names)))
+    held_by = (share > 0).sum(axis=0)  # of each class, by how many groups
+    if held_by.min() >= wanted_parts:
+        rarer = np.flatnonzero(share[:, held_by.argmin()])
+        for _ in range(DRAWINGS):
+            if all((share[part_of == number] > 0).any(axis=0).all() for number in np.flatnonzero(fractions)):
+                return part_of[member]
+            ahead = rng.permutation(rarer)[:wanted_parts]  # one for each part
+            others = rng.permutation(np.setdiff1d(np.arange(len(names)), ahead))
+            part_of = _deal_once(share, fractions, np.concatenate([ahead, others]), wanted_parts)
+    return greedy[member]
+
+
+def _deal_once(
+    share: npt.NDArray[np.float64], fractions: tuple[float, float, float], order: Index, one_each: int = 0
+) -> npt.NDArray[np.int8]:
+    """Groups in that order, each to the part that lacks most of what the group brings: (group, class) → (group,).
+
+    The first `one_each` go to different parts.
+    """
+    n_groups, n_classes = share.shape
+    missing = np.outer(fractions, np.ones(n_classes))  # (part, class): what each part still lacks
+    part_of = np.zeros(n_groups, dtype=np.int8)
     open_parts = [number for number in range(3) if fractions[number] > 0]
     empty = set(open_parts)
-    for left, name in zip(range(len(names), 0, -1), rng.permutation(len(names)), strict=True):
-        candidates = sorted(empty) if left <= len(empty) else open_parts  # leave no part without a group
+    for dealt, name in enumerate(order):
+        scarce = dealt < one_each or n_groups - dealt <= len(empty)  # leave no part without a group
+        candidates = sorted(empty) if scarce and empty else open_parts
         choice = max(candidates, key=lambda number: float((missing[number] * share[name]).sum()))
         part_of[name] = choice
         missing[choice] -= share[name]
         empty.discard(choice)
-    return part_of[member]
+    return part_of

@@ -154,8 +154,9 @@ class ComparisonResult:
         """Where the first model stands, figure by figure, in words."""
         tests = {title: self.tests(figure) for figure, title in TESTED.items()}
         said = [verdict(title, self.first, found) for title, found in tests.items() if found]
-        if said and self.first != self.models[0]:
-            said.append(f"{self.models[0]} has no finished cell: {self.first} stands in its place.")
+        asked = next((model for model in self.models if not is_gauge(model)), self.first)
+        if said and self.first != asked:
+            said.append(f"{asked} has no finished cell: {self.first} stands in its place.")
         return said
 
     def test_table(self) -> ResultTable:

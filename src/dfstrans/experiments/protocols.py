@@ -36,7 +36,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
     "no-overlap": Protocol(
         "random",
         overlapping=False,
-        meaning="no point is in two episodes, split at random: pieces of one machine still stand on both sides",
+        meaning="no point is in two episodes, split at random: episodes of one machine may stand on both sides",
     ),
     "grouped": Protocol(
         "grouped",

@@ -36,6 +36,21 @@ def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
         return recordings
     pieces = cut(recordings, options.length, options.stride)
     left = points_left(recordings.lengths, options.length, options.stride or options.length)
+    counts = _pieces(recordings.lengths, options.length, options.stride or options.length)
+    whole = _told_as_a_whole(recordings, counts)
+    if whole:
+        warnings.warn(
+            f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {shortlist(whole)}; where "
+            "the fault is in a part of them only, label each row, or give a table of faults with start and end "
+            f"({spelled('faults', ...)})",
+            stacklevel=2,
+        )
+    empty = int(counts.sum()) - len(pieces)
+    if empty:
+        warnings.warn(
+            f"left out: {counted(empty, 'piece')} of {counts.sum()} without any value, in gaps of the recordings",
+            stacklevel=2,
+        )
     losing = np.flatnonzero(left)
     if len(losing):
         named = shortlist(f"{recordings.ids[row]} ({left[row]})" for row in losing)
@@ -46,6 +61,13 @@ def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
             stacklevel=2,
         )
     return pieces
+
+
+def _told_as_a_whole(recordings: Episodes, counts: npt.NDArray[np.int64]) -> list[str]:
+    """Anomalous recordings of several pieces, where no recording tells which of its points are."""
+    if recordings.labels is None or recordings.faults is not None:
+        return []
+    return [str(name) for name in recordings.ids[(recordings.labels == 1) & (counts > 1)]]
 
 
 def points_left(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
@@ -72,6 +94,8 @@ def cut(
 ) -> Episodes:
     """Pieces of `length` points, one every `stride` points (default: the length); the tails are dropped.
 
+    So are pieces without any value, as a long gap gives them: there is nothing to learn from or to judge.
+
     A piece is anomalous when one of its points is: by `points` (one array per recording), else by the faults, else by
     the label of its recording. Its id is `recording@start`; its group is that of the recording, or the recording.
 
@@ -94,14 +118,17 @@ def cut(
     for row, recording in enumerate(recordings):
         anomalous = _points(recordings, row) if points is None else points[row]
         for start in range(0, int(counts[row]) * step, step):
-            values[len(ids)] = recording.values[:, start : start + length]
+            piece = recording.values[:, start : start + length]
+            if np.isnan(piece).all():
+                continue
+            values[len(ids)] = piece
             labels[len(ids)] = anomalous is not None and anomalous[start : start + length].any()
             faults.append(_clipped(recording.faults or (), start, length))
             ids.append(f"{recording.id}{AT}{start}")
             groups.append(recording.id if recording.group is None else recording.group)
     return Episodes.from_arrays(
-        values,
-        None if points is None and recordings.labels is None else labels,
+        values[: len(ids)],
+        None if points is None and recordings.labels is None else labels[: len(ids)],
         ids=ids,
         sensors=recordings.sensors,
         units=recordings.units,

@@ -19,7 +19,7 @@ from dfstrans.data.readers.timing import (
     places_in_order,
     places_on_grid,
 )
-from dfstrans.errors import DfstransError, shortlist
+from dfstrans.errors import DfstransError, shortlist, spelled
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     lengths = place[ends] + 1
     values = _spread(rows, order, episode, place, lengths)
     labels, faults = _labels(rows, order, episode, starts, place)
+    if options.length is not None:
+        _require_labels_throughout(rows)
     return Episodes.from_arrays(
         values,
         labels,
@@ -134,6 +136,19 @@ def _labels(
     return highest, faults
 
 
+def _require_labels_throughout(rows: Rows) -> None:
+    """Refuse recordings to be cut of which some points have a label and others none: a piece may have neither."""
+    if rows.labels is None:
+        return
+    missing = np.bincount(rows.episode, rows.labels == UNLABELLED, len(rows.ids)).astype(int)
+    torn = [f"{rows.ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
+    if torn and not (rows.labels == UNLABELLED).all():
+        raise DfstransError(
+            f"expected a label in each row of recordings that are cut ({spelled('length')}), got rows without one in "
+            f"{shortlist(torn)}; write 0 where it was normal, or leave out rows of which nobody knows"
+        )
+
+
 def _groups(rows: Rows, order: npt.NDArray[np.intp] | None, starts: Index) -> list[str] | None:
     if rows.group is None:
         return None
@@ -143,6 +158,7 @@ def _groups(rows: Rows, order: npt.NDArray[np.intp] | None, starts: Index) -> li
     if torn:
         raise DfstransError(
             f"expected one group per episode, got several in {shortlist(torn)}; does each group number its episodes "
-            "by itself? then make the ids distinct"
+            "by itself? then make the ids distinct; is each group a recording? then name its column "
+            f"({spelled('id_column')})"
         )
     return [rows.group_names[i] for i in first.tolist()]

@@ -173,8 +173,9 @@ def _require_rising(
     if falls and len(again):
         raise DfstransError(
             f"expected each episode once, got the same times more than once in {shortlist(ids[i] for i in again)}: "
-            "was it recorded or written twice under one id, or the clock set back? give each recording an id of its "
-            "own, leave out the copy, or write times in UTC"
+            "are there several recordings in it? name the column that tells them apart, such as that of the machine "
+            f"({spelled('id_column')}); was it recorded or written twice under one id, or the clock set back? give "
+            "each recording an id of its own, leave out the copy, or write times in UTC"
         )
     if falls:
         raise DfstransError(
