@@ -83,9 +83,8 @@ def compare(
     if as_json:
         print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
     else:
-        print_table(result.table())
-        if len(names) > 1:
-            print_table(result.test_table())
+        for table in result.tables():
+            print_table(table)
         for path in written:
             print(f"written   {path}")
     for label, message in failed.items():
@@ -166,8 +165,7 @@ def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
 
     written = [write_comparison(folder / "comparison.html", result)]
     with written_atomically(folder / "comparison.md") as temporary:
-        tables = [result.table(), *([result.test_table()] if len(result.models) > 1 else [])]
-        temporary.write_text("\n".join(table.to_markdown() for table in tables), encoding="utf-8")
+        temporary.write_text("\n".join(table.to_markdown() for table in result.tables()), encoding="utf-8")
     written.append(folder / "comparison.md")
     if find_spec("matplotlib") is None:
         remark("figures in SVG and PNG were left out: they need matplotlib; pip install 'dfstrans[paper]'")

@@ -171,6 +171,10 @@ class ComparisonResult:
         of = f", {self.cells[0].data.title}, protocol {self.cells[0].protocol.name}" if self.cells else ""
         return ResultTable(f"{self.first} against each rival{of}", columns, tuple(rows), notes)
 
+    def tables(self) -> list[ResultTable]:
+        """The figures and, where there are two models to be compared, the tests."""
+        return [self.table(), *([self.test_table()] if self.tests("f1") else [])]
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         some = self.cells[0] if self.cells else None

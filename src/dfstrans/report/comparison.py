@@ -17,15 +17,13 @@ CAPTION = (
     "A point is one split; the mark and its bar are mean and standard deviation, drawn from 0 to 1 only. F1 is at the "
     "threshold of each split."
 )
-LEAK = " Dashed: what knowing where an episode comes from gives, without a look at any value."
+LEAK = " Dashed: neighbours, which look at no value: what knowing where an episode comes from gives."
 
 
 def write_comparison(path: Path, result: ComparisonResult) -> Path:
     """Write a page that needs nothing from outside."""
-    tables = [result.table(), result.test_table()]
-    return write_page(
-        path, "comparison.html", tables=tables, figure=as_div(comparison_figure(result)), caption=caption(result)
-    )
+    figure = as_div(comparison_figure(result))
+    return write_page(path, "comparison.html", tables=result.tables(), figure=figure, caption=caption(result))
 
 
 def caption(result: ComparisonResult) -> str:
