@@ -46,6 +46,11 @@ def test_a_piece_with_a_single_value_stays() -> None:
     assert cut(Episodes.from_arrays(values, ids=["m"]), 5).ids.tolist() == ["m@5"]
 
 
+def test_recordings_without_any_value_are_refused() -> None:
+    with pytest.raises(DfstransError, match="expected recordings with values, got none in any of 2 pieces"):
+        cut(Episodes.from_arrays(np.full((1, 2, 10), np.nan), ids=["m"]), 5)
+
+
 def test_several_machines_in_one_table_are_told_how_to_be_kept_apart(tmp_path: Path) -> None:
     path = table(tmp_path, [f"m{m},{t},{t},{int(t == 3)}" for m in range(2) for t in range(10)])
     with pytest.raises(DfstransError, match=r"name the column that tells them apart.*id_column"):

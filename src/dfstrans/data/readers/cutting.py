@@ -126,6 +126,11 @@ def cut(
             faults.append(_clipped(recording.faults or (), start, length))
             ids.append(f"{recording.id}{AT}{start}")
             groups.append(recording.id if recording.group is None else recording.group)
+    if not ids:
+        raise DfstransError(
+            f"expected recordings with values, got none in any of {counted(total, 'piece')}; are the sensors' columns "
+            "empty, or read as missing?"
+        )
     return Episodes.from_arrays(
         values[: len(ids)],
         None if points is None and recordings.labels is None else labels[: len(ids)],
