@@ -22,7 +22,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.files import written_atomically
 from dfstrans.model_card import model_card
-from dfstrans.training.log import LOG, PLANTED_LOG, TENSORBOARD, LogRows, read_log, write_log
+from dfstrans.training.log import LOG, TENSORBOARD, LogRows, read_log, write_log
 from dfstrans.training.threshold import Calibration, Threshold
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
@@ -34,7 +34,7 @@ RECORD, WEIGHTS, SCALER, REFERENCE, CARD = (
     "reference.safetensors",
     "MODEL_CARD.md",
 )
-OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, PLANTED_LOG, TENSORBOARD}
+OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 
 

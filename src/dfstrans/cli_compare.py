@@ -135,15 +135,8 @@ def _epochs_kept(grid: Grid) -> str:
 
     runs = {key.label: grid.run_folder(key) for key in grid.keys}
     begun = {label: epochs for label, run in runs.items() if can_resume(run) and (epochs := epochs_of(run))}
-    kept = [f"{_part_kept(epochs)} of {label}" for label, epochs in begun.items()]
+    kept = [f"{epochs.done} of {epochs.of} epochs of {label}" for label, epochs in begun.items()]
     return f" and {shortlist(kept)}" if kept else ""
-
-
-def _part_kept(epochs: Epochs) -> str:
-    """Which part of a training."""
-    if epochs.done == 0:
-        return "the planted faults"
-    return f"{epochs.done} of {epochs.of} epochs{' of planted faults' if epochs.planted else ''}"
 
 
 def _is_a_part(grid: Grid) -> bool:

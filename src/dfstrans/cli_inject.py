@@ -45,7 +45,7 @@ planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "
 DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
 shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=DEFAULTS)
 training = options_from(
-    TrainingSettings, into="training", exclude=("planted_epochs",), panel="Training", defaults=DEFAULTS
+    TrainingSettings, into="training", panel="Training", defaults=DEFAULTS
 )
 
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from dfstrans.cli_output import remark
 from dfstrans.errors import DfstransError
-from dfstrans.training.run_folder import Epochs, can_resume_whole, epochs_of
+from dfstrans.training.run_folder import Epochs, checkpoint_is_whole, epochs_of
 
 if TYPE_CHECKING:
     from dfstrans.experiments.cells import Cell, CellKey
@@ -72,8 +72,8 @@ class CellProgress:
         self._show()
         if self.bar.disable:
             run = self.grid.run_folder(key)
-            epochs = epochs_of(run) if can_resume_whole(run) else None
-            remark(f"{key.label}: begun" if epochs is None else f"{key.label}: goes on after {_last(epochs)}")
+            epochs = epochs_of(run) if checkpoint_is_whole(run) else None
+            remark(f"{key.label}: begun" if epochs is None else f"{key.label}: goes on after epoch {epochs.done}")
 
     def tell(self, what: Cell | DfstransError, key: CellKey) -> None:
         """One more cell is done, or could not be."""
@@ -106,8 +106,7 @@ class CellProgress:
             self.bar.update(self.task, completed=len(self.done), note=self._left())
             for label, epochs in self._epochs().items():
                 if epochs is not None:
-                    note = "epochs of planted faults" if epochs.planted else "epochs"
-                    self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note=note)
+                    self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note="epochs")
 
     def _doing(self) -> str:
         """What runs, with its epoch."""
@@ -159,34 +158,22 @@ def seconds_left(waiting: list[CellKey], done: list[Cell], running: Mapping[str,
     known = set(took)
     under_way = [(key, epochs) for key in waiting if (epochs := running.get(key.label))]
     for key, epochs in under_way:
-        if key.model not in known and epochs.done and not epochs.planted:
-            took.setdefault(key.model, []).append(epochs.before + epochs.seconds / epochs.done * epochs.of)
+        if key.model not in known and epochs.done:
+            took.setdefault(key.model, []).append(epochs.seconds / epochs.done * epochs.of)
     if not took:
         return None
     means = {model: sum(seconds) / len(seconds) for model, seconds in took.items()}
     usual = sum(means.values()) / len(means)
-    spent = {key.label: epochs.before + epochs.seconds for key, epochs in under_way}
+    spent = {key.label: epochs.seconds for key, epochs in under_way}
     return sum(max(means.get(key.model, usual) - spent.get(key.label, 0.0), 0.0) for key in waiting)
 
 
 def _epoch(epochs: Epochs | None) -> str:
     """Which epoch is computed, as it follows the name of a cell.
 
-    >>> _epoch(Epochs(2, 44, 9.0)), _epoch(Epochs(0, 5, 0.0, planted=True)), _epoch(None)
-    (': epoch 3 of 44', ': planted faults, epoch 1 of 5', '')
+    >>> _epoch(Epochs(2, 44, 9.0)), _epoch(None)
+    (': epoch 3 of 44', '')
     """
     if epochs is None:
         return ""
-    part = "planted faults, " if epochs.planted else ""
-    return f": {part}epoch {min(epochs.done + 1, epochs.of)} of {epochs.of}"
-
-
-def _last(epochs: Epochs) -> str:
-    """After what a run goes on.
-
-    >>> _last(Epochs(2, 44, 9.0)), _last(Epochs(3, 15, 1.0, planted=True)), _last(Epochs(0, 44, 0.0, before=5.0))
-    ('epoch 2', 'epoch 3 of planted faults', 'the planted faults')
-    """
-    if epochs.done == 0:
-        return "the planted faults"
-    return f"epoch {epochs.done}{' of planted faults' if epochs.planted else ''}"
+    return f": epoch {min(epochs.done + 1, epochs.of)} of {epochs.of}"

@@ -200,11 +200,6 @@ class LearningSettings(Settings):
         lt=1,
         description="Share of the old in the running mean of weights after a step; 0: no mean.",
     )
-    planted_epochs: int = Field(
-        default=0,
-        ge=0,
-        description="Epochs on faults planted into the normal episodes, before the labels are learned from; 0: none.",
-    )
     precision: Precision = Field(
         default="auto", description="Arithmetic of training; auto: bf16 where the processor has it."
     )

@@ -89,7 +89,6 @@ class Diagnoser(NetworkClassifier):
         time_shift: float = 0.5,
         mixup: float = 0.3,
         weight_averaging: float = 0.99,
-        planted_epochs: int = 0,
         validation_fraction: float = 0.15,
         threshold_rule: ThresholdRule = "f1",
         threshold_value: float | None = None,
@@ -125,7 +124,6 @@ class Diagnoser(NetworkClassifier):
         self.time_shift = time_shift
         self.mixup = mixup
         self.weight_averaging = weight_averaging
-        self.planted_epochs = planted_epochs
         self.validation_fraction = validation_fraction
         self.threshold_rule = threshold_rule
         self.threshold_value = threshold_value

@@ -37,9 +37,7 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 
 - Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
 - Probabilities: {record["calibration"]["note"]}
-- Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}{
-        _planted(training)
-    }.
+- Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}.
 - Best epoch {record["best_epoch"]}, chosen on {data["validation_episodes"]} validation episodes
   ({data["validation_anomalous"]} anomalous).
 - The validation figures were also used to choose the epoch, the temperature and the threshold: they flatter.
@@ -63,11 +61,6 @@ It gives the probability that an episode is anomalous, and calls it anomalous fr
 
 Sensors: {sensors}
 {_known_cases(record.get("known_cases", {}))}""".rstrip()
-
-
-def _planted(training: dict[str, Any]) -> str:
-    epochs = training.get("planted_epochs", 0)
-    return f"; before that,\n  {epochs} epochs on faults planted into the normal ones" if epochs else ""
 
 
 def _range(shortest: int, longest: int) -> str:

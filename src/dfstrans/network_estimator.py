@@ -29,7 +29,6 @@ from dfstrans.training.threshold import guessing_loss, positive_weight
 
 if TYPE_CHECKING:
     from dfstrans.training.batches import Batch
-    from dfstrans.training.fit import TrainedNetwork
 
 PREDICTION_BATCH = 32
 
@@ -61,24 +60,9 @@ class NetworkClassifier(EpisodeClassifier):
         return checked.model_copy(update={"batch_size": batch_size, "epochs": epochs})
 
     def _learn(self, lesson: Lesson) -> Learned:
-        trained = self._train(
-            lesson, start=partial(self._taught_by_planted_faults, lesson) if lesson.training.planted_epochs else None
-        )
-        self.network_ = trained.network
-        self._prediction_precision = "32"
-        return Learned(trained.odds, trained.best_epoch, trained.log)
-
-    def _taught_by_planted_faults(self, lesson: Lesson) -> Weights:
-        """The weights to learn the labels from."""
-        from dfstrans.injection.lesson import planted_lesson
-
-        trained = self._train(planted_lesson(lesson), what="planted faults", prepared_by=lesson.train)
-        return trained.network.state_dict()
-
-    def _train(self, lesson: Lesson, **options: Any) -> TrainedNetwork:
         from dfstrans.training.fit import train_network  # the engine takes seconds to import
 
-        return train_network(
+        trained = train_network(
             partial(self.build, lesson.network, lesson.scaler),
             lesson.network,
             lesson.training,
@@ -88,8 +72,10 @@ class NetworkClassifier(EpisodeClassifier):
             run_folder=lesson.run_folder,
             resume=lesson.resume,
             progress=lesson.progress,
-            **options,
         )
+        self.network_ = trained.network
+        self._prediction_precision = "32"
+        return Learned(trained.odds, trained.best_epoch, trained.log)
 
     @property
     def loss_beside_guessing(self) -> float:

@@ -29,8 +29,8 @@ from dfstrans.inputs import match_sensors, require_both_classes
 from dfstrans.progress import Progress, no_progress, told
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.views import Recording
-from dfstrans.training.log import LOG, PLANTED_LOG, TENSORBOARD
-from dfstrans.training.run_folder import PLANTED, can_resume
+from dfstrans.training.log import TENSORBOARD
+from dfstrans.training.run_folder import can_resume
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
@@ -76,9 +76,8 @@ def train_model(
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
     detector.data_ = detector.data_.model_copy(update={"split": drawn, "source_fingerprint": episodes.fingerprint()})
     detector.save(out)
-    for kept, name in ((TENSORBOARD, TENSORBOARD), (f"{PLANTED}/{LOG}", PLANTED_LOG)):
-        if (partial / kept).exists():
-            shutil.move(partial / kept, out / name)
+    if (partial / TENSORBOARD).exists():
+        shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
     shutil.rmtree(partial, ignore_errors=True)
     return detector
 

@@ -28,13 +28,12 @@ def network_grid(out: Path, epochs: int = 3) -> Grid:
     return Grid(given, EPISODES)
 
 
-def interrupt_in_epoch(number: int, monkeypatch: pytest.MonkeyPatch, planted: int | None = None) -> None:
-    """Interrupt when the epoch of that number starts; `planted` is that of an epoch on planted faults."""
+def interrupt_in_epoch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt when the epoch of that number starts."""
     start = EpochLog.on_train_epoch_start
 
     def interrupt(self: EpochLog, trainer: Any, module: Any) -> None:
-        on_planted = self.path is not None and self.path.parent.name == "planted"
-        if trainer.current_epoch + 1 == (planted if on_planted else number):
+        if trainer.current_epoch + 1 == number:
             raise KeyboardInterrupt
         start(self, trainer, module)
 
@@ -72,34 +71,6 @@ def test_a_cell_whose_checkpoint_is_damaged_is_begun_anew(
     assert "mh1dcnn-lstm, split 0: begun\n" in capsys.readouterr().err
 
 
-@pytest.mark.filterwarnings("ignore:planted faults before the labels")
-@pytest.mark.parametrize(
-    ("planted_done", "kept", "after"),
-    [
-        (1, "1 of 2 epochs of planted faults of", "epoch 1 of planted faults"),
-        (2, "the planted faults of", "the planted faults"),
-    ],
-)
-def test_what_is_kept_of_planted_faults_is_said_as_such(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    planted_done: int,
-    kept: str,
-    after: str,
-) -> None:
-    overrides = {**TINY, "epochs": 3, "planted_epochs": 2}
-    grid = Grid(Comparison(Path("recordings.h5"), tmp_path, ("dfstrans",), folds=1, overrides=overrides), EPISODES)
-    interrupt_in_epoch(1, monkeypatch, planted=planted_done + 1)
-    with pytest.raises(typer.Exit):
-        run_with_progress(grid, 1, None)
-    said = capsys.readouterr().err
-    assert f"0 of 1 cells and {kept} dfstrans, split 0 are kept in" in said
-    with pytest.raises(typer.Exit):
-        run_with_progress(grid, 1, None)
-    assert f"dfstrans, split 0: goes on after {after}\n" in capsys.readouterr().err
-
-
 def test_a_long_cell_says_its_epoch_and_the_time_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,16 +100,6 @@ def finished_cell(grid: Grid, seconds: float) -> Any:
     return SimpleNamespace(model=key.model, fold=key.fold, training=SimpleNamespace(seconds=seconds))
 
 
-def test_the_planted_faults_count_in_the_time_spent_as_in_that_of_a_finished_cell(tmp_path: Path) -> None:
-    first, second = network_grid(tmp_path, epochs=10).keys
-    at_labels, at_planted = Epochs(4, 10, 20.0, before=7.0), Epochs(2, 5, 3.0, planted=True)
-    assert seconds_left([first, second], [], {first.label: at_labels}) == 30 + 57
-    done = [finished_cell(network_grid(tmp_path, epochs=10), 57.0)]
-    assert seconds_left([second], done, {second.label: at_labels}) == 30
-    assert seconds_left([second], done, {second.label: at_planted}) == 54
-    assert seconds_left([], done, {first.label: at_labels}) == 0  # written, though not told of yet
-
-
 def test_the_time_left_goes_by_the_cells_that_can_still_be_done(tmp_path: Path) -> None:
     grid = network_grid(tmp_path)
     shown = CellProgress(grid, jobs=4)
@@ -155,15 +116,3 @@ def test_a_failed_cell_waits_no_longer(tmp_path: Path) -> None:
             shown.begin(key)
             shown.tell(DfstransError("expected another thing"), key)
         assert shown._left() == ""
-
-
-def test_a_run_with_planted_faults_is_first_at_those(tmp_path: Path) -> None:
-    assert epochs_of(tmp_path) is None
-    for folder, epochs, seconds in ((tmp_path, 9, []), (tmp_path / "planted", 2, [1.5])):
-        folder.mkdir(exist_ok=True)
-        (folder / "run.json").write_text(f'{{"training": {{"epochs": {epochs}}}}}')
-        if seconds:
-            (folder / "training_log.csv").write_text("\n".join(["epoch,seconds", *(f"1,{s}" for s in seconds)]))
-    assert epochs_of(tmp_path) == Epochs(1, 2, 1.5, planted=True)
-    (tmp_path / "planted" / "training_log.csv").write_text("epoch,seconds\n1,1.5\n2,1.5\n")
-    assert epochs_of(tmp_path) == Epochs(0, 9, 0, before=3.0)

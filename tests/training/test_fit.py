@@ -21,7 +21,7 @@ from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.log import read_log
-from dfstrans.training.run_folder import Epochs, epochs_of, has_checkpoint
+from dfstrans.training.run_folder import Epochs, epochs_of, can_resume
 from tests.tiny import TINY, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
@@ -90,7 +90,7 @@ def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
         interrupt_after(epochs, patch)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path, **settings)
-    assert has_checkpoint(tmp_path)
+    assert can_resume(tmp_path)
     assert len(read_log(tmp_path / "training_log.csv")) == epochs
     resumed = train(tmp_path, resume=True, **settings)
     assert_same_weights(resumed, whole)
@@ -299,7 +299,7 @@ def small_disk() -> Iterator[None]:
 def test_a_checkpoint_that_the_disk_refuses_gives_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"expected to write .*last\.ckpt, but the system refused: File too large"):
         train(tmp_path, epochs=1)
-    assert not has_checkpoint(tmp_path)
+    assert not can_resume(tmp_path)
     assert not list(tmp_path.glob(".*"))
 
 

@@ -169,13 +169,13 @@ class Grid:
 
     def compute(self, key: CellKey) -> Cell:
         """Train a model on one split, settle it on the second part, test it on the third."""
-        from dfstrans.training.run_folder import can_resume_whole
+        from dfstrans.training.run_folder import checkpoint_is_whole
 
         train, validation, test = self.parts(key.fold)
         detector = detector_for(key.model, self.comparison.overrides, self.episodes)
         run = self.run_folder(key)
         began = time.perf_counter()
-        detector.fit(train, validation=validation, run_folder=run, resume=can_resume_whole(run))
+        detector.fit(train, validation=validation, run_folder=run, resume=checkpoint_is_whole(run))
         seconds = time.perf_counter() - began
         on_test, on_test_at_half = _figures(detector, test)
         on_validation, on_validation_at_half = _figures(detector, validation)

@@ -72,7 +72,7 @@ def _require_there(request: Request, journeys: Path) -> None:
 
 def trained(request: Request, episodes: Episodes) -> Diagnoser:
     """The model of an earlier run with the same settings, or a new one; an interrupted training goes on."""
-    from dfstrans.training.run_folder import OtherRunError, can_resume_whole
+    from dfstrans.training.run_folder import OtherRunError, checkpoint_is_whole
 
     quick = {"epochs": QUICK["epochs"]} if request.quick else {}
     settings = {"seed": 0, **quick, **request.overrides}
@@ -81,7 +81,7 @@ def trained(request: Request, episodes: Episodes) -> Diagnoser:
         detector = Diagnoser.load(place)
         _check_kept(request, detector, Diagnoser(**settings), episodes)
         return detector
-    resume = can_resume_whole(partial_folder(place))
+    resume = checkpoint_is_whole(partial_folder(place))
     try:
         detector = train_model(episodes, place, resume=resume, progress=True, **settings)
     except OtherRunError as other:

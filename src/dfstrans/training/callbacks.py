@@ -110,11 +110,10 @@ class TrainingProgress(Callback):  # type: ignore[misc]
     The F1 is that of the best threshold; the one that is chosen in the end is steadier, and its F1 lower.
     """
 
-    def __init__(self, what: str = "training") -> None:
-        self.what = what
+    def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.progress = Progress(
-            TextColumn(what),
+            TextColumn("training"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
@@ -146,7 +145,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.figures = (
             f"validation loss {float(metrics['validation_loss']):.3f} best F1 {float(metrics['validation_f1']):.3f}"
         )
-        epoch = f"{self.what}: epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+        epoch = f"training: epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

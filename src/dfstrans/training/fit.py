@@ -19,7 +19,6 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
-from torch import Tensor
 
 from dfstrans.config import TrainingSettings
 from dfstrans.data.episodes import Episodes
@@ -73,23 +72,17 @@ def train_network(
     run_folder: Path | None = None,
     resume: bool = False,
     progress: bool = False,
-    what: str = "training",
-    start: Callable[[], dict[str, Tensor]] | None = None,
-    prepared_by: Episodes | None = None,
 ) -> TrainedNetwork:
     """Train to the end of the cycle, or at a constant rate until validation stops improving; the best epoch's weights.
 
     `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
-    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on. `what` is what the
-    progress is called. `start` gives the weights to start from instead of random ones; a run that goes on has its own.
-    `prepared_by` are episodes to prepare the network with, if not those that it is trained on.
+    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on.
     """
     checkpoint = None
     if run_folder is not None:
         defaults = {"network": shape.defaults(), "training": settings.defaults()}
         record = _run_record(shape, settings, train, validation)
         checkpoint = prepare_run_folder(run_folder, record, defaults, resume)
-    weights = start() if start is not None and checkpoint is None else None
     # only a schedule that anneals makes later epochs the better ones among equals
     ranks_and_anneals = settings.judged_by == "pr-auc" and settings.schedule == "one-cycle"
     best = BestWeights(MONITOR, _tested(validation) if ranks_and_anneals else 0)
@@ -104,7 +97,7 @@ def train_network(
             )
         )
     if progress:
-        callbacks.append(TrainingProgress(what))
+        callbacks.append(TrainingProgress())
     labels, most = train.require_labels(), settings.normals_per_anomaly
     draw = None if most is None else Draw(labels, most)
     thinning = 1.0 if draw is None else draw.thinning
@@ -114,12 +107,8 @@ def train_network(
         network = build()
         length = shape.segment_length
         whole_part = batch_loader(train, scaler, length, settings.batch_size)
-        if weights is not None:
-            network.load_state_dict(weights)
-        elif checkpoint is None:
-            network.prepare(
-                whole_part if prepared_by is None else batch_loader(prepared_by, scaler, length, settings.batch_size)
-            )
+        if checkpoint is None:
+            network.prepare(whole_part)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         trainer = pl.Trainer(
             accelerator="cpu",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 LogRows = list[dict[str, float]]
 LOG = "training_log.csv"
-PLANTED_LOG = "planted_log.csv"  # in a model: of the planted faults before the labels
 TENSORBOARD = "tensorboard"  # the folder that training adds where TensorBoard is installed
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,6 @@ from dfstrans.files import written_atomically
 from dfstrans.training.log import LOG, read_log
 
 CHECKPOINT = "last.ckpt"
-PLANTED = "planted"  # a run folder in a run folder: of the planted faults that come before the labels
 RUN_RECORD = "run.json"
 
 
@@ -31,8 +29,6 @@ class Epochs(NamedTuple):
     done: int
     of: int
     seconds: float  # of those that are done
-    planted: bool = False  # whether it is still at the planted faults before the labels
-    before: float = 0.0  # seconds of the planted faults, where it is at the labels
 
 
 def prepare_run_folder(
@@ -40,8 +36,7 @@ def prepare_run_folder(
 ) -> Path | None:
     """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any.
 
-    There is none yet where the run was interrupted in the planted faults before it, whose own folder is then kept. A
-    setting of `network` or `training` that the earlier record does not know, being older, was as it is by default.
+    A setting of `network` or `training` that the earlier record does not know, being older, was as it is by default.
     """
     if resume and can_resume(folder):
         now, usual = json.loads(json.dumps([record, defaults]))
@@ -53,8 +48,6 @@ def prepare_run_folder(
                 ", ".join(changed),
                 f"give the same ones, or start anew without {spelled('resume')}",
             )
-        if not has_checkpoint(folder):
-            return None
         if not checkpoint_is_whole(folder):
             raise DfstransError(
                 f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
@@ -66,24 +59,13 @@ def prepare_run_folder(
     with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
         for earlier in (CHECKPOINT, LOG):
             (folder / earlier).unlink(missing_ok=True)
-        shutil.rmtree(folder / PLANTED, ignore_errors=True)
         temporary.write_text(json.dumps(record, indent=2))
     return None
 
 
-def has_checkpoint(run_folder: Path) -> bool:
-    """Whether there is one in this folder."""
-    return (run_folder / CHECKPOINT).is_file()
-
-
 def can_resume(run_folder: Path) -> bool:
-    """Whether an interrupted run can be resumed from this folder, be it only from the planted faults before it."""
-    return has_checkpoint(run_folder) or has_checkpoint(run_folder / PLANTED)
-
-
-def can_resume_whole(run_folder: Path) -> bool:
-    """Whether it can, and the checkpoint to go on from can be read."""
-    return checkpoint_is_whole(run_folder if has_checkpoint(run_folder) else run_folder / PLANTED)
+    """Whether an interrupted run can be resumed from this folder."""
+    return (run_folder / CHECKPOINT).is_file()
 
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
@@ -99,16 +81,9 @@ def checkpoint_is_whole(run_folder: Path) -> bool:
 
 def epochs_of(run_folder: Path) -> Epochs | None:
     """How far the run in a folder is; None where it has not begun, or has no epochs."""
-    labels, planted = (_epochs_in(folder) for folder in (run_folder, run_folder / PLANTED))
-    if planted is not None and planted.done < planted.of and (labels is None or labels.done == 0):
-        return planted._replace(planted=True)
-    return labels if labels is None or planted is None else labels._replace(before=planted.seconds)
-
-
-def _epochs_in(folder: Path) -> Epochs | None:
     try:
-        of = int(json.loads((folder / RUN_RECORD).read_text(encoding="utf-8"))["training"]["epochs"])
-        rows = read_log(folder / LOG) if (folder / LOG).exists() else []
+        of = int(json.loads((run_folder / RUN_RECORD).read_text(encoding="utf-8"))["training"]["epochs"])
+        rows = read_log(run_folder / LOG) if (run_folder / LOG).exists() else []
     except (OSError, ValueError, KeyError):
         return None
     return Epochs(len(rows), of, sum(row["seconds"] for row in rows))
