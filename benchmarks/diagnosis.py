@@ -20,13 +20,13 @@ import torch
 
 from benchmarks.timing import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
+from dfstrans.detectors.workflow import PARTS, part_of
 from dfstrans.diagnosis.assessment import SHOWN, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics import measure, rc_top_k
 from dfstrans.diagnosis.trust import AttentionTrust, attention_trust_score
-from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
-from dfstrans.pipeline import PARTS, part_of
+from dfstrans.lab.compare.runs import circumstances
 
 FRICTION = ("Iq", "Id", "Vq", "Vd", "FrictionCabin", "FrictionCw")
 TELLING = {  # the elevator's sensors that tell of a kind of fault; at least one should be among the first

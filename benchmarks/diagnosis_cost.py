@@ -19,10 +19,10 @@ from benchmarks.options import add_threads, new_parser, parsed
 from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans import Diagnoser, Episodes
-from dfstrans.config import PRESETS
-from dfstrans.diagnosis.known_cases import KnownCases
-from dfstrans.diagnosis.normal_examples import EXAMPLES
+from dfstrans.diagnosis.examples import EXAMPLES
+from dfstrans.diagnosis.known_faults import KnownCases
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.settings import PRESETS
 
 WANTED = 1.5
 NORMAL = 2 * EXAMPLES  # episodes of the reference: half of them become examples

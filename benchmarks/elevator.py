@@ -11,10 +11,10 @@ from statistics import median
 from typing import Any
 
 from benchmarks import elevator_reference
-from dfstrans.elevator.fleet import FleetMember, draw_conditions, draw_installation, draw_trip
-from dfstrans.elevator.journey import Setup, set_up
-from dfstrans.elevator.sensors import calibrated, measured
-from dfstrans.elevator.streams import Stream, generator
+from dfstrans.lab.elevator.fleet import FleetMember, draw_conditions, draw_installation, draw_trip
+from dfstrans.lab.elevator.journey import Setup, set_up
+from dfstrans.lab.elevator.sensors import calibrated, measured
+from dfstrans.lab.elevator.settings import Stream, generator
 
 SEED = 0
 INSTALLATIONS = 8

@@ -23,12 +23,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import f1_score, precision_score, recall_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
 
-from dfstrans.elevator import Fleet, SimulationSettings
-from dfstrans.elevator.journey import PHASES
-from dfstrans.elevator.settings import PRESETS
-from dfstrans.elevator.simulation import in_order
-from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
+from dfstrans.lab.compare.runs import circumstances
+from dfstrans.lab.elevator.journey import PHASES
+from dfstrans.lab.elevator.settings import PRESETS, SimulationSettings
+from dfstrans.lab.elevator.simulation import Fleet, in_order
 from dfstrans.training.evaluation import best_f1
 
 Features = npt.NDArray[np.float32]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.elevator.journey import Setup
+from dfstrans.lab.elevator.journey import Setup
 
 TICK = 0.25e-3  # s
 TICKS_PER_SAMPLE = 10

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks import elevator_reference
-from dfstrans.elevator.fleet import draw_installation
-from dfstrans.elevator.journey import PHASES
-from dfstrans.elevator.sensors import NAMES
-from dfstrans.elevator.truth import NormalChange, measure_normal_change
-from dfstrans.experiments.circumstances import circumstances
 from dfstrans.files import written_atomically
-from tests.elevator import measurements as measured
-from tests.elevator.energy import electrical_balance, mechanical_balance
-from tests.elevator.journeys import FLOORS, MACHINE_FAULTS, N_INSTALLATIONS, N_SAMPLES, NOISE, SEED, Trace, journey
+from dfstrans.lab.compare.runs import circumstances
+from dfstrans.lab.elevator.fleet import draw_installation
+from dfstrans.lab.elevator.journey import PHASES
+from dfstrans.lab.elevator.sensors import NAMES
+from dfstrans.lab.elevator.truth import NormalChange, measure_normal_change
+from tests.lab.elevator import measurements as measured
+from tests.lab.elevator.energy import electrical_balance, mechanical_balance
+from tests.lab.elevator.journeys import FLOORS, MACHINE_FAULTS, N_INSTALLATIONS, N_SAMPLES, NOISE, SEED, Trace, journey
 
 KINDS = (None, *MACHINE_FAULTS)
 PAIR_SEEDS = (0, 1, 2, 3, SEED)

@@ -24,11 +24,13 @@ from benchmarks.options import add_shapes, new_parser, parsed
 from benchmarks.timing import progress
 from benchmarks.workload import SHAPES, Shape, random_episodes
 from dfstrans import Diagnoser
-from dfstrans.data import Episodes, load_episodes, save_episodes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.writers import save_episodes
 from dfstrans.model.network import DFSTrans
 from dfstrans.training.fit import train_network
-from dfstrans.training.module import DetectorModule
+from dfstrans.training.lightning_module import DetectorModule
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -13,15 +13,15 @@ import torch
 from benchmarks.options import add_shapes, add_threads, new_parser, parsed
 from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
-from dfstrans.artifact import DataRecord
-from dfstrans.config import NetworkSettings
-from dfstrans.data import Episodes
+from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.diagnoser import Diagnoser
+from dfstrans.deploy.onnx_export import exported_bytes
+from dfstrans.deploy.runtime import OnnxDetector
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.saved_model import DataRecord
 from dfstrans.model.network import DFSTrans
-from dfstrans.onnx_export import exported_bytes
-from dfstrans.runtime import OnnxDetector
-from dfstrans.training.threshold import Calibration, Threshold
+from dfstrans.settings import NetworkSettings
+from dfstrans.training.calibration import Calibration, Threshold
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -20,9 +20,9 @@ from benchmarks.timing import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.data.splits import folds
 from dfstrans.errors import DfstransError
-from dfstrans.experiments.circumstances import circumstances
-from dfstrans.experiments.protocols import protocol_name
 from dfstrans.files import written_atomically
+from dfstrans.lab.compare.protocols import protocol_name
+from dfstrans.lab.compare.runs import circumstances
 from dfstrans.model.arithmetic import bf16_is_fast
 
 PRECISIONS: tuple[Literal["32", "bf16"], ...] = ("32", "bf16")

@@ -17,7 +17,9 @@ import torch
 from pyarrow import csv as arrow_csv
 
 from benchmarks.timing import progress, take_turns
-from dfstrans.data import Episodes, load_episodes, save_episodes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.writers import save_episodes
 
 N_SENSORS, N_TIMEPOINTS = 20, 2000
 

@@ -11,10 +11,10 @@ import math
 import torch
 from torch import Tensor, nn
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.pooling import LEAST_VARIANCE
+from dfstrans.settings import NetworkSettings
 
 PARTS_OF_A_BLOCK = 4  # convolution, max-pooling, ReLU, batch norm
 

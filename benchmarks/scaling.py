@@ -24,11 +24,12 @@ from benchmarks.timing import progress
 from benchmarks.turns import Case, measure_in_turns
 from benchmarks.workload import training_loss
 from dfstrans import Diagnoser
-from dfstrans.config import NetworkSettings
-from dfstrans.data import Episodes, load_episodes
-from dfstrans.data.readers.own_layout import FORMAT, VERSION
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.layout import FORMAT, VERSION
+from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import fixed_text
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings
 
 SLIM: dict[str, Any] = {
     "segment_length": 8,

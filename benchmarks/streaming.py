@@ -18,8 +18,10 @@ from benchmarks.options import add_shapes, new_parser, parsed
 from benchmarks.timing import progress, take_turns
 from benchmarks.workload import SHAPES, Shape, random_episodes, training_loss
 from dfstrans import Diagnoser
-from dfstrans.data import Episodes, load_episodes, save_episodes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.writers import save_episodes
 from dfstrans.model.network import DFSTrans
 from dfstrans.training.batches import batch_loader
 

@@ -13,8 +13,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from dfstrans.artifact import LOG
-from dfstrans.training.log import LogRows, read_log
+from dfstrans.detectors.saved_model import LOG
+from dfstrans.training.run_folder import LogRows, read_log
 
 NEAR = 0.99  # of the best validation PR-AUC
 

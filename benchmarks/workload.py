@@ -13,12 +13,12 @@ from torch.nn import functional
 
 from benchmarks.reference import LoopNetwork
 from benchmarks.turns import Case
-from dfstrans.config import NetworkSettings
-from dfstrans.data import Episodes
+from dfstrans.data.episodes import Episodes
 from dfstrans.model.arithmetic import bf16_is_fast, uses_bf16
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.model.pooling import pooled_width
+from dfstrans.settings import NetworkSettings
 
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from dfstrans import Diagnoser
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 
 episodes = planted_episodes(n_normal=60, n_anomalous=30, n_sensors=4, n_timepoints=100, seed=0)
 print(episodes)

@@ -4,7 +4,7 @@ set -eu
 folder=$(mktemp -d)
 python -c "
 import pandas as pd
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 episodes = planted_episodes(60, 30, n_sensors=4, n_timepoints=100)
 pd.concat(
     pd.DataFrame({'episode_id': e.id, 'time': range(100), **dict(zip('abcd', e.values)), 'label': e.label}) for e in episodes

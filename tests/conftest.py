@@ -74,7 +74,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="needs the extra onnx: pip install 'dfstrans[onnx]'")
     from dfstrans import Diagnoser
-    from dfstrans.onnx_export import export_onnx
+    from dfstrans.deploy.onnx_export import export_onnx
 
     folder = tmp_path_factory.mktemp("exported") / "model"
     Diagnoser(**TINY).fit(tiny_episodes()).save(folder)

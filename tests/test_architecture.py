@@ -11,46 +11,32 @@ from pathlib import Path
 import pytest
 
 import dfstrans
-import dfstrans.data
 
 SOURCE = Path(dfstrans.__file__).parent
 
-DETECTORS = {"estimator", "network_estimator", "diagnoser", "baselines"}
-
-# part of the package → the parts it may not know of, not even in a function
-FORBIDDEN = {
-    "errors": {"config", "data", "model", "training", "diagnosis", "report", "cli", "artifact"} | DETECTORS,
-    "files": {"config", "data", "model", "training", "diagnosis", "report", "cli", "artifact"} | DETECTORS,
-    "config": {"data", "model", "training", "diagnosis", "report", "cli", "artifact"} | DETECTORS,
-    "model": {"data", "training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
-    "data": {"model", "training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
-    "training": {"diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
-    "fourier": {"training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
-    "estimator": {"diagnosis", "network_estimator", "diagnoser", "baselines", "report", "cli", "service"},
-    "network_estimator": {"diagnosis", "diagnoser", "baselines", "report", "cli", "service"},
-    "baselines": {"diagnosis", "diagnoser", "report", "cli", "service"},
-    "diagnosis": {"training", "report", "cli", "service"},
-    "diagnoser": {"report", "cli", "service", "experiments"},
-    "experiments": {"report", "cli", "service"},
-    "artifact": {"report", "cli", "service"} | DETECTORS,
-    "report": {"model", "training", "cli", "service"},
-    "injection": {"model", "report", "cli", "service"},
-    "inputs": {"training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
-    "runtime": {"training", "diagnosis", "report", "cli", "artifact", "service"} | DETECTORS,
-}
-WITHOUT_TORCH = {
-    "errors",
-    "files",
-    "config",
-    "data",
-    "elevator",
-    "fourier",
-    "model_card",
-    "cli",
-    "inputs",
-    "onnx_file",
-    "runtime",
-}
+# From upstream to downstream: a part may import those before it, never one after it.
+ORDER = (
+    ("errors", "progress"),
+    ("files",),
+    ("settings",),
+    ("data",),
+    ("model",),
+    ("training",),
+    ("diagnosis",),
+    ("detectors",),
+    ("report",),
+    ("deploy",),
+    ("runtime",),
+    ("lab.elevator",),
+    ("lab.injection",),
+    ("lab.rivals",),
+    ("lab.compare",),
+    ("lab.paper",),
+    ("cli",),
+)
+RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
+APART = {("report", "detectors"), ("deploy", "report")}
+WITHOUT_TORCH = {"errors", "files", "progress", "settings", "data", "runtime"}
 
 
 class Import(tuple[str, str, bool]):
@@ -141,9 +127,9 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
 
 
 def part(module: str) -> str:
-    """`data` of dfstrans.data.readers.hdf5; `cli` also of dfstrans.cli_train."""
-    name = [*module.split("."), ""][1]
-    return "cli" if name.startswith("cli_") else name
+    """`data` of dfstrans.data.readers.hdf5, `lab.paper` of dfstrans.lab.paper.fourier, nothing of the root itself."""
+    names = module.split(".")[1:]
+    return ".".join(names[:2]) if names[:1] == ["lab"] else names[0] if names else ""
 
 
 # ---- the tools of this test can fail ------------------------------------------------------------------------------
@@ -184,13 +170,32 @@ def found() -> list[Import]:
     return imports(SOURCE)
 
 
-@pytest.mark.parametrize("upstream", FORBIDDEN)
-def test_imports_point_downstream_only(upstream: str, found: list[Import]) -> None:
+def test_imports_point_upstream_only(found: list[Import]) -> None:
+    inside = [(m, t) for m, t, _ in found if t.startswith("dfstrans") and part(m) != part(t) and part(m)]
+    assert inside
+    unknown = {part(m) for pair in inside for m in pair} - {*RANK, "__main__", "", "lab"}
+    assert not unknown
     wrong = [
         f"{m} imports {t}"
-        for m, t, _ in found
-        if part(m) == upstream and part(t) in FORBIDDEN[upstream] and t.startswith("dfstrans")
+        for m, t in inside
+        if part(m) in RANK and part(t) in RANK and (RANK[part(t)] >= RANK[part(m)] or (part(m), part(t)) in APART)
     ]
+    assert not wrong
+
+
+def test_only_the_command_line_knows_the_lab(found: list[Import]) -> None:
+    users = {part(m).split(".")[0] for m, t, _ in found if t.startswith("dfstrans.lab")}
+    assert users == {"lab", "cli"}
+
+
+def test_no_module_of_the_product_is_named_in_a_string_upstream(found: list[Import]) -> None:
+    wrong = []
+    for module, file in modules(SOURCE).items():
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                named = node.value if node.value in modules(SOURCE) and node.value != "dfstrans" else ""
+                if named and part(module) in RANK and RANK.get(part(named), -1) > RANK[part(module)]:
+                    wrong.append(f"{module} names {named}")
     assert not wrong
 
 
@@ -207,7 +212,7 @@ def test_lightning_is_imported_by_training_only(found: list[Import]) -> None:
 
 def test_what_others_load_of_training_does_not_bring_lightning(found: list[Import]) -> None:
     edges = graph(found, at_load_only=True)
-    assert "torch" in reached("dfstrans.diagnoser", edges)
+    assert "torch" in reached("dfstrans.detectors.diagnoser", edges)
     heavy = [m for m in modules(SOURCE) if part(m) != "training" and "lightning" in reached(m, edges)]
     assert not heavy
 
@@ -225,11 +230,6 @@ def test_reports_never_see_a_tensor(found: list[Import]) -> None:
     assert not [f"{m} imports {t}" for m, t in of_reports if t.split(".")[0] == "torch"]
 
 
-def test_reports_do_not_load_torch(found: list[Import]) -> None:
-    edges = graph(found, at_load_only=True)
-    assert not [m for m in modules(SOURCE) if part(m) == "report" and "torch" in reached(m, edges)]
-
-
 def test_no_module_is_named_utils() -> None:
     names = {piece for module in modules(SOURCE) for piece in module.split(".")}
     assert not names & {"utils", "util", "helpers", "common", "misc"}
@@ -239,26 +239,33 @@ def test_every_module_says_what_it_is_for() -> None:
     assert not [m for m, file in modules(SOURCE).items() if not ast.get_docstring(ast.parse(file.read_text("utf-8")))]
 
 
-def loaded_by(module: str) -> set[str]:
-    """The packages that importing a module loads, in a fresh interpreter."""
-    code = f"import sys, {module}; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    return set(done.stdout.split())
+def loaded_by(code: str) -> set[str]:
+    """The packages that some code loads, in a fresh interpreter."""
+    tell = "import atexit, sys; atexit.register(lambda: print('LOADED', *{name.split('.')[0] for name in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{tell}; {code}"], capture_output=True, text=True, check=True, timeout=120
+    )
+    return set(done.stdout.split("LOADED")[-1].split())
 
 
-def test_recordings_in_memory_need_nothing_but_numpy() -> None:
-    loaded = loaded_by("dfstrans.inputs")
-    assert "numpy" in loaded
-    assert not loaded & {"torch", "sklearn", "scipy", "pandas", "pyarrow", "h5py", "pydantic"}
-
-
-@pytest.mark.parametrize("module", ["dfstrans", "dfstrans.cli", "dfstrans.data"])
-def test_importing_what_the_help_needs_loads_neither_torch_nor_lightning(module: str) -> None:
-    loaded = loaded_by(module)
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import dfstrans", {"torch", "lightning", "plotly", "pyarrow", "pandas", "sklearn"}),
+        ("import dfstrans.data", {"torch", "lightning", "plotly", "sklearn"}),
+        ("import dfstrans.runtime", {"torch", "lightning", "plotly", "sklearn"}),
+        (
+            "import sys; from dfstrans.cli.app import main; sys.argv = ['dfstrans', '--help']; main()",
+            {"torch", "lightning", "plotly", "pyarrow", "pandas", "sklearn", "numba"},
+        ),
+    ],
+)
+def test_what_must_be_quick_loads_nothing_heavy(code: str, absent: set[str]) -> None:
+    loaded = loaded_by(code)
     assert "dfstrans" in loaded
-    assert not loaded & {"torch", "lightning", "pytorch_lightning"}
+    assert not loaded & absent
 
 
 def test_a_listing_of_a_package_has_the_names_that_are_imported_on_use() -> None:
-    for package in (dfstrans, dfstrans.data):
-        assert set(package.__all__) <= set(dir(package))
+    assert set(dfstrans.__all__) <= set(dir(dfstrans))
+    assert all(getattr(dfstrans, name) for name in dfstrans.__all__)

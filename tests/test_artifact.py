@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import safetensors.torch
 
-from dfstrans import DfstransError, Diagnoser, artifact
-from dfstrans.summary import model_summary
+from dfstrans import DfstransError, Diagnoser
+from dfstrans.detectors import saved_model as artifact
+from dfstrans.detectors.summary import model_summary
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()

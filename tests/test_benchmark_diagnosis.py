@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import diagnosis
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.data.writers import save_episodes
+from dfstrans.detectors.workflow import train_model
 from dfstrans.diagnosis.trust import AttentionTrust
-from dfstrans.pipeline import train_model
 
 
 def test_every_kind_is_measured_beside_chance_floors_and_controls(

@@ -15,7 +15,7 @@ from benchmarks.log_plot import Panel, svg
 from benchmarks.turns import Case, Measured, measure_in_turns
 from benchmarks.workload import Shape, auto_precision, count_flops, measured_models, prepare
 from dfstrans.model.arithmetic import bf16_is_fast
-from dfstrans.training.log import write_log
+from dfstrans.training.run_folder import write_log
 
 TINY = Shape(3, 4, 16)
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # what is forked here holds no locks

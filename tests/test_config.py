@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.errors import DfstransError
+from dfstrans.settings import NetworkSettings, TrainingSettings
 
 
 def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:

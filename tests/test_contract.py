@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from dfstrans import DfstransError, Diagnoser, Episodes
-from dfstrans.baselines import MODELS, load_detector
+from dfstrans.lab.compare.variants import kind_of
 from tests.tiny import TINY, tiny_episodes
 
 QUICK = {"epochs": 1, "batch_size": 8, "precision": "32"}
@@ -47,7 +47,7 @@ X, Y = np.asarray(EPISODES.values), EPISODES.require_labels()
 def make(request: pytest.FixtureRequest) -> Any:
     if request.param == "minirocket":
         pytest.importorskip("aeon", reason="needs the extra rivals: pip install 'dfstrans[rivals]'")
-    return partial(MODELS[request.param], **SETTINGS[request.param])
+    return partial(kind_of(request.param), **SETTINGS[request.param])
 
 
 def make_diagnoser() -> Diagnoser:
@@ -162,8 +162,7 @@ def test_it_works_in_cross_validation_and_grid_search(make: Any) -> None:
 
 def test_a_saved_estimator_loads_with_the_same_settings_and_scores(fitted: Any, tmp_path: Path) -> None:
     fitted.save(tmp_path / "model")
-    loaded = load_detector(tmp_path / "model")
-    assert type(loaded) is type(fitted)
+    loaded = type(fitted).load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.decision_function(EPISODES), fitted.decision_function(EPISODES))
     np.testing.assert_array_equal(loaded.predict(EPISODES), fitted.predict(EPISODES))
     assert loaded.get_params() == fitted.get_params()
@@ -217,7 +216,7 @@ def test_episodes_that_cannot_be_cut_or_encoded_are_refused(x: Any, message: str
 def test_episodes_too_short_for_a_rival_are_refused(name: str, message: str) -> None:
     settings = {**SETTINGS[name], **({"n_timepoints": None} if name == "tapnet" else {})}
     with pytest.raises(DfstransError, match=message):
-        MODELS[name](**settings).fit(X[:, :, :10], Y)
+        kind_of(name)(**settings).fit(X[:, :, :10], Y)
 
 
 def test_sensors_are_matched_by_name(fitted: Any) -> None:

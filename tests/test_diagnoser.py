@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, load_episodes, save_episodes
-from dfstrans.config import PRESETS, NetworkSettings, TrainingSettings
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.model import arithmetic
-from dfstrans.training.module import DetectorModule
+from dfstrans.settings import PRESETS, NetworkSettings, TrainingSettings
+from dfstrans.training.lightning_module import DetectorModule
 from tests.tiny import TINY, tiny_episodes
 
 

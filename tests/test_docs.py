@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from dfstrans.diagnosis.causes import Resemblance
-from dfstrans.elevator.fleet import RANGES
-from dfstrans.elevator.sensors import SENSORS, Sensor
-from dfstrans.elevator.settings import SEVERITIES, SimulationSettings
-from dfstrans.injection import KINDS, InjectionSettings
-from dfstrans.standing import Standing
+from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.lab.elevator.fleet import RANGES
+from dfstrans.lab.elevator.sensors import SENSORS, Sensor
+from dfstrans.lab.elevator.settings import SEVERITIES, SimulationSettings
+from dfstrans.lab.injection.settings import KINDS, InjectionSettings
+from dfstrans.training.evaluation import Standing
 from tests.report.drawn import made_diagnosis
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,12 +55,12 @@ def headings(document: Path) -> set[str]:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_options_named_in_documents_exist(document: Path) -> None:
-    from dfstrans.config import NetworkSettings, TrainingSettings
-    from dfstrans.data.readers.options import ReadOptions
+    from dfstrans.data.readers.opening import ReadOptions
+    from dfstrans.settings import NetworkSettings, TrainingSettings
 
     settings = (NetworkSettings, TrainingSettings, ReadOptions, SimulationSettings, InjectionSettings)
     known = {"--" + name.replace("_", "-") for each in settings for name in each.model_fields}
-    for source in (ROOT / "src" / "dfstrans").glob("cli*.py"):
+    for source in (ROOT / "src" / "dfstrans" / "cli").glob("*.py"):
         text = source.read_text()
         known |= set(re.findall(r'"(--[a-z-]+)"', text))
         known |= {"--" + name for name in re.findall(r"^    ([a-z]+): Annotated", text, flags=re.MULTILINE)}

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, onnx_export, save_episodes
-from dfstrans.onnx_export import export_onnx, generated_episodes, largest_differences
-from dfstrans.runtime import OnnxDetector
+from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, save_episodes
+from dfstrans.deploy import onnx_export
+from dfstrans.deploy.onnx_export import export_onnx, generated_episodes, largest_differences
+from dfstrans.deploy.runtime import OnnxDetector
 from tests.cli.command_line import run
 from tests.tiny import TINY, tiny_episodes
 

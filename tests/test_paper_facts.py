@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import faithful_encoding
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings, TrainingSettings
 
 # tab:n_params_s, printed for w_l = 100, that is d = 240
 PRINTED_BY_SENSORS = {

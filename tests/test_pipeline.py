@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
-from dfstrans.data.planted import planted_episodes
-from dfstrans.pipeline import out_of_range, part_of, partial_folder, predict_table, train_model
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.detectors.workflow import out_of_range, part_of, partial_folder, predict_table, train_model
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()

@@ -15,10 +15,10 @@ from torch.nn import functional
 from benchmarks import precision
 from benchmarks.rounding import rounded, rounded_products
 from dfstrans import save_episodes
-from dfstrans.config import NetworkSettings
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings
 
 LABELS = torch.tensor([0.0, 1, 0, 1])
 

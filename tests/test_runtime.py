@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
+from dfstrans.deploy.onnx_file import CONTENT, DIGEST
+from dfstrans.deploy.runtime import OnnxDetector
 from dfstrans.diagnosis.inspection import episode_scores
-from dfstrans.onnx_file import CONTENT, DIGEST
-from dfstrans.runtime import OnnxDetector
 from tests.tiny import tiny_episodes
 
 HEAVY = "torch lightning pytorch_lightning sklearn scipy pandas pyarrow h5py pydantic einops onnx onnxscript typer"
@@ -248,7 +248,7 @@ def test_it_predicts_where_nothing_but_numpy_and_onnxruntime_is_installed(export
     np.save(tmp_path / "values.npy", values)
     code = (
         f"import sys\nfor name in {HEAVY.split()}: sys.modules[name] = None\n"
-        "import numpy as np\nfrom dfstrans.runtime import OnnxDetector\n"
+        "import numpy as np\nfrom dfstrans.deploy.runtime import OnnxDetector\n"
         "detector = OnnxDetector.load(sys.argv[1])\n"
         "print(*detector.decision_function(np.load(sys.argv[2])))\n"
     )
@@ -261,7 +261,7 @@ def test_it_predicts_where_nothing_but_numpy_and_onnxruntime_is_installed(export
 @pytest.mark.usefixtures("exported")
 def test_importing_it_takes_less_than_half_a_second_of_work() -> None:
     code = (
-        "import sys, time\nstart = time.process_time()\nimport dfstrans.runtime, onnxruntime\n"
+        "import sys, time\nstart = time.process_time()\nimport dfstrans.deploy.runtime, onnxruntime\n"
         "print(time.process_time() - start, *sorted({name.split('.')[0] for name in sys.modules}))\n"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]

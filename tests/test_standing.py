@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.cli_output import warn_of_guessing
-from dfstrans.model_card import model_card
+from dfstrans.cli.options import warn_of_guessing
+from dfstrans.detectors.card import model_card
 from dfstrans.report.diagnosis_page import write_diagnosis, write_index
-from dfstrans.standing import Standing, rank_sum_chance, standing
+from dfstrans.training.evaluation import Standing, rank_sum_chance, standing
 from tests.report.drawn import made_diagnosis
 from tests.tiny import TINY
 

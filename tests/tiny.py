@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 
 TINY: dict[str, Any] = {
     "segment_length": 16,

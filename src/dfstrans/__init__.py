@@ -1,32 +1,36 @@
 """dfstrans: what went wrong, when and where, from many sensors at once."""
 
-from __future__ import annotations
-
+from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING
-
-from dfstrans.lazy import imported_on_use
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dfstrans.data import Episodes, Fault, load_episodes, save_episodes
-    from dfstrans.diagnoser import Diagnoser
+    from dfstrans.data.episodes import Episodes, Fault
+    from dfstrans.data.readers import load_episodes
+    from dfstrans.data.writers import save_episodes
+    from dfstrans.detectors.diagnoser import Diagnoser
+    from dfstrans.diagnosis.diagnosis import Diagnosis
     from dfstrans.errors import DfstransError
 
 __version__ = version("dfstrans")
-__all__ = ["DfstransError", "Diagnoser", "Episodes", "Fault", "load_episodes", "save_episodes"]
 
-# torch takes seconds, and the command line's help must not wait for it
-__getattr__ = imported_on_use(
-    __name__,
-    {
-        "DfstransError": "dfstrans.errors",
-        "Diagnoser": "dfstrans.diagnoser",
-        "Episodes": "dfstrans.data",
-        "Fault": "dfstrans.data",
-        "load_episodes": "dfstrans.data",
-        "save_episodes": "dfstrans.data",
-    },
-)
+# Imported on first use: torch takes seconds, and the command line's help must not wait for it.
+_HOMES = {
+    "DfstransError": "dfstrans.errors",
+    "Diagnoser": "dfstrans.detectors.diagnoser",
+    "Diagnosis": "dfstrans.diagnosis.diagnosis",
+    "Episodes": "dfstrans.data.episodes",
+    "Fault": "dfstrans.data.episodes",
+    "load_episodes": "dfstrans.data.readers",
+    "save_episodes": "dfstrans.data.writers",
+}
+__all__ = ["DfstransError", "Diagnoser", "Diagnosis", "Episodes", "Fault", "load_episodes", "save_episodes"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """`python -m dfstrans` is the command line."""
 
-from dfstrans.cli import main
+from dfstrans.cli.app import main
 
 if __name__ == "__main__":
     main()

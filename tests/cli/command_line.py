@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dfstrans.cli import main
+from dfstrans.cli.app import main
 
 SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
 SMALL += ["--segment-length", "16", "--precision", "32"]

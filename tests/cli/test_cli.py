@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dfstrans.cli import _Warnings
+from dfstrans.cli.app import _Warnings
 from dfstrans.errors import Remark
 from tests.cli.command_line import run
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dfstrans import Episodes, load_episodes
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import Remark
 from tests.cli.command_line import run
 
@@ -77,7 +77,7 @@ def test_a_warning_of_two_files_is_one_finding_and_a_remark_is_none(
             warnings.warn("overflow in a library", RuntimeWarning, stacklevel=1)
         return planted_episodes(8, 8)
 
-    monkeypatch.setattr("dfstrans.data.load_episodes", load)
+    monkeypatch.setattr("dfstrans.data.readers.load_episodes", load)
     _, out, err = run("data", "check", tmp_path, "--json")
     messages = [finding["message"] for finding in json.loads(out)["findings"]]
     assert messages.count("points are missing") == 1

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dfstrans import DfstransError, cli_encoding
-from dfstrans.cli import app
+from dfstrans import DfstransError
+from dfstrans.cli import encoding as cli_encoding
+from dfstrans.cli.app import app
 from dfstrans.errors import settings_as_options
 from dfstrans.model.encoding import faithful_encoding, vanilla_encoding
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dfstrans import Diagnoser, save_episodes
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from tests.cli.command_line import run
 
 
@@ -60,7 +60,7 @@ def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_pat
     shown = found["rankings"]["shown"]["sensors"]["all"]["ac@1"]
     assert shown["low"] <= shown["value"] <= shown["high"]
     assert shown["chance"] == pytest.approx(0.25)
-    monkeypatch.setattr("dfstrans.cli_output.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("dfstrans.cli.output.QUIET_SECONDS", 0.0)
     code, out, err = run(*command, "--part", "all")
     assert code == 0
     assert "diagnosing: 100 % (24 of 24)" in err

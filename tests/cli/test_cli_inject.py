@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
-from dfstrans.cli import app
-from dfstrans.data.planted import planted_episodes
+from dfstrans.cli.app import app
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import Remark
 from tests.tiny import TINY
 
@@ -70,7 +70,7 @@ def test_recordings_in_the_folder_of_the_report_are_never_overwritten(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(recordings.read_bytes())
-    monkeypatch.setattr("dfstrans.injection.study.train_model", never_train)
+    monkeypatch.setattr("dfstrans.lab.injection.study.train_model", never_train)
     with pytest.raises(DfstransError, match="or another folder"):
         run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
     assert path.read_bytes() == recordings.read_bytes()

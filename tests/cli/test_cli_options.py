@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from dfstrans import Diagnoser
-from dfstrans.cli_compare import compare
-from dfstrans.cli_inject import PLAIN, THRESHOLD, inject
-from dfstrans.cli_train import train
+from dfstrans.cli.compare import compare
+from dfstrans.cli.inject import PLAIN, THRESHOLD, inject
+from dfstrans.cli.train import train
 
 
 @pytest.mark.parametrize(("command", "other"), [(train, {}), (compare, {}), (inject, {**PLAIN, **THRESHOLD})])

@@ -7,8 +7,8 @@ import sys
 import pytest
 from rich.text import Text
 
-from dfstrans import cli_output
-from dfstrans.cli_output import print_columns, progress
+from dfstrans.cli import output as cli_output
+from dfstrans.cli.output import print_columns, progress
 
 
 def test_long_work_says_every_ten_per_cent_how_far_it_is(

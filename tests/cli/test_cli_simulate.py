@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dfstrans import DfstransError, load_episodes
-from dfstrans.cli import app
-from dfstrans.elevator import Fleet, Journey
+from dfstrans.cli.app import app
+from dfstrans.lab.elevator.simulation import Fleet, Journey
 
 SMALL = ["simulate", "elevator", "--sampling-rate", "100", "--seed", "7"]
 

@@ -50,7 +50,7 @@ def test_a_threshold_that_could_not_be_chosen_is_said_with_what_to_do(table: Pat
 # A process that is killed as soon as it has written its second checkpoint.
 KILLED = """
 import os, signal
-from dfstrans.cli import main
+from dfstrans.cli.app import main
 from dfstrans.training.fit import AtomicCheckpoints
 
 save, saved = AtomicCheckpoints.save_checkpoint, []
@@ -165,7 +165,7 @@ def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(ta
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "oracle"], "expected one of dfstrans, inceptiontime"),
+        (["--model", "oracle"], "expected one of dfstrans, boosting"),
         (["--model", "bosting"], "got 'bosting'; did you mean boosting?"),
         (["--model", "boosting", "--heads", "2"], "expected options that boosting has, got --heads; drop them"),
         (["--model", "tapnet", "--preset", "paper"], "expected options that tapnet has, got --preset"),

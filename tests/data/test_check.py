@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dfstrans.data import Episodes, check, load_episodes, save_episodes
-from dfstrans.data.check import check_episodes
-from dfstrans.data.check_result import DataCheck
-from dfstrans.data.episodes import Fault
+from dfstrans.data import check
+from dfstrans.data.check import DataCheck, check_episodes
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.writers import save_episodes
 
 Array = npt.NDArray[np.float32]
 

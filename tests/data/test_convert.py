@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dfstrans.data.readers.convert import coded_texts, texts
+from dfstrans.data.readers.columns import coded_texts, texts
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import Episodes, Fault, load_episodes, save_episodes
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
 
 VALUES = np.arange(24, dtype=np.float32).reshape(3, 2, 4)

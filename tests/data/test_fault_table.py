@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dfstrans.data import Fault, load_episodes
 from dfstrans.data.check import check_episodes
+from dfstrans.data.episodes import Fault
+from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
 
 HEADER = "episode_id,fault,sensors,start,end,severity\n"

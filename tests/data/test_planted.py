@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.planted import KINDS, planted_episodes
+from dfstrans.data.synthetic import KINDS, planted_episodes
 from dfstrans.errors import DfstransError
 
 

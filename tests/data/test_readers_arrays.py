@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import Episodes, load_episodes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
 
 VALUES = np.arange(24, dtype=np.float32).reshape(3, 2, 4)

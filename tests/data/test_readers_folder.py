@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import Fault, ReadOptions, load_episodes
+from dfstrans.data.episodes import Fault
+from dfstrans.data.readers import ReadOptions, load_episodes
 from dfstrans.errors import DfstransError
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dfstrans.data import Fault
+from dfstrans.data.episodes import Fault
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import PLAIN, from_text
 

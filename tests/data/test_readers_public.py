@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import Fault, load_episodes
+from dfstrans.data.episodes import Fault
+from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
 
 

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dfstrans.data import Episodes, Fault, load_episodes
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import PLAIN, from_text
 

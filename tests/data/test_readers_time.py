@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import load_episodes
+from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import from_text
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.errors import DfstransError
 
 NAN, INF = np.nan, np.inf

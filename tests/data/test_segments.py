@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dfstrans.config import NetworkSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import (
@@ -22,8 +21,9 @@ from dfstrans.data.segments import (
     default_segment_length,
     hold_last,
 )
-from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.errors import DfstransError
+from dfstrans.settings import NetworkSettings
 
 NAN, INF = np.nan, np.inf
 PAPER = NetworkSettings(n_sensors=1, segment_length=100)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.errors import DfstransError
 
 VALUES = np.random.default_rng(0).standard_normal((6, 3, 4)).astype(np.float32)

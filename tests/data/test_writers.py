@@ -16,7 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import Episodes, Fault, load_episodes, save_episodes, writers
+from dfstrans.data import writers
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
 
 SUFFIXES = (".h5", ".hdf5", ".parquet", ".npz")
@@ -203,7 +206,7 @@ def test_a_failure_while_writing_leaves_the_earlier_file(
 def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
     program = (
         "import resource, sys, numpy as np\n"
-        "from dfstrans.data import Episodes, save_episodes\n"
+        "from dfstrans import Episodes, save_episodes\n"
         "from dfstrans.errors import DfstransError\n"
         "episodes = Episodes.from_arrays(np.random.default_rng(0).random((300, 5, 100)))\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n"
@@ -223,7 +226,7 @@ def test_streaming_from_file_to_file_needs_little_memory(tmp_path: Path, suffix:
         file.create_dataset("dataset", (1000, 5 * 20000 + 1), dtype=np.float32, fillvalue=0)  # 400 MB when read
     program = (
         "import resource, sys\n"
-        "from dfstrans.data import load_episodes, save_episodes\n"
+        "from dfstrans import load_episodes, save_episodes\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "save_episodes(load_episodes(sys.argv[1], n_sensors=5), sys.argv[2])\n"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dfstrans.data import Episodes, load_episodes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
 
 PLAIN = "episode_id,time,a,b,label\n1,0,1.5,2,0\n1,1,2.5,3,0\n2,0,3.5,4,1\n2,1,4.5,5,1\n"
 

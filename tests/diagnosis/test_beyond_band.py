@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dfstrans.data.planted import planted_episodes
-from dfstrans.diagnoser import Diagnoser
-from dfstrans.diagnosis.usual import SCORES
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.diagnosis.bands import SCORES
 from tests.report.drawn import bands_with, made_diagnosis
 from tests.tiny import TINY
 

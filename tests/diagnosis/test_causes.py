@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.causes import Resemblance, resembling
-from dfstrans.diagnosis.known_cases import KnownCases
+from dfstrans.diagnosis.known_faults import KnownCases, Resemblance, resembling
 from tests.tiny import TINY, tiny_episodes
 
 KNOWN = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9], [-1.0, 0.0]])

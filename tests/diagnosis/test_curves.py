@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.data.planted import planted_episodes
-from dfstrans.diagnosis.curves import RankingCurves, first_cells, places_of, ranking_curves
-from dfstrans.diagnosis.made_normal import MadeNormal, Mask
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.diagnosis.counterfactual import MadeNormal, Mask, RankingCurves, first_cells, places_of, ranking_curves
 from dfstrans.errors import DfstransError
 
 

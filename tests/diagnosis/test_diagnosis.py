@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.diagnosis.examples import NormalCells
 from dfstrans.diagnosis.metrics import KnownCause, MetricResult, Ranking, Results, evaluate_rankings, known_causes
-from dfstrans.diagnosis.normal_cells import NormalCells
 from dfstrans.errors import DfstransError
 
 OF_SENSORS = {"hit_rate@100%", "hit_rate@150%", "ndcg", "rc_top_1", "rc_top_3", "ac@1", "ac@3", "avg@3", "mrr"}

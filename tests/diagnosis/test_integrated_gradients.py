@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser
-from dfstrans.diagnosis.integrated_gradients import integrated_gradients
-from dfstrans.diagnosis.made_normal import MadeNormal
+from dfstrans.diagnosis.counterfactual import MadeNormal, integrated_gradients
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
 
@@ -21,7 +20,7 @@ def test_they_add_up_to_the_logit_beyond_that_of_a_normal_episode(
     detector: Diagnoser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("captum", reason="needs the extra paper: pip install 'dfstrans[paper]'")
-    monkeypatch.setattr("dfstrans.diagnosis.integrated_gradients.STEPS", 200)  # its kinks are met by chance with few
+    monkeypatch.setattr("dfstrans.diagnosis.counterfactual.STEPS", 200)  # its kinks are met by chance with few
     episode = tiny_episodes()[-1]
     found = integrated_gradients(detector, episode, detector.reference_)
     cells = MadeNormal.of(detector, episode, detector.reference_)

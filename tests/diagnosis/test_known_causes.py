@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dfstrans.data import Episodes, Fault, load_episodes
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers import load_episodes
 from dfstrans.data.truth import Truth
 from dfstrans.diagnosis.metrics import KnownCause, hit_rate, known_causes, measure
 from dfstrans.errors import DfstransError

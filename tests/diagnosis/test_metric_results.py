@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfstrans.diagnosis.metrics import LeftOut, MetricResult, hit_rate, measure
-from dfstrans.diagnosis.metrics.results import bootstrap_interval
+from dfstrans.diagnosis.metrics.evaluation import bootstrap_interval
 from dfstrans.errors import DfstransError
 
 FIRST = np.array([True, False, False, False])
@@ -68,7 +68,7 @@ def test_the_interval_is_that_of_a_mean_and_the_same_for_the_same_seed() -> None
 def test_the_interval_does_not_depend_on_how_much_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(1).random(50)
     whole = bootstrap_interval(values)
-    monkeypatch.setattr("dfstrans.diagnosis.metrics.results._AT_ONCE", 120)
+    monkeypatch.setattr("dfstrans.diagnosis.metrics.evaluation._AT_ONCE", 120)
     assert bootstrap_interval(values) == pytest.approx(whole)
 
 

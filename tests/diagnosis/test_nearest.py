@@ -6,7 +6,7 @@ import numpy as np
 
 from dfstrans import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.diagnosis.nearest import NormalRecordings
+from dfstrans.diagnosis.recordings import NormalRecordings
 
 
 def recordings() -> Episodes:

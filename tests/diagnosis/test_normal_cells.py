@@ -8,8 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dfstrans.data import Episodes, load_episodes, save_episodes
-from dfstrans.diagnosis.normal_cells import NormalCells, cell_statistics
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.writers import save_episodes
+from dfstrans.diagnosis.examples import NormalCells, cell_statistics
 from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float64]

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfstrans.diagnosis import normal_examples
-from dfstrans.diagnosis.normal_examples import NormalExamples
+from dfstrans.diagnosis import examples as normal_examples
+from dfstrans.diagnosis.examples import NormalExamples
 
 ONE_CELL = np.ones((1, 1), np.float32)
 

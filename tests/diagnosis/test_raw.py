@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dfstrans.diagnosis.raw import NAMES, raw_numbers
-from dfstrans.diagnosis.usual import SCORES
+from dfstrans.diagnosis.bands import SCORES
+from dfstrans.diagnosis.diagnosis import NAMES, raw_numbers
 from tests.report.drawn import made_diagnosis
 
 

@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.course import NormalCourse
-from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.diagnosis.bands import SCORES
+from dfstrans.diagnosis.counterfactual import MadeNormal
 from dfstrans.diagnosis.inspection import episode_scores
-from dfstrans.diagnosis.made_normal import MadeNormal
-from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.diagnosis.scores import global_spatial_relevance
-from dfstrans.diagnosis.usual import SCORES
+from dfstrans.diagnosis.reference import NormalCourse, NormalReference
+from dfstrans.diagnosis.scores import EpisodeScores, global_spatial_relevance
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
 

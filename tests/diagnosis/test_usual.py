@@ -3,9 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfstrans.diagnosis import usual
-from dfstrans.diagnosis.episode_scores import EpisodeScores
-from dfstrans.diagnosis.usual import (
+from dfstrans.diagnosis import bands as usual
+from dfstrans.diagnosis.bands import (
     BANDS,
     BY_MOMENT,
     SCORES,
@@ -14,6 +13,7 @@ from dfstrans.diagnosis.usual import (
     usual_by_moment,
     usual_over_moments,
 )
+from dfstrans.diagnosis.scores import EpisodeScores
 
 
 def scores_of(temporal: np.ndarray, spatial: np.ndarray) -> EpisodeScores:

@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.data.planted import planted_episodes
-from dfstrans.diagnosis import diagnose, verdict
-from dfstrans.diagnosis.occlusion import occlusion
-from dfstrans.diagnosis.verdict import judge, weigh
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.diagnosis import diagnose
+from dfstrans.diagnosis import trust as verdict
+from dfstrans.diagnosis.counterfactual import occlusion
+from dfstrans.diagnosis.trust import judge, weigh
 from dfstrans.model.network import DFSTrans
 
 SETTINGS = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16, "batch_size": 8}

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.embedding import SegmentProjection, SensorCNN, build_embedding
+from dfstrans.settings import NetworkSettings
 
 
 def tiny(**changes: object) -> NetworkSettings:

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model import levels as levels_module
 from dfstrans.model.levels import STATISTICS, SegmentLevels, statistics
+from dfstrans.settings import NetworkSettings
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
 

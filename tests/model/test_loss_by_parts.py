@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model import network as network_module
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings
 
 N_EPISODES, N_SEGMENTS, N_SENSORS = 5, 4, 3
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings
 
 
 def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:

@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
 
-from dfstrans.config import NetworkSettings
 from dfstrans.errors import DfstransError
 from dfstrans.model import network as network_module
 from dfstrans.model.attention import Attention
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.levels import STATISTICS
 from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
+from dfstrans.settings import NetworkSettings
 from tests.model.test_levels import slow_levels
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model

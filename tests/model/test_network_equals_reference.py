@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.reference import LoopNetwork, copy_weights, is_per_sensor, names_in_reference
-from dfstrans.config import NetworkSettings
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings
 
 N_SEGMENTS = 5
 

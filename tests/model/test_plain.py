@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from dfstrans.config import NetworkSettings
 from dfstrans.diagnosis.scores import global_spatial_relevance, global_temporal_relevance
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork, PlainPass
+from dfstrans.settings import NetworkSettings
 
 VARIANTS: list[dict[str, Any]] = [
     {},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dfstrans.data.episodes import Episode, Fault
+from dfstrans.diagnosis.bands import Usual
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.episode_scores import EpisodeScores
 from dfstrans.diagnosis.health import Finding
-from dfstrans.diagnosis.usual import Usual
-from dfstrans.diagnosis.verdict import Verdict
-from dfstrans.report.views import Recording
+from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.diagnosis.trust import Verdict
 
 
 def bands_with(scores: EpisodeScores, **excess: np.ndarray) -> dict[str, Usual]:

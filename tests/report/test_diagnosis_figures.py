@@ -11,7 +11,6 @@ import pytest
 
 from dfstrans.diagnosis.trust import AttentionTrust
 from dfstrans.errors import DfstransError
-from dfstrans.report.attention_views import between_moments, between_sensors
 from dfstrans.report.diagnosis_figures import (
     MARKED,
     attention_figure,
@@ -24,7 +23,7 @@ from dfstrans.report.diagnosis_figures import (
     trust_figure,
 )
 from dfstrans.report.figures import ANOMALOUS, NORMAL
-from dfstrans.report.views import relevance_courses, shaded, trust_boxes
+from dfstrans.report.views import between_moments, between_sensors, relevance_courses, shaded, trust_boxes
 from tests.report.drawn import made_diagnosis
 
 TRUST = AttentionTrust(
@@ -129,8 +128,8 @@ def test_every_figure_of_the_paper_is_there_for_print(tmp_path: Path) -> None:
         print_relevance_beside_normal,
         print_trust,
         write_diagnosis_figures,
+        write_figures,
     )
-    from dfstrans.report.printing import write_figures
 
     diagnosis, recording = made_diagnosis()
     written = write_diagnosis_figures(tmp_path, "run", diagnosis, recording)
@@ -174,8 +173,7 @@ def test_the_print_shows_the_same_numbers_as_the_screen() -> None:
 
 def test_in_print_no_legend_is_cut_off_and_no_title_touches_the_next() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
-    from dfstrans.report.diagnosis_print import print_moments, print_signals
-    from dfstrans.report.printing import STYLE
+    from dfstrans.report.diagnosis_print import STYLE, print_moments, print_signals
 
     diagnosis, recording = made_diagnosis(n_sensors=7, n_segments=120)
     late = replace(diagnosis, segment_bounds=diagnosis.segment_bounds + 1000.25)
@@ -208,7 +206,7 @@ def test_without_matplotlib_figures_are_refused_before_anything_is_diagnosed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dfstrans import Diagnoser
-    from dfstrans.figure_folder import FigureFolder
+    from dfstrans.report.figure_folder import FigureFolder
 
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Fault
-from dfstrans.diagnosis.causes import Resemblance
+from dfstrans.diagnosis.known_faults import Resemblance
 from dfstrans.report.diagnosis_page import known_truth, page_name, write_diagnosis, write_index, write_pages
 from tests.report.drawn import made_diagnosis
 

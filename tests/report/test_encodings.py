@@ -11,17 +11,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dfstrans.errors import DfstransError
-from dfstrans.fourier import EncodingStudy, study_encodings
-from dfstrans.model.encoding import faithful_encoding
-from dfstrans.report.encodings import (
+from dfstrans.lab.paper.encoding_figures import (
     cosines,
     distribution_figure,
     image_figure,
     reconstruction_figure,
     similarity_figure,
     write_encodings,
+    write_print_figures,
 )
-from dfstrans.report.encodings_print import write_print_figures
+from dfstrans.lab.paper.encoding_study import EncodingStudy, study_encodings
+from dfstrans.model.encoding import faithful_encoding
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.data.planted import planted_episodes
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.data.truth import Truth
-from dfstrans.demo import run_demo
-from dfstrans.diagnosis.causes import Resemblance
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.episode_scores import EpisodeScores
-from dfstrans.pipeline import recordings_of
-from dfstrans.report.html import agreement, write_report
+from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.diagnosis.recordings import recordings_of
+from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.lab.elevator.demo import run_demo
+from dfstrans.report.evaluation_page import agreement, write_report
 from tests.report.drawn import bands_with
 from tests.tiny import TINY, tiny_episodes
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dfstrans.injection.results import CellResult, Metric, StudyResult
-from dfstrans.report.injection import PANELS, strength_figure, write_injection
-from dfstrans.standing import Standing
+from dfstrans.lab.injection.page import PANELS, strength_figure, write_injection
+from dfstrans.lab.injection.study import CellResult, Metric, StudyResult
+from dfstrans.training.evaluation import Standing
 
 
 def cell(kind: str, strength: float, unit: str, detected: int) -> CellResult:

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfstrans.elevator import Fleet, SimulationSettings
-from dfstrans.elevator.sensors import NAMES, UNITS
-from dfstrans.report.journeys import AFFECTED, fault_figure, normal_figure, write_journeys
+from dfstrans.lab.elevator.page import AFFECTED, fault_figure, normal_figure, write_journeys
+from dfstrans.lab.elevator.sensors import NAMES, UNITS
+from dfstrans.lab.elevator.settings import SimulationSettings
+from dfstrans.lab.elevator.simulation import Fleet
 
 
 @pytest.fixture(scope="module")

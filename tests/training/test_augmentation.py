@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dfstrans.config import TrainingSettings
-from dfstrans.training.augmentation import augment, shift_in_time
+from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
+from dfstrans.training.lightning_module import augment, shift_in_time
 
 PLAIN = {"noise": 0.0, "sensor_dropout": 0.0, "time_shift": 0.0, "mixup": 0.0}
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dfstrans.data import load_episodes, save_episodes
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
+from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.training.batches import BatchSampler, Draw, batch_loader
 

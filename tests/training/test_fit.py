@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 import torch
 
-from dfstrans.config import NetworkSettings, TrainingSettings
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
 from dfstrans.model import arithmetic
 from dfstrans.model.levels import SegmentLevels
 from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings, TrainingSettings
 from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
-from dfstrans.training.log import read_log
-from dfstrans.training.run_folder import Epochs, epochs_of, can_resume
+from dfstrans.training.run_folder import Epochs, can_resume, epochs_of, read_log
 from tests.tiny import TINY, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
@@ -224,7 +223,7 @@ def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
 def test_an_epoch_may_be_judged_by_its_loss_alone(schedule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the first epoch has by far the best order."""
     orders = iter([1.0, *[0.1] * 6, 1.0, *[0.1] * 6])
-    monkeypatch.setattr("dfstrans.training.module.average_precision", lambda *_: next(orders))
+    monkeypatch.setattr("dfstrans.training.lightning_module.average_precision", lambda *_: next(orders))
     by_order = train(epochs=7, learning_rate=0.01, schedule=schedule)
     by_loss = train(epochs=7, learning_rate=0.01, schedule=schedule, judged_by="loss")
     losses = [row["validation_loss"] for row in by_loss.log]

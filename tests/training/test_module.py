@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfstrans.config import TrainingSettings
-from dfstrans.training.threshold import positive_weight
+from dfstrans.settings import TrainingSettings
+from dfstrans.training.calibration import positive_weight
 
 
 @pytest.mark.parametrize(

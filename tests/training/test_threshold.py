@@ -12,9 +12,8 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, logit
 from sklearn.metrics import f1_score
 
-from dfstrans.config import TrainingSettings
-from dfstrans.training.evaluation import best_f1
-from dfstrans.training.threshold import (
+from dfstrans.settings import TrainingSettings
+from dfstrans.training.calibration import (
     Calibration,
     Threshold,
     calibrate,
@@ -22,6 +21,7 @@ from dfstrans.training.threshold import (
     expected_f1_threshold,
     guessing_loss,
 )
+from dfstrans.training.evaluation import best_f1
 
 F1 = TrainingSettings(threshold_rule="f1")
 

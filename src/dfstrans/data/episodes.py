@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.splits import three_way_split
-from dfstrans.data.stored import StoredValues
+from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import Truth
 from dfstrans.errors import DfstransError, shortlist, spelled, spelled_in_reading
 

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.rates import times_slower, told
-from dfstrans.data.resolution import (
+from dfstrans.data.timing import (
     ONE_LARGE_VALUE,
     REMEDY,
     REMEDY_IF_SEVERAL,
     ROUNDED,
     coarse,
     may_hide_a_signal,
+    times_slower,
+    told,
 )
 from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
 

@@ -13,7 +13,7 @@ from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, beyond_measure, 
 from dfstrans.errors import DfstransError, spelled
 
 if TYPE_CHECKING:
-    from dfstrans.config import NetworkSettings
+    from dfstrans.settings import NetworkSettings
 
 LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets

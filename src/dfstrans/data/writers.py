@@ -1,4 +1,4 @@
-"""Writing episodes: HDF5 and Parquet batch by batch, npz at once; a reader finds all of a file or none of it."""
+"""An HDF5 file of episodes that is filled one by one, in any order, and that a kill leaves fit to go on with."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.own_layout import (
-    FORMAT,
-    PARQUET_KEY,
-    VERSION,
-    faults_to_json,
-    truth_to_arrays,
-    truth_to_text,
-)
+from dfstrans.data.layout import FORMAT, PARQUET_KEY, VERSION, faults_to_json, truth_to_arrays, truth_to_text
 from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
 

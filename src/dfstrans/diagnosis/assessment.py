@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnosis.curves import RankingCurves, ranking_curves
-from dfstrans.diagnosis.integrated_gradients import integrated_gradients, require_captum
+from dfstrans.diagnosis.counterfactual import RankingCurves, integrated_gradients, ranking_curves, require_captum
+from dfstrans.diagnosis.examples import NormalCells, TooFewNormalError
 from dfstrans.diagnosis.metrics import KnownCause, Ranking, evaluate_rankings, known_causes
-from dfstrans.diagnosis.normal_cells import NormalCells, TooFewNormalError
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.progress import Progress, no_progress, told
 

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import check_scored
+from dfstrans.diagnosis.counterfactual import occlusion
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Detector, episode_scores
-from dfstrans.diagnosis.known_cases import KnownCases
-from dfstrans.diagnosis.occlusion import occlusion
+from dfstrans.diagnosis.known_faults import KnownCases
 from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.diagnosis.verdict import judge
-from dfstrans.inputs import check_scored
+from dfstrans.diagnosis.trust import judge
 
 LEAST_LOSS = 0.1  # of a logit: some 2 % of probability
 

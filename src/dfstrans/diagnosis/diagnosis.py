@@ -5,23 +5,57 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dfstrans.diagnosis.beyond_band import BeyondBand, beyond_band
-from dfstrans.diagnosis.causes import Resemblance
-from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.diagnosis.bands import BeyondBand, Usual, beyond_band
 from dfstrans.diagnosis.health import Finding
-from dfstrans.diagnosis.ranked import RankedPair, RankedSegment, RankedSensor
-from dfstrans.diagnosis.usual import Usual
+from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
-    from dfstrans.diagnosis.verdict import Verdict
-    from dfstrans.standing import Standing
+    from dfstrans.diagnosis.trust import Verdict
+    from dfstrans.training.evaluation import Standing
+
+
+class RankedSensor(NamedTuple):
+    """A sensor, how far it is from normal at its strangest moment (1 is usual), and what it adds to the logit.
+
+    `loss`, where the ranking is made by occlusion, is what it is ranked by: what the logit loses at its worst moment.
+    """
+
+    sensor: str
+    deviation: float
+    contribution: float
+    direction: str
+    loss: float | None = None
+
+
+class RankedSegment(NamedTuple):
+    """A moment from start to end, in the episode's own time, and how far from normal its strangest sensor is.
+
+    `loss` as in `RankedSensor`.
+    """
+
+    segment: int
+    start: float
+    end: float
+    deviation: float
+    loss: float | None = None
+
+
+class RankedPair(NamedTuple):
+    """At some moment `looking` attends to `at` more than it normally does: `excess` 1 is the edge of the 99 % band."""
+
+    looking: str
+    at: str
+    segment: int
+    excess: float
+
 
 Array = npt.NDArray[np.float64]
 SCHEMA_VERSION = 1
@@ -341,3 +375,58 @@ def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
     if n < 0:
         raise DfstransError(f"expected a number of 0 or more to be shown, got {n}; correct it")
     return np.argsort(-values, kind="stable")[:n]
+
+
+DECIMALS = 5
+
+
+NAMES = {  # of the eight scores, by their names in `EpisodeScores`
+    "temporal": "temporal_attention",
+    "temporal_relevance": "temporal_relevance",
+    "global_temporal": "global_temporal_attention",
+    "segment": "global_temporal_relevance",
+    "spatial": "spatial_attention",
+    "spatial_relevance": "spatial_relevance",
+    "global_spatial": "global_spatial_attention",
+    "sensor": "global_spatial_relevance",
+}
+
+
+def raw_numbers(diagnosis: Diagnosis) -> dict[str, Any]:
+    """The paper's eight scores and what each sensor at each moment is ranked by, as nested lists; null where unknown.
+
+    `normal` has the median and the edge of the 99 % band of each score that the model keeps one of, in its shape.
+
+    Shape:
+        as in docs/notation.md; deviation, contribution, level and loss (segment, sensor); usual_course (segment,
+        sensor, 2), the lowest and the highest value of normal episodes
+    """
+    scores = {score: getattr(diagnosis.scores, score) for score in NAMES}
+    arrays = {
+        "segment_bounds": diagnosis.segment_bounds,
+        **{NAMES[score]: values for score, values in scores.items()},
+        "deviation": diagnosis.deviation,
+        "contribution": diagnosis.contribution,
+        "level": diagnosis.level,
+        "loss": diagnosis.occlusion,
+        "usual_course": diagnosis.usual_course,
+    }
+    normal = {
+        NAMES[score]: {
+            "median": _nested(np.broadcast_to(band.centre, scores[score].shape)),
+            "edge": _nested(np.broadcast_to(band.edge, scores[score].shape)),
+        }
+        for score, band in diagnosis.bands.items()
+    }
+    return {
+        "sensors": list(diagnosis.sensors),
+        **{name: None if array is None else _nested(array) for name, array in arrays.items()},
+        "normal": normal,
+    }
+
+
+def _nested(array: npt.NDArray[np.float64]) -> Any:
+    """Lists in lists, without NaN, which JSON does not have."""
+    rounded = np.round(array, DECIMALS).astype(object)
+    rounded[~np.isfinite(array)] = None
+    return rounded.tolist()

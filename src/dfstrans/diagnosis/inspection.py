@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dfstrans.diagnosis.episode_scores import EpisodeScores
+from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
 
 if TYPE_CHECKING:
-    from dfstrans.config import NetworkSettings
+    from dfstrans.data.episodes import Episodes
     from dfstrans.data.scaling import SensorScaler
     from dfstrans.model.network import DFSTrans, ForwardPass
-    from dfstrans.standing import Standing
+    from dfstrans.settings import NetworkSettings
+    from dfstrans.training.evaluation import Standing
 
 
 class Detector(Protocol):
@@ -26,6 +27,10 @@ class Detector(Protocol):
     network_settings_: NetworkSettings
     scaler_: SensorScaler
     sensors_: tuple[str, ...]
+    units_: tuple[str, ...]
+
+    def check_input(self, X: Any) -> Episodes:  # noqa: N803
+        """Episodes with the sensors of training, in their order."""
 
     def batches(self, X: Any) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # noqa: N803
         """The episodes as the network takes them: segments (b, t, s, p), valid (b, t), labels (b,)."""

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from dfstrans.config import Precision
+from dfstrans.settings import Precision
 
 
 def bf16_is_fast() -> bool:

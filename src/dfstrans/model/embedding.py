@@ -8,9 +8,9 @@ import torch
 from einops import rearrange
 from torch import Tensor, nn
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.convolution import normalise_convolve_pool
 from dfstrans.model.norm import ChannelNorm
+from dfstrans.settings import NetworkSettings
 
 
 class Heads(Protocol):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.segments import check_segment_length, count_segments
+from dfstrans.errors import DfstransError, spelled, spelled_in_reading
 
 if TYPE_CHECKING:
-    from dfstrans.config import Encoding
+    from dfstrans.settings import Encoding
 
 
 def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
@@ -100,3 +102,39 @@ def _check_width(d_model: int) -> None:
         raise DfstransError(
             f"expected an even d_model of at least 2, got {d_model}; sine and cosine come in pairs: take {even}"
         )
+
+
+class Cut(Protocol):
+    """How a network cuts and encodes episodes."""
+
+    @property
+    def segment_length(self) -> int:
+        """Points of a segment."""
+
+    @property
+    def d_model(self) -> int:
+        """Width of the embedding."""
+
+    @property
+    def encoding(self) -> Encoding:
+        """Name of the positional encoding."""
+
+
+def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
+    """Refuse episodes that are too short, or too long, for the segments of a network.
+
+    Of one that is `trained`, nothing can be set any more: it takes other episodes, or there has to be another network.
+    """
+    if len(episodes) == 0:
+        return
+    check_segment_length(episodes, cut.segment_length)
+    n_segments = count_segments(int(episodes.lengths.max()), cut.segment_length)
+    if trained and cut.encoding == "faithful" and n_segments > cut.d_model:
+        name, longest = episodes.ids[int(episodes.lengths.argmax())], int(episodes.lengths.max())
+        raise DfstransError(
+            f"expected episodes of at most {cut.d_model * cut.segment_length} points, the {cut.d_model} segments of "
+            f"{cut.segment_length} points that this model can tell apart, got {longest} in episode {str(name)!r}; cut "
+            f"the recordings (tables and folders of them: {spelled_in_reading('length', ...)}), or train again with "
+            "longer segments"
+        )
+    positional_encoding(cut.encoding, n_segments, cut.d_model)

@@ -8,8 +8,8 @@ from itertools import islice
 import torch
 from torch import Tensor, nn
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.detector import TrainingPart
+from dfstrans.settings import NetworkSettings
 
 STATISTICS = 6  # that `statistics` gives
 MOST_SEGMENTS = 20_000  # of the training part, that quantiles are taken of

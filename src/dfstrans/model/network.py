@@ -9,7 +9,6 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.attention import Attended, Attention
 from dfstrans.model.detector import DetectorNetwork, LossOfPart, TrainingPart
@@ -20,6 +19,7 @@ from dfstrans.model.levels import STATISTICS, SegmentLevels
 from dfstrans.model.loss_by_parts import loss_by_parts
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.pooling import added, even_share, pool, pooled_width
+from dfstrans.settings import NetworkSettings
 
 PART_VALUES = 1 << 22  # of a part of a batch: larger ones win nothing, smaller ones cost calls (docs/performance.md)
 

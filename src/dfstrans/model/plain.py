@@ -14,12 +14,12 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dfstrans.config import NetworkSettings
 from dfstrans.model.attention import Attended, Attention
 from dfstrans.model.embedding import SensorCNN
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans, SpatioTemporalLayer
 from dfstrans.model.pooling import pool
+from dfstrans.settings import NetworkSettings
 
 
 class PlainPass(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from einops import rearrange
 from torch import Tensor
 
-from dfstrans.config import Pooling
+from dfstrans.settings import Pooling
 
 LEAST_VARIANCE = 1e-4  # added, so that the root has a slope where all segments are alike
 

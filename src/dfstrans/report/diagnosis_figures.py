@@ -9,14 +9,15 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.report.attention_views import AttentionView, between_sensors
+from dfstrans.diagnosis.recordings import Recording
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.views import (
     Array,
+    AttentionView,
     Band,
     Line,
-    Recording,
     RelevanceCourse,
+    between_sensors,
     chosen_moments,
     edge_beside,
     edges,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from dfstrans.data.episodes import Fault
+from dfstrans.diagnosis.bands import SCORES
 from dfstrans.diagnosis.diagnosis import STANDS_OUT, Diagnosis, in_time
-from dfstrans.diagnosis.usual import SCORES
+from dfstrans.diagnosis.recordings import Recording
 from dfstrans.files import written_atomically
-from dfstrans.report.attention_views import between_moments, between_sensors
 from dfstrans.report.diagnosis_figures import (
     KNOWN,
     MARKED,
@@ -28,7 +28,7 @@ from dfstrans.report.diagnosis_figures import (
 )
 from dfstrans.report.page import as_div, plotly_script, write_page
 from dfstrans.report.terminal import cause
-from dfstrans.report.views import Recording, Span, shaded, spans, worst_moment
+from dfstrans.report.views import Span, between_moments, between_sensors, shaded, spans, worst_moment
 
 SYMBOLS = dict(zip(SCORES, ("A^(s)", "a^(s)", "A^G", "a^G", "B^(τ)", "b^(τ)", "B^G", "b^G"), strict=True))
 SCRIPT_FILE = "plotly.min.js"

@@ -1,4 +1,4 @@
-"""How pages are made: one HTML file that needs nothing from outside."""
+"""The report on a detector's work: how well episodes are told apart, and the diagnoses of those it found."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from dfstrans.config import episodes_of_an_epoch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
 from dfstrans.errors import DfstransError
+from dfstrans.settings import episodes_of_an_epoch
 
 
 class Batch(NamedTuple):

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dfstrans.files import written_atomically
-from dfstrans.training.log import LogRows, write_log
+from dfstrans.training.run_folder import LogRows, write_log
 
 LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
 

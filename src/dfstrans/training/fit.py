@@ -20,19 +20,18 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
-from dfstrans.config import TrainingSettings
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
 from dfstrans.model.arithmetic import uses_bf16
 from dfstrans.model.detector import DetectorNetwork
+from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Draw, batch_loader
+from dfstrans.training.calibration import positive_weight
 from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
-from dfstrans.training.log import LOG, TENSORBOARD, LogRows
-from dfstrans.training.module import DetectorModule
-from dfstrans.training.run_folder import CHECKPOINT, prepare_run_folder
-from dfstrans.training.threshold import positive_weight
+from dfstrans.training.lightning_module import DetectorModule
+from dfstrans.training.run_folder import CHECKPOINT, LOG, TENSORBOARD, LogRows, prepare_run_folder
 
 MONITOR = "validation_score"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import warnings
 from pathlib import Path
@@ -9,7 +10,25 @@ from typing import Any, NamedTuple
 
 from dfstrans.errors import DfstransError, spelled
 from dfstrans.files import written_atomically
-from dfstrans.training.log import LOG, read_log
+
+LogRows = list[dict[str, float]]
+LOG = "training_log.csv"
+TENSORBOARD = "tensorboard"  # the folder that training adds where TensorBoard is installed
+
+
+def write_log(rows: LogRows, path: Path) -> None:
+    """One line per epoch."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def read_log(path: Path) -> LogRows:
+    """The inverse of `write_log`."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
+
 
 CHECKPOINT = "last.ckpt"
 RUN_RECORD = "run.json"

@@ -7,19 +7,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import (
-    cleaning,
-    folder,
-    hdf5,
-    long_table,
-    numpy_files,
-    paper_hdf5,
-    server_machines,
-    telemanom,
-    uea,
-)
-from dfstrans.data.readers.opening import opening
-from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers import columns as cleaning
+from dfstrans.data.readers import folders as folder
+from dfstrans.data.readers import hdf5, numpy_files, paper_hdf5, server_machines, telemanom, uea
+from dfstrans.data.readers import rows as long_table
+from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.errors import DfstransError, shortlist, spelled
 
 __all__ = ["ReadOptions", "load_episodes"]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, counted, shortlist, spelled
 
 AT = "@"  # between a recording and the first point of a piece, in the id of that piece

@@ -8,11 +8,10 @@ from typing import Any
 import h5py
 import numpy as np
 
+from dfstrans.data import layout as own_layout
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import own_layout
-from dfstrans.data.readers.opening import opening, require_content
-from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.data.readers.opening import ReadOptions, opening, require_content
+from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.errors import DfstransError, shortlist
 
 NAME = "an HDF5 file of dfstrans (.h5, .hdf5)"

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dfstrans.data import layout as own_layout
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import own_layout
-from dfstrans.data.readers.convert import UNLABELLED, labels
-from dfstrans.data.readers.opening import opening, require_content
-from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.columns import UNLABELLED, labels
+from dfstrans.data.readers.opening import ReadOptions, opening, require_content
 from dfstrans.errors import DfstransError, shortlist
 
 NAME = "a 3-D array (episode, sensor, timepoint) in .npz (values or X, and labels or y) or .npy"

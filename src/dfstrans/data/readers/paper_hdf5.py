@@ -9,12 +9,11 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.data import layout as own_layout
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import own_layout
-from dfstrans.data.readers.convert import require_occurs
-from dfstrans.data.readers.opening import opening
-from dfstrans.data.readers.options import ReadOptions
-from dfstrans.data.stored import StoredArray, StoredValues
+from dfstrans.data.readers.columns import require_occurs
+from dfstrans.data.readers.opening import ReadOptions, opening
+from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.errors import DfstransError, shortlist, spelled
 
 NAME = "the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)"

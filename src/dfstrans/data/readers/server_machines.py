@@ -12,8 +12,7 @@ from pyarrow import csv as arrow_csv
 
 from dfstrans.data.episodes import Episodes, Fault, default_sensor_names
 from dfstrans.data.readers.cutting import cut
-from dfstrans.data.readers.opening import opening, require_content
-from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.opening import ReadOptions, opening, require_content
 from dfstrans.errors import DfstransError
 
 NAME = "a ServerMachineDataset folder (test/, test_label/ and perhaps interpretation_label/)"

@@ -1,11 +1,16 @@
-"""Tables in files: the names first, then the columns that are wanted, through pyarrow."""
+"""How a text table is written: its delimiter, decimal sign, encoding and header."""
 
 from __future__ import annotations
 
+import csv
+import gzip
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -14,9 +19,195 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.readers.dialect import MISSING, Dialect, sniff, warn_of_thousands
 from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
+
+MISSING = (
+    *("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-"),
+    *("n.a.", "N.A.", "<NA>", "--", "#NV", "#DIV/0!", "#VALUE!"),  # of people, pandas and spreadsheets
+)
+_DELIMITERS = ("\t", ";", "|", ",")
+_SAMPLE_BYTES = 1 << 16
+_MOST_SAMPLE_BYTES = 1 << 26  # for the sake of very wide tables
+_SAMPLE_ROWS = 500
+_SAMPLE_LINES = 3  # at least: a header and two rows
+_NAMED_BY_PANDAS = re.compile(r"Unnamed: \d+")  # a column without a name
+_DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheets write before the header
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034 for a thousand and thirty-four, or just above one
+_HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
+_NEAR_A_THOUSAND = 500  # 100 is rather the end of a percentage
+_DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The habits of one text table; `names` has one entry per cell of a row, `skip` lines stand before the data.
+
+    `points`, `commas` and `thousands` are the columns with a decimal point, with a decimal comma, and with points that
+    may separate thousands.
+    """
+
+    delimiter: str
+    decimal: str
+    encoding: str
+    names: tuple[str, ...]
+    skip: int
+    first_row: tuple[str, ...]
+    widest: int  # characters of a line
+    points: frozenset[str]
+    commas: frozenset[str]
+    thousands: frozenset[str]
+
+
+def sniff(path: Path) -> Dialect:
+    """The dialect of a text table, from its first lines."""
+    sample, whole = _sample(path)
+    if b"\0" in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DfstransError(f"expected a text table in {path}, got binary content; give the file its proper suffix")
+    encoding = _encoding(sample, whole)
+    lines = re.split(r"\r\n|\n|\r", sample.decode(encoding, errors="replace").lstrip("\ufeff"))
+    if not whole and len(lines) > 1:
+        lines.pop()  # cut by the end of the sample
+    skip = _lines_before_header(lines)
+    header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:_SAMPLE_ROWS]
+    delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
+    with opening(path, "a text table"):
+        names = [_NAMED_BY_PANDAS.sub("", name.strip()) for name in next(csv.reader([header], delimiter=delimiter))]
+        cells = list(csv.reader(rows, delimiter=delimiter))
+    _require_names(path, names, cells)
+    columns = list(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
+    return Dialect(
+        delimiter=delimiter,
+        decimal=_decimal(cells) if delimiter != "," else ".",
+        encoding=encoding,
+        names=tuple(_as_many_as_cells(names, cells)),
+        skip=skip + 1,
+        first_row=tuple(cells[0]) if cells else (),
+        widest=max(map(len, lines)),
+        points=frozenset(name for name, column in columns if any(map(_DECIMAL_POINT.fullmatch, column))),
+        commas=frozenset(name for name, column in columns if any(map(_DECIMAL_COMMA.fullmatch, column))),
+        thousands=frozenset(name for name, column in columns if _looks_like_thousands(column)),
+    )
+
+
+def _sample(path: Path) -> tuple[bytes, bool]:
+    """The beginning of a file, long enough for its header and some rows, and whether it is the whole file."""
+    with opening(path, "a text table"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        sample: bytes = file.read(_SAMPLE_BYTES)
+        while _complete_lines(sample) < _SAMPLE_LINES and len(sample) < _MOST_SAMPLE_BYTES:
+            more = file.read(len(sample))
+            if not more:
+                break
+            sample += more
+        return sample, not file.read(1)
+
+
+def _complete_lines(sample: bytes) -> int:
+    *complete, _ = re.split(rb"[\r\n]", sample)
+    return sum(bool(line.strip(b" \t\0")) and not line.startswith(b"#") for line in complete)
+
+
+def _encoding(sample: bytes, whole: bool) -> str:
+    if sample.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        sample[: None if whole else len(sample) - 4].decode("utf-8")
+    except UnicodeDecodeError as error:
+        return "utf-8" if error.start >= len(sample) - 8 and not whole else "latin-1"
+    return "utf-8"
+
+
+def _lines_before_header(lines: list[str]) -> int:
+    """Blank lines, a note of the delimiter and comments; of these the last is the header when numbers follow it."""
+    content = [number for number, line in enumerate(lines) if line.strip(" \t,;|")]
+    if content and _DELIMITER_LINE.fullmatch(lines[content[0]].strip()):
+        content.pop(0)
+    if not content:
+        raise EmptyTableError("expected a text table with a header, got nothing but blank lines; write the file again")
+    first = next((number for number in content if not lines[number].startswith("#")), content[-1])
+    comments = [number for number in content if number < first]
+    if comments and _is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
+        return comments[-1]
+    return first
+
+
+def _require_names(path: Path, names: list[str], cells: list[list[str]]) -> None:
+    numbered = [str(i) for i in range(len(names))], [str(i + 1) for i in range(len(names))]
+    if any(names) and all(_is_number(name) for name in names if name) and names not in numbered:
+        raise DfstransError(
+            f"expected a header line with column names in {path}, got numbers: {shortlist(names)}; "
+            "put a line with the names first"
+        )
+    repeated = sorted(name for name, count in Counter(names).items() if name and count > 1)
+    if repeated:
+        raise DfstransError(
+            f"expected each column name once in {path}, got repeated names: {shortlist(repeated)}; rename the columns"
+        )
+    if not cells:
+        raise EmptyTableError(
+            f"expected rows below the header of {path}, got none; write the file again or leave it out"
+        )
+
+
+def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:
+    """A delimiter at the end of every row, or of the header only, is a habit and not a column."""
+    if len(cells[0]) == len(names) + 1 and all(not row[-1].strip() for row in cells):
+        return [*names, ""]
+    if names[-1] == "" and len(cells[0]) == len(names) - 1:
+        return names[:-1]
+    return names
+
+
+def _decimal(cells: list[list[str]]) -> str:
+    commas = any(_DECIMAL_COMMA.fullmatch(cell) for row in cells for cell in row)
+    points = any(_DECIMAL_POINT.fullmatch(cell) for row in cells for cell in row)
+    return "," if commas and not points else "."
+
+
+def warn_of_thousands(dialect: Dialect, numbers: Sequence[str], times: Sequence[str]) -> None:
+    """Warn of numbers that are read as just above one, though they may be meant as a thousand and one.
+
+    That may be where points stand in some of these columns and commas in others, or where 950 stands beside 1.001.
+    """
+    points, commas = (
+        [name for name in (*times, *numbers) if name in sign] for sign in (dialect.points, dialect.commas)
+    )
+    found = [name for name in numbers if name in dialect.thousands]
+    if points and commas:
+        warnings.warn(
+            f"points in {shortlist(points)} and commas in {shortlist(commas)} are both read as decimal signs; if one "
+            "of them separates thousands, write numbers without it",
+            stacklevel=2,
+        )
+    elif found:
+        warnings.warn(
+            f"points in {shortlist(found)} look like thousands separators and are read as decimals; if 1.001 means a "
+            "thousand and one, write numbers without the separator",
+            stacklevel=2,
+        )
+
+
+def _looks_like_thousands(column: Sequence[str]) -> bool:
+    """Whether numbers with a point before three digits go on, read without it, where those of three digits end.
+
+    >>> _looks_like_thousands(["950", "1.001"]), _looks_like_thousands(["99.125", "100"])
+    (True, False)
+    """
+    dotted = [cell for cell in column if "." in cell]
+    highest = max((abs(int(cell)) for cell in column if _HUNDREDS.fullmatch(cell)), default=0)
+    if not dotted or highest < _NEAR_A_THOUSAND or not all(map(_THOUSANDS.fullmatch, dotted)):
+        return False
+    return all(abs(int(cell.replace(".", ""))) <= 10 * highest for cell in dotted)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
 
 Kind = Literal["number", "time", "text"]
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")

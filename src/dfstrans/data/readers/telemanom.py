@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.cutting import cut
-from dfstrans.data.readers.opening import opening
-from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.errors import DfstransError, shortlist, spelled
 
 NAME = "a telemanom folder (labeled_anomalies.csv, test/<channel>.npy)"

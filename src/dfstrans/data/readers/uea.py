@@ -9,9 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.convert import labels
-from dfstrans.data.readers.opening import opening, require_content
-from dfstrans.data.readers.options import ReadOptions
+from dfstrans.data.readers.columns import labels
+from dfstrans.data.readers.opening import ReadOptions, opening, require_content
 from dfstrans.errors import DfstransError, shortlist
 
 NAME = "a UEA or UCR archive file (.ts)"

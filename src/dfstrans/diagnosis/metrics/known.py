@@ -9,8 +9,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.segments import count_segments
-from dfstrans.diagnosis.metrics.overlap import Points, points_per_segment
-from dfstrans.diagnosis.metrics.ties import Array, Mask
+from dfstrans.diagnosis.metrics.rankings import Array, Mask, Points, points_per_segment
 from dfstrans.errors import DfstransError, spelled
 
 

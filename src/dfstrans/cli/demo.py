@@ -1,0 +1,32 @@
+"""`dfstrans demo`: everything once, on simulated journeys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dfstrans.cli.output import AsJson, print_figures, print_json, progress, remark
+
+EXAMPLE = "Example: dfstrans demo --out demo"
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXAMPLE)
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo writes.")] = Path("demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the journeys and of the training.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate elevator journeys, train, evaluate, diagnose, and write an HTML report."""
+    from dfstrans.lab.elevator.demo import run_demo
+
+    result = run_demo(out, seed=seed, remark=remark, progress=progress)
+    if as_json:
+        print_json(result)
+        return
+    print_figures(result["metrics"])
+    print(f"report    {Path(result['report']).resolve()}")
+    print(f"diagnoses {Path(result['diagnoses']).resolve()}")

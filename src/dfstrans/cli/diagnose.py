@@ -1,0 +1,183 @@
+"""`dfstrans diagnose`: which sensors, at which moments, are unlike normal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dfstrans.cli.options import (
+    Data,
+    Model,
+    reading,
+    warn_of_guessing,
+    warn_of_silent_sensors,
+    warn_out_of_range,
+    with_or_without_labels,
+)
+from dfstrans.cli.output import AsJson, print_columns, print_json, progress, remark
+from dfstrans.data.episodes import Episodes
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.workflow import part_of, scorable, select_ids, trained_from
+from dfstrans.diagnosis.diagnosis import raw_numbers
+from dfstrans.diagnosis.recordings import recordings_of
+from dfstrans.errors import DfstransError, counted
+from dfstrans.files import filled_at_once, written_atomically
+from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
+from dfstrans.report.figure_folder import FigureFolder
+
+EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXAMPLE)
+@reading
+def diagnose(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    episode: Annotated[
+        list[str] | None, typer.Option("--episode", help="Only this one, by its id. May be repeated.")
+    ] = None,
+    part: Annotated[
+        Literal["all", "train", "validation", "test"],
+        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+    ] = "all",
+    trust: Annotated[
+        bool, typer.Option("--trust/--no-trust", help="Judge the attention of each anomalous episode; takes longer.")
+    ] = True,
+    all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", help="Write a page (FILE.html, for one --episode), or a folder with a page each."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Write the figures for print into a folder, as PDF and SVG.")
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="With --json: also every score of each sensor, moment and pair.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which sensors, at which moments, are unlike normal, and how they hang together.
+
+    Without --episode: of every episode that is called anomalous.
+    """
+
+    if raw and not as_json:
+        raise DfstransError("expected --json with --raw, got --raw alone; add --json, or take --out for a table")
+    detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
+    warn_of_guessing(detector.standing)
+    episodes = beside if part == "all" else part_of(detector, beside, part)
+    if episode:
+        episodes = select_ids(episodes, episode)
+    elif part == "all" and trained_from(detector, beside):
+        remark("the model was trained on most of these episodes, which flatters; --part test has those it never saw")
+    episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
+    warn_of_silent_sensors(detector, episodes)
+    if html is not None and html.suffix == ".html" and len(episodes) > 1:
+        raise DfstransError(
+            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "
+            "name for a page each"
+        )
+    with progress("diagnosing", len(episodes)) as advance:
+        keep_normal = all_episodes or bool(episode)
+        found = diagnose_table(
+            detector,
+            episodes,
+            out,
+            pages=html,
+            figures=figures,
+            beside=beside,
+            keep_normal=keep_normal,
+            trust=trust,
+            raw=raw,
+            advance=advance,
+        )
+    warn_out_of_range(detector, episodes)
+    if out is not None:
+        remark(f"diagnoses of {counted(len(found), 'episode')} written to {out}")
+    if html is not None:
+        remark(f"pages written: {html if html.suffix == '.html' else html / 'index.html'}")
+    if figures is not None:
+        remark(f"figures written: {figures}")
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        print(f"none of {len(episodes)} episodes is called anomalous; --all shows them nevertheless")
+        return
+    print_diagnoses(found)
+
+
+def print_diagnoses(found: list[dict[str, Any]]) -> None:
+    """One in full sentences, several in a table."""
+    from dfstrans.report.terminal import NUMBERS, diagnoses_table
+
+    if len(found) == 1:
+        print(found[0]["summary"])
+        return
+    titles, rows = diagnoses_table(found)
+    print_columns(titles, rows, words=set(titles) - NUMBERS)
+    remark(
+        f"called anomalous from a probability of {found[0]['threshold']:.3f} on; a distance from normal of 1 is usual"
+    )
+    if len(found) > len(rows):
+        print(f"… {len(found) - len(rows)} more, see --html or --json")
+
+
+def diagnose_table(
+    detector: Diagnoser,
+    episodes: Episodes,
+    out: Path | None = None,
+    *,
+    pages: Path | None = None,
+    figures: Path | None = None,
+    beside: Episodes | None = None,
+    keep_normal: bool = False,
+    trust: bool = True,
+    raw: bool = False,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[dict[str, Any]]:
+    """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
+
+    `pages` is a file for the page of a single episode, or a folder for one page each and an index; `figures` a folder
+    for figures in print quality. In both, an episode is drawn beside the one of `beside` that is labelled normal and
+    most like it. With `raw` the data hold every score, too. One episode at a time is in memory, however many there are.
+    """
+    found: list[dict[str, Any]] = []
+    script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
+    recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
+    with ExitStack() as stack:
+        temporary = None if out is None else stack.enter_context(written_atomically(out))
+        prints = None if figures is None else FigureFolder(stack.enter_context(filled_at_once(figures)), detector)
+        for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
+            advance(1)
+            if not (diagnosis.is_anomaly or keep_normal):
+                continue
+            if recordings is not None:
+                recording = recordings(row)
+                if pages is not None:
+                    write_diagnosis(_page(pages, diagnosis.episode_id), diagnosis, recording, script)
+                if prints is not None:
+                    prints.add(diagnosis, recording)
+            if temporary is not None:
+                diagnosis.to_frame().to_csv(temporary, mode="a", header=not found, index=False)
+            found.append({**diagnosis.to_dict(), **({"raw": raw_numbers(diagnosis)} if raw else {})})
+        if temporary is not None and not found:
+            temporary.write_text("")
+        if prints is not None:
+            prints.add_comparisons(episodes)
+    if pages is not None and script is not None:
+        write_index(pages / "index.html", found)
+    return found
+
+
+def _page(pages: Path, episode_id: str) -> Path:
+    """Where the page of an episode is: the file itself, or a file of its name in the folder."""
+    return pages if pages.suffix == ".html" else pages / page_name(episode_id)

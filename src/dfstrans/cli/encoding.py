@@ -1,0 +1,96 @@
+"""`dfstrans encoding`: what positional encodings keep of positions, and whether one's own does."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dfstrans.cli.output import AsJson, print_columns, print_json, remark
+
+if TYPE_CHECKING:
+    from dfstrans.lab.paper.encoding_study import EncodingStudy
+
+
+EXAMPLE = "Example: dfstrans encoding --file my_encoding.npy --out encodings"
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXAMPLE)
+def encoding(
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the figures.", show_default=False)] = None,
+    segments: Annotated[int, typer.Option(help="Number of segments, that is of positions.")] = 80,
+    width: Annotated[
+        int | None,
+        typer.Option(help="Width of a code; without it 256 for frequencies, 240 for codes.", show_default=False),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(help="One's own encoding, .npy or .csv, one row per position.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare the vanilla and the faithful positional encoding, and check one's own.
+
+    The exit code is 1 when one's own encoding is not faithful.
+    """
+    from dfstrans.lab.paper.encoding_study import read_encoding, study_encodings
+
+    study = study_encodings(segments, width, None if file is None else read_encoding(file))
+    written = [] if out is None else _draw(out, study)
+    if as_json:
+        print_json({**study.to_dict(), "written": [str(path) for path in written]})
+    else:
+        _print_study(study)
+        for path in written:
+            print(f"written   {path}")
+    raise typer.Exit(1 if "own" in study.checks and study.checks["own"].verdict != "faithful" else 0)
+
+
+def _draw(folder: Path, study: EncodingStudy) -> list[Path]:
+    """The page, and the figures for print where matplotlib is installed."""
+    from dfstrans.lab.paper.encoding_figures import write_encodings, write_print_figures
+
+    remark("drawing")
+    written = [write_encodings(folder / "encodings.html", study)]
+    if find_spec("matplotlib") is None:
+        remark("figures in PDF and SVG were left out: they need matplotlib; pip install 'dfstrans[paper]'")
+    else:
+        written += write_print_figures(folder, study)
+    return written
+
+
+def _print_study(study: EncodingStudy) -> None:
+    width = study.spectrum_width
+    print(f"frequencies, width {width}")
+    print(
+        f"  vanilla   {study.lowest_bin_entries} of {width} entries are slower than 2π/{width}: "
+        f"those from l = {study.lowest_bin_crossing:.1f} on"
+    )
+    print(f"what is left of positions {', '.join(map(str, study.positions))}, width {width}")
+    for name, blurs in study.blurs.items():
+        worst = max(blurs, key=lambda blur: blur.error)
+        print(
+            f"  {name:<10}height {worst.height:.3f} of 1, {worst.kept:.1%} of the squared length in place, "
+            f"above a tenth of the peak at {worst.reach}, error {worst.error:.1g}"
+        )
+    titles = ("encoding", "positions", "width", "verdict", "condition", "rank", "directions", "nearest / farthest")
+    rows = [
+        (
+            name,
+            str(check.n_positions),
+            str(check.d_model),
+            check.verdict,
+            f"{check.condition_number:.3g}" if check.rank == check.n_positions else "infinite",
+            str(check.rank),
+            f"{check.directions:.1f}",
+            f"{check.smallest_distance:.3g} / {check.largest_distance:.3g}",
+        )
+        for name, check in study.checks.items()
+    ]
+    print_columns(titles, rows, words=("encoding", "verdict"))
+    for name, check in study.checks.items():
+        print(f"{name}: {check.explanation}")

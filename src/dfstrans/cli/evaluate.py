@@ -1,0 +1,72 @@
+"""`dfstrans evaluate`: a model's decisions beside the labels, its diagnoses beside known causes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from dfstrans.cli.options import Data, Model, reading, warn_of_silent_sensors, warn_out_of_range
+from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json, progress, remark
+
+EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXAMPLE)
+@reading
+def evaluate(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    part: Annotated[
+        Literal["all", "train", "validation", "test"],
+        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+    ] = "all",
+    diagnosis: Annotated[
+        bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare a model's decisions with the labels of recordings, and its diagnoses with known causes."""
+    from dfstrans.data.readers import load_episodes
+    from dfstrans.detectors.registry import load_detector
+    from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
+
+    detector, episodes = load_detector(model), load_episodes(data, **read)
+    tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
+    warn_of_silent_sensors(detector, tested)
+    figures = detector.evaluate(tested).to_dict()
+    outside = warn_out_of_range(detector, tested)
+    found = None
+    if diagnosis:
+        train = part_of(detector, episodes, "train") if part in PARTS else None
+        found = evaluate_diagnoses(detector, tested, train, progress)
+    if as_json:
+        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out}
+        print_json({**known, **({"diagnosis": found} if found else {})})
+        return
+    print_figures({part: figures})
+    if found is not None:
+        _print_assessment(found)
+
+
+def _print_assessment(found: dict[str, Any]) -> None:
+    """How good the rankings of detected anomalies are, beside chance, and whether the decision follows it."""
+    from dfstrans.diagnosis.assessment import headline
+
+    support = ", ".join(f"{word} in {n}" for word, n in found["support"].items())
+    print(
+        f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not judged'}"
+    )
+    print_columns(*headline(found), words=("level", "metric", "kind"))
+    for name, why in found["missing"].items():
+        print(f"without {name}: {why}")
+    print()
+    curves = found["curves"]
+    rows = [
+        (name, f"{value:.2f}", f"{curves['random_figures'][name]:.2f}") for name, value in curves["figures"].items()
+    ]
+    question = "does the decision follow what is shown?"
+    print_columns((question, "shown", "random"), rows, words=(question,))

@@ -1,0 +1,265 @@
+"""`dfstrans inject`: how good would detection and diagnosis be on one's own machine, before there are labels?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dfstrans.cli.options import options_from, reading, warn_of_guessing
+from dfstrans.cli.output import (
+    INTERRUPTED,
+    AsJson,
+    print_columns,
+    print_json,
+    print_result,
+    progress,
+    remark,
+    warn_of_overlap,
+)
+from dfstrans.cli.train import model_written_at
+from dfstrans.errors import DfstransError
+from dfstrans.lab.compare.commands import command_line, data_name
+from dfstrans.lab.injection.page import verdict
+from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
+from dfstrans.settings import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+
+if TYPE_CHECKING:
+    from dfstrans.lab.injection.planting import Planting
+    from dfstrans.lab.injection.study import CellResult, StudyResult
+
+
+EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
+
+app = typer.Typer()
+OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
+
+THRESHOLD: dict[str, Any] = {  # F1 depends on how many faults were planted; this does not
+    "threshold_rule": "false-alarm-rate",
+    "threshold_value": 0.05,
+}
+PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles the very faults that are planted
+
+planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
+DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
+shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=DEFAULTS)
+training = options_from(TrainingSettings, into="training", panel="Training", defaults=DEFAULTS)
+
+
+@app.command(epilog=EXAMPLE)
+@reading
+@planting
+@shaping
+@training
+def inject(
+    data: Annotated[Path, typer.Argument(help="A file or folder of normal recordings.", show_default=False)],
+    read: dict[str, Any],
+    injection: dict[str, Any],
+    network: dict[str, Any],
+    training: dict[str, Any],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The HDF5 file of episodes with faults to write.", show_default=False)
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            "--report",
+            help="Folder for a model trained on them, and a report on it; without --out it is DATA_study unless given.",
+            show_default=False,
+        ),
+    ] = None,
+    kinds: Annotated[
+        str | None,
+        typer.Option("--kinds", help=f"The kinds of fault (default {','.join(KINDS)}).", show_default=False),
+    ] = None,
+    strength: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--strength",
+            help="Strengths, in spreads of a sensor, of gain in added swings (default 1,3,10); the others have units "
+            f"of their own, and are given by name: {OWN_UNITS}. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["random", "grouped"],
+        typer.Option(help="What stays together in one part: an episode and its twins, or all of a group."),
+    ] = "random",
+    preset: Annotated[Preset, typer.Option(help="What the options of network and training start from.")] = "tuned",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Plant known faults into normal episodes, train on them and tell how well they are found; with --out only plant.
+
+    An episode and its faulty twins are a group: train on the file with --split grouped. Episodes that are labelled
+    anomalous are left out. The threshold allows 5 % false alarms unless told otherwise.
+    """
+    from dfstrans.data.readers import load_episodes
+    from dfstrans.lab.injection.planting import normal_episodes, plant
+
+    place, report = _checked_places(data, out, report)
+    threshold = {} if "threshold_rule" in training else THRESHOLD
+    settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
+    check_settings(settings)
+    chosen = InjectionSettings.of(kinds, strength or (), **injection, seed=settings.get("seed", 0))
+    warn_of_overlap(split, read)
+    normal, said = normal_episodes(load_episodes(data, **read))
+    for statement in said:
+        remark(statement)
+    with progress("planting", round(len(normal) * chosen.share / (1 - chosen.share))) as advance:
+        planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
+    for statement in planted.statements:
+        remark(statement)
+    result = _written(planted, place, chosen, resume)
+    if out is not None:
+        remark(f"an episode and its faulty twins are a group: train on {out} with --split grouped")
+    if report is None:
+        print_result(result if as_json else _in_words(result), as_json)
+        return
+    earlier = model_written_at(report / "model")
+    study = _study(planted, place, report, chosen, resume, settings)
+    if earlier is not None and model_written_at(report / "model") != earlier:
+        remark(f"the earlier study in {report} was replaced")
+    named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
+    given = {name: value for name, value in named.items() if value is not None}
+    source = {
+        "recordings": data_name(data),
+        "command": command_line(
+            "dfstrans",
+            "inject",
+            data_name(data),
+            "--report",
+            "STUDY",
+            options={**read, **given, **injection, **network, **training},
+        ),
+    }
+    content = {**source, **result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
+    written = _write(report, study, content)
+    for statement in study.statements[len(planted.statements) :]:  # those of the trials
+        remark(statement)
+    warn_of_guessing(study.standing)
+    if as_json:
+        print_json({**content, "report": str(written)})
+        return
+    print_study(study)
+    print_result({"written": result["written"], "report": written}, as_json=False)
+
+
+def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
+    """Where the planted set and the report go, if there is to be one, which there is unless --out alone is given.
+
+    A place where something would be lost is refused before anything is read.
+    """
+    from dfstrans.lab.injection.planting import TRIALS_FILE, require_replaceable
+
+    if out is None:
+        report = report or Path(f"{data.resolve().name.split('.')[0]}_study")
+        place = report / "planted.h5"
+    elif out.suffix.lower() in (".h5", ".hdf5"):
+        place = out
+    else:
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+    if report is not None and report.exists() and not report.is_dir():
+        raise DfstransError(f"expected a folder for --report, got the file {report}; choose another place")
+    written = [place] if report is None else [place, report / TRIALS_FILE]
+    for path in written:
+        require_replaceable(path)
+        if path.resolve() == data.resolve():  # planted faults in their turn
+            raise DfstransError(f"expected another place than that of the recordings, got {path}; choose another one")
+    return place, report
+
+
+def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
+    """Write the planted set, and tell what is in it."""
+    from dfstrans.lab.injection.planting import save_planted
+
+    if not save_planted(planted, place, settings, keep=resume):
+        remark(f"{place} is there already, with these very faults")
+    found = planted.cells
+    cells = [cell for cell in settings.cells if cell in found]
+    return {
+        "written": str(place),
+        "episodes": len(planted),
+        "planted": sum(found.values()),
+        "seed": settings.seed,
+        "planted_cells": [{"kind": cell[0], "strength": cell[1], "episodes": found[cell]} for cell in cells],
+    }
+
+
+def _in_words(result: dict[str, Any]) -> dict[str, Any]:
+    """The result for people: kinds and strengths in one line each."""
+    kinds: dict[str, list[str]] = {}
+    for cell in result["planted_cells"]:
+        kinds.setdefault(cell["kind"], []).append(f"{cell['episodes']} at {cell['strength']:g}")
+    lines = {f"  {kind:<14}": f"{', '.join(found)} ({KINDS[kind].unit})" for kind, found in kinds.items()}
+    return {**{name: value for name, value in result.items() if name != "planted_cells"}, **lines}
+
+
+def _study(
+    planted: Planting,
+    place: Path,
+    folder: Path,
+    settings: InjectionSettings,
+    resume: bool,
+    training: dict[str, Any],
+) -> StudyResult:
+    from dfstrans.data.readers import load_episodes
+    from dfstrans.detectors.workflow import partial_folder
+    from dfstrans.lab.injection.study import run_study
+
+    try:
+        return run_study(
+            planted,
+            load_episodes(place),
+            folder,
+            settings,
+            resume=resume,
+            progress=progress,
+            **training,
+        )
+    except KeyboardInterrupt:
+        partial = partial_folder(folder / "model")
+        kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {folder}/model"
+        remark(f"dfstrans: interrupted; {kept}: go on with --resume")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
+    """The page and its twin for programs."""
+    from dfstrans.files import written_atomically
+    from dfstrans.lab.injection.page import write_injection
+
+    with written_atomically(folder / "report.json") as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
+    return write_injection(folder / "report.html", study, content["recordings"], content["command"])
+
+
+def print_study(study: StudyResult) -> None:
+    """A row for each kind and strength, what chance gives in brackets."""
+    columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
+    rows = []
+    for cell in study.cells:
+        figures = (cell.recall, cell.roc_auc, cell.pr_auc)
+        metrics = (_shown(cell, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
+        rows.append((cell.kind, cell.shown_strength, str(cell.episodes), *map(_number, figures), *metrics))
+    print_columns(columns, rows, words=("fault", "strength"))
+    for sentence in verdict(study):
+        print(sentence)
+    print(f"threshold {study.threshold:.4g}: {study.threshold_note}")
+    print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
+    print(
+        f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "
+        f"({study.normal_tested} tested); trained on {study.training_episodes} episodes, "
+        f"{study.training_planted} with a fault"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _shown(cell: CellResult, name: str) -> str:
+    metric = cell.diagnosis.get(name)
+    return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"

@@ -1,0 +1,135 @@
+"""How commands speak: results on stdout, remarks and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import Annotated, Any
+
+import typer
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+
+GAP = 2  # between columns
+INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
+QUIET_SECONDS = 2.0  # in which progress is not worth a line
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def remark(message: str) -> None:
+    """Say something that is not a result."""
+    print(message, file=sys.stderr)
+
+
+def warn_of_overlap(split: str, read: dict[str, Any]) -> None:
+    """Say that figures flatter where windows that overlap are split at random."""
+    if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
+        warnings.warn(
+            "episodes that overlap stand on both sides of a random split, so the test figures flatter; "
+            "use --split grouped, or a stride as long as the episodes",
+            stacklevel=3,
+        )
+
+
+def print_json(content: Any) -> None:
+    """Print a result for programs."""
+    print(json.dumps(content, indent=2, allow_nan=False))
+
+
+def print_result(content: dict[str, Any], as_json: bool) -> None:
+    """Print a result of a few lines for people, or for programs."""
+    if as_json:
+        print_json(content)
+    else:
+        for name, value in content.items():
+            print(f"{name:<10}{value}")
+
+
+def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: Container[str]) -> None:
+    """Print rows under their titles: columns of `words` to the left, of numbers to the right.
+
+    In a terminal what is too wide goes on below, after the `words` that a row begins with; elsewhere each row is one
+    line.
+    """
+    columns = list(zip(titles, *rows, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    limit = Console().width if sys.stdout.isatty() else None
+    names = len(list(takewhile(lambda title: title in words, titles)))
+    for number, panel in enumerate(_panels(widths, limit, names)):
+        if number:
+            print()
+        table = Table(box=None, pad_edge=False)
+        for title, *_ in (columns[n] for n in panel):
+            table.add_column(title, justify="left" if title in words else "right", no_wrap=True)
+        for row in zip(*(columns[n][1:] for n in panel), strict=True):
+            table.add_row(*row)
+        width = sum(widths[n] + GAP for n in panel)
+        Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+
+
+def _panels(widths: Sequence[int], limit: int | None, names: int = 1) -> list[list[int]]:
+    """The columns that stand beside each other, each time after those that name a row.
+
+    `limit` is the width of the terminal; names that would fill half of it are cut down to the first.
+
+    >>> _panels([8, 5, 5, 5], None), _panels([8, 5, 5, 5], 22), _panels([80, 5], 40)
+    ([[0, 1, 2, 3]], [[0, 1, 2], [0, 3]], [[0, 1]])
+    >>> _panels([4, 4, 5, 5, 5], 28, names=2)
+    [[0, 1, 2, 3], [0, 1, 4]]
+    """
+    if limit is None:
+        return [list(range(len(widths)))]
+    names = names if 2 * sum(width + GAP for width in widths[:names]) <= limit else 1
+    first = list(range(max(names, 1)))
+    panels = [list(first)]
+    for n in range(len(first), len(widths)):
+        used = sum(widths[m] + GAP for m in panels[-1]) + widths[n]
+        if used > limit and len(panels[-1]) > len(first):
+            panels.append(list(first))
+        panels[-1].append(n)
+    return panels
+
+
+def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
+    """One column per part, one row per figure."""
+    from dfstrans.detectors.card import FIGURES
+
+    found = {name: [figures.get(key) for figures in metrics.values()] for key, name in FIGURES.items()}
+    rows = [(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells)) for name, cells in found.items()]
+    print_columns(("", *metrics), rows, words=("",))
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr, or lines where that is no terminal; gives the function that moves it on."""
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(what, total)
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda n: bar.advance(task, n)
+
+
+def _lines(what: str, total: int) -> Callable[[int], None]:
+    """A function that says every ten per cent how much is done; what takes no time is not worth a line."""
+    done, said, began = 0, 0, time.monotonic()
+
+    def advance(n: int) -> None:
+        nonlocal done, said
+        done += n
+        per_cent = 100 * done // max(total, 1)
+        if per_cent // 10 > said and time.monotonic() - began > QUIET_SECONDS:
+            remark(f"{what}: {per_cent} % ({done} of {total})")
+            said = per_cent // 10
+
+    return advance

@@ -1,0 +1,65 @@
+"""`dfstrans predict`: the anomaly probability of each episode, and the decision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dfstrans.cli.options import (
+    Data,
+    Model,
+    reading,
+    warn_of_guessing,
+    warn_of_silent_sensors,
+    warn_out_of_range,
+    with_or_without_labels,
+)
+from dfstrans.cli.output import AsJson, print_json, remark
+from dfstrans.errors import counted
+from dfstrans.settings import Precision
+
+EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
+
+app = typer.Typer()
+
+
+@app.command(epilog=EXAMPLE)
+@reading
+def predict(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV file instead of printing.")] = None,
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Arithmetic of a network; auto: bf16 where the processor has it, "
+            "which is faster for wide networks and changes scores slightly."
+        ),
+    ] = "32",
+    as_json: AsJson = False,
+) -> None:
+    """Give the anomaly probability of each episode, and the decision."""
+    from dfstrans.detectors.registry import load_detector
+    from dfstrans.detectors.workflow import predict_table, scorable
+    from dfstrans.files import written_atomically
+
+    detector = load_detector(model).predict_in(precision)
+    episodes = with_or_without_labels(data, read)
+    warn_of_guessing(detector.standing)
+    episodes, left_out = scorable(detector, episodes, remark)
+    warn_of_silent_sensors(detector, episodes)
+    table = predict_table(detector, episodes)
+    outside = warn_out_of_range(detector, episodes)
+    if out is not None:
+        with written_atomically(out) as temporary:
+            table.to_csv(temporary, index=False)
+        remark(f"predictions of {counted(len(table), 'episode')} written to {out}")
+    if as_json:
+        rows = table.to_dict(orient="records")
+        known = {"threshold": detector.threshold_.value, "out_of_range": outside, "left_out": left_out}
+        print_json({**known, "predictions": rows})
+    elif out is None:
+        print(table.to_csv(index=False), end="")

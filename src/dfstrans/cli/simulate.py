@@ -1,0 +1,111 @@
+"""`dfstrans simulate`: recordings of machines whose faults are known exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dfstrans.cli.options import options_from
+from dfstrans.cli.output import INTERRUPTED, AsJson, print_result, progress, remark
+from dfstrans.errors import DfstransError
+from dfstrans.lab.elevator.settings import PRESETS, Preset, SimulationSettings
+
+if TYPE_CHECKING:
+    from dfstrans.lab.elevator.simulation import Fleet
+
+
+MEASURING = "measuring how much normal journeys differ from day to day, for the truth"
+
+app = typer.Typer(no_args_is_help=True)
+simulating = options_from(SimulationSettings, into="settings", panel="The journeys")
+
+
+@app.callback()
+def simulate() -> None:
+    """Make recordings of a machine, with exact truth of its faults."""
+
+
+def _sizes(preset: Preset) -> str:
+    """What a preset is, in a few words."""
+    chosen = SimulationSettings.of(preset, {})
+    return f"{chosen.normal} normal and {chosen.faulty} faulty journeys at {chosen.sampling_rate} Hz"
+
+
+@app.command(epilog="Example: dfstrans simulate elevator --normal 400 --faulty 40 --seed 0 --out journeys.h5")
+@simulating
+def elevator(
+    settings: dict[str, Any],
+    out: Annotated[Path | None, typer.Option("--out", help="The HDF5 file to write.", show_default=False)] = None,
+    preset: Annotated[
+        Preset | None,
+        typer.Option(
+            help="; ".join(f"{name}: {_sizes(name)}" for name in PRESETS) + ". Other options override it.",
+            show_default=False,
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Journeys simulated at the same time.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of other content at OUT.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Also draw some journeys, as an HTML page beside OUT.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate journeys of a fleet of elevators: 20 sensors, normal and faulty, with the truth of each fault.
+
+    An interrupted run goes on where it was when the same command is given again. --plot alone only draws.
+    """
+    from dfstrans.lab.elevator.simulation import Fleet
+
+    if out is None and not plot:
+        raise DfstransError("expected --out FILE.h5, --plot, or both, got neither")
+    if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+    chosen = SimulationSettings.of(preset, settings)
+    fleet = Fleet(chosen)
+    if not chosen.faulty and "faults" in settings:
+        remark("no journey has a fault, so the kinds of --faults are not used")
+    result: dict[str, Any] = {}
+    if out is not None:
+        _simulate(out, fleet, jobs, overwrite)
+        result = {"written": str(out), "journeys": chosen.n_journeys, "faulty": chosen.faulty, "seed": chosen.seed}
+        result |= {"faults": list(chosen.faults)} if as_json and chosen.faulty else {}
+    if plot:
+        result["plot"] = str(_draw(Path("elevator_journeys.html") if out is None else out.with_suffix(".html"), fleet))
+    print_result(result, as_json)
+
+
+def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
+    """Write the file, and say what one would not expect."""
+    from dfstrans.lab.elevator.growing_file import begun
+    from dfstrans.lab.elevator.simulation import is_simulated, require_free, simulate_to_file
+
+    if is_simulated(out, fleet):
+        remark(f"{out} is there already, with these very journeys; nothing was done")
+        return
+    require_free(out, overwrite)
+    earlier, new_folder = begun(out), not out.parent.exists()
+    if earlier is not None:
+        remark(f"going on with {earlier.partial}: {earlier.done} of {earlier.total} journeys are there")
+    if fleet.settings.faulty:
+        remark(MEASURING)
+    try:
+        with progress("simulating", fleet.settings.n_journeys) as advance:
+            simulate_to_file(out, fleet, jobs=jobs, overwrite=overwrite, advance=advance)
+    except KeyboardInterrupt:
+        left = begun(out)
+        kept = f"{left.done} of {left.total} journeys are kept in {left.partial}" if left else "nothing is kept yet"
+        remark(f"dfstrans: interrupted; {kept}: give the same command again")
+        raise typer.Exit(INTERRUPTED) from None
+    if new_folder:
+        remark(f"made the folder {out.parent}")
+
+
+def _draw(page: Path, fleet: Fleet) -> Path:
+    from dfstrans.lab.elevator.page import write_journeys
+
+    if page.exists():
+        remark(f"{page} will be replaced")
+    if fleet.settings.faulty:
+        remark(MEASURING)
+    remark("drawing")
+    return write_journeys(page, fleet)

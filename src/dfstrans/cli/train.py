@@ -1,0 +1,153 @@
+"""`dfstrans train`: from labelled recordings to a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from dfstrans.cli.options import Data, options_from, reading, warn_of_guessing
+from dfstrans.cli.output import (
+    INTERRUPTED,
+    AsJson,
+    print_figures,
+    print_json,
+    remark,
+    warn_of_overlap,
+)
+from dfstrans.detectors.registry import detector_kind, detector_names
+from dfstrans.errors import DfstransError, spelled
+from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+
+if TYPE_CHECKING:
+    from dfstrans.detectors.base import EpisodeClassifier
+
+
+EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50"
+
+app = typer.Typer()
+HARDLY = 0.7  # of the loss of guessing: a network that is still above it has yet to learn
+EPOCHS_TO_TRY = 20  # at least: the fewest of the default
+
+shaping = options_from(
+    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
+)
+training = options_from(TrainingSettings, into="training", panel="Training", defaults=PRESETS["tuned"])
+
+
+@app.command(epilog=EXAMPLE)
+@reading
+@shaping
+@training
+def train(
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the model to write.", show_default=False)],
+    read: dict[str, Any],
+    network: dict[str, Any],
+    training: dict[str, Any],
+    split: Annotated[
+        Literal["random", "grouped"], typer.Option(help="How the 70/15/15 parts are cut; grouped: no group in two.")
+    ] = "random",
+    preset: Annotated[
+        Preset,
+        typer.Option(help="What the other options start from: our settings, or the network and training of the paper."),
+    ] = "tuned",
+    model: Annotated[
+        str, typer.Option("--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/rivals.md.")
+    ] = DFSTRANS,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
+    from dfstrans.data.readers import load_episodes
+    from dfstrans.detectors.network import NetworkClassifier
+    from dfstrans.detectors.workflow import partial_folder, train_model
+
+    settings = _settings_of(model, preset, {**network, **training})
+    episodes = load_episodes(data, **read)
+    remark(repr(episodes))
+    earlier = model_written_at(out)
+    warn_of_overlap(split, read)
+    try:
+        detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
+    except KeyboardInterrupt:
+        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume")
+        raise typer.Exit(INTERRUPTED) from None
+    if earlier is not None and model_written_at(out) != earlier:
+        remark(f"the earlier model in {out} was replaced")
+    loss = detector.loss_beside_guessing if isinstance(detector, NetworkClassifier) else None
+    result = {
+        "model": str(out),
+        "parameters": detector.n_parameters_,
+        "best_epoch": detector.best_epoch_,
+        "epochs": len(detector.log_),
+        "threshold": detector.threshold_.model_dump(),
+        "calibration": detector.calibration_.model_dump(),
+        "metrics": detector.metrics_,
+        "standing": detector.standing._asdict(),
+        "loss_beside_guessing": loss,
+    }
+    warn_of_guessing(detector.standing)
+    _warn_of_no_threshold(detector)
+    _warn_of_a_slow_learner(loss, len(detector.log_))
+    if as_json:
+        print_json(result)
+        return
+    print_figures(detector.metrics_)
+    print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
+    print(f"model     {out}")
+
+
+def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
+    """Say that the validation part was too small to choose a threshold on, and what to do."""
+    from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+    from dfstrans.training.calibration import too_few
+
+    rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
+    short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
+    if not short_of:
+        return
+    remedies = [f"label more {' and '.join(short_of)} episodes"]
+    if (detector.data_.split or {}).get("kind") == "grouped":
+        remedies.append("try another --seed")  # a random split has as many of each class with any seed
+    if rule == "f1" and short_of == ["anomalous"]:
+        remedies.append("choose it by the normal ones alone (--threshold-rule false-alarm-rate --threshold-value 0.05)")
+    remedies.append("give one (--threshold-rule fixed --threshold-value …)")
+    remark(
+        f"warning: no threshold was chosen: the validation part holds fewer than {FEWEST_OF_EACH_CLASS} "
+        f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 say little; "
+        f"{', or '.join(remedies)}"
+    )
+
+
+def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
+    """Say that a network needs more epochs where it is still not far from guessing on what it learns from."""
+    if loss is not None and loss > HARDLY:
+        remark(
+            f"warning: it has hardly learned: the training loss ended at {loss:.0%} of what guessing costs; more "
+            f"epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
+        )
+
+
+def model_written_at(out: Path) -> int | None:
+    """When the model in a folder was written; None where there is none."""
+    from dfstrans.detectors.saved_model import RECORD, holds_model
+
+    return (out / RECORD).stat().st_mtime_ns if holds_model(out) else None
+
+
+def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a kind of detector, from a preset and the options that were given, checked."""
+    if model == DFSTRANS:
+        settings = {**PRESETS[preset], **given}
+        check_settings(settings)
+        return settings
+    known = detector_kind(model)().get_params()
+    foreign = [spelled(name) for name in given if name not in known]
+    foreign += ["--preset"] if preset != "tuned" else []
+    if foreign:
+        raise DfstransError(
+            f"expected options that {model} has, got {', '.join(foreign)}; drop them, or use --model {DFSTRANS}"
+        )
+    return given

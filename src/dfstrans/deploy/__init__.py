@@ -1,0 +1,1 @@
+"""Models outside of training: ONNX export, and a runtime without torch."""

@@ -1,0 +1,189 @@
+"""From a saved model to one ONNX file, compared with torch before it is written."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.deploy.onnx_file import INPUTS, OnnxRecord, with_record
+from dfstrans.deploy.runtime import INSTALL, OnnxDetector
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.saved_model import ExportRecord, read_whole_record, save_export
+from dfstrans.errors import DfstransError, spelled
+from dfstrans.files import written_atomically
+from dfstrans.model.plain import PlainNetwork, PlainPass
+from dfstrans.settings import DFSTRANS
+
+PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+TOLERANCE = 1e-4  # of a logit
+ATTENTION_TOLERANCE = 1e-3  # of an attention weight, in which a softmax of large numbers magnifies rounding
+MOST_COMPARED = 256  # episodes
+GENERATED = 64  # episodes, where none are given
+
+
+def export_onnx(model: Path, out: Path, episodes: Episodes | None = None) -> ExportRecord:
+    """Write a saved model as one ONNX file and record in the model how far it is from torch.
+
+    The two are compared on at most 256 of the given episodes, evenly chosen, or on generated ones. A file that differs
+    by more than the tolerance is not written.
+    """
+    _check_request(model, out)
+    detector = Diagnoser.load(model)
+    compared = generated_episodes(detector) if episodes is None else _spread(detector.check_input(episodes))
+    graph = _graph(detector)
+    exported = OnnxDetector.from_bytes(with_record(graph, _record(detector)))
+    logit, attention = largest_differences(detector, exported, compared)
+    if logit > TOLERANCE or attention > ATTENTION_TOLERANCE:
+        raise DfstransError(
+            f"expected the exported network to differ from torch by at most {TOLERANCE:g} in a logit and "
+            f"{ATTENTION_TOLERANCE:g} in an attention weight, got {logit:.2g} and {attention:.2g} on {len(compared)} "
+            "episodes; nothing was written: predict with the saved model itself, and look for values far outside the "
+            "range of training"
+        )
+    found = ExportRecord(
+        logit_difference=logit,
+        attention_difference=attention,
+        tolerance=TOLERANCE,
+        attention_tolerance=ATTENTION_TOLERANCE,
+        episodes=len(compared),
+        generated=episodes is None,
+        fingerprint=compared.fingerprint(),
+    )
+    save_export(model, found)
+    with written_atomically(out) as temporary:
+        temporary.write_bytes(with_record(graph, _record(detector, found)))
+    return found
+
+
+def exported_bytes(detector: Diagnoser) -> bytes:
+    """The content of a file that was not compared with torch: for benchmarks."""
+    return with_record(_graph(detector), _record(detector))
+
+
+def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: Episodes) -> tuple[float, float]:
+    """The largest difference of a logit and of an attention weight between torch and onnxruntime."""
+    logit = attention = 0.0
+    start = 0
+    for ours in exported.forward(episodes):
+        rows = episodes[start : start + len(ours.logit)]
+        (theirs,) = detector.forward(rows, return_attention=True)
+        assert theirs.attention is not None  # it was asked for
+        logit = max(logit, _largest(ours.logit, theirs.logit))
+        attention = max(attention, _largest(ours.temporal_attention, theirs.attention.temporal))
+        attention = max(attention, _largest(ours.spatial_attention, theirs.attention.spatial))
+        start += len(rows)
+    return logit, attention
+
+
+def generated_episodes(detector: Diagnoser) -> Episodes:
+    """Random walks of the lengths seen in training, with gaps: not real recordings.
+
+    They go around the training mean as far as the nearer end of the training range: a sensor that mostly rests at one
+    end of it does so here, too. Every other one moves between three levels only, and rests on each.
+    """
+    rng = np.random.default_rng(0)
+    scaler, data = detector.scaler_, detector.data_
+    reach = np.minimum(scaler.mean - scaler.minimum, scaler.maximum - scaler.mean)[:, None]
+    series = []
+    for number, length in enumerate(rng.integers(data.shortest, data.longest, GENERATED, endpoint=True)):
+        walk = rng.normal(size=(len(scaler.sensors), length)).cumsum(axis=1)
+        walk -= walk.mean(axis=1, keepdims=True)
+        walk /= np.maximum(np.abs(walk).max(axis=1, keepdims=True), 1e-9)
+        values = scaler.mean[:, None] + reach * (np.round(walk) if number % 2 else walk)
+        series.append(np.where(rng.random(values.shape) < 0.01, np.nan, values))
+    return Episodes.from_arrays(series, sensors=scaler.sensors, units=detector.units_, interval=data.interval)
+
+
+def _check_request(model: Path, out: Path) -> None:
+    """Refuse, before anything is computed, what cannot be exported."""
+    for package in PACKAGES:
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise DfstransError(
+                f"expected the package {package} for an export, got none ({error}); {INSTALL}"
+            ) from error
+    if out.suffix.lower() != ".onnx" or out.is_dir():
+        raise DfstransError(f"expected {spelled('out')} to be a file that ends in .onnx, got {out}; choose such a name")
+    estimator = read_whole_record(model).estimator
+    if estimator != DFSTRANS:
+        raise DfstransError(
+            f"expected a {DFSTRANS} network to export, got a model of the kind {estimator!r} in {model}; predict with "
+            "the saved model itself"
+        )
+
+
+def _spread(episodes: Episodes) -> Episodes:
+    """All episodes, or as many as are compared, evenly chosen."""
+    if len(episodes) == 0:
+        raise DfstransError("expected at least one episode to compare on, got none; give some, or none at all")
+    if len(episodes) <= MOST_COMPARED:
+        return episodes
+    return episodes[np.linspace(0, len(episodes) - 1, MOST_COMPARED).astype(np.intp)]
+
+
+def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxRecord:
+    """What a prediction needs besides the graph."""
+    return OnnxRecord(
+        scaler=detector.scaler_,
+        units=detector.units_,
+        segment_length=detector.network_settings_.segment_length,
+        d_model=detector.network_settings_.d_model,
+        encoding=detector.network_settings_.encoding,
+        interval=detector.data_.interval,
+        time_unit=detector.data_.time_unit,
+        threshold=detector.threshold_.model_dump(),
+        calibration=detector.calibration_.model_dump(),
+        export=None if export is None else export.model_dump(mode="json"),
+    )
+
+
+def _graph(detector: Diagnoser) -> bytes:
+    """The serialised graph, for any number of episodes and segments."""
+    settings, calibration = detector.network_settings_, detector.calibration_
+    plain = PlainNetwork(detector.network_, calibration.shift, calibration.temperature).eval()
+    # sizes of more than one, for which the exporter keeps the axes open
+    example = (torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool))
+    most = settings.d_model if settings.encoding == "faithful" else None
+    axes = {0: torch.export.Dim("episode"), 1: torch.export.Dim("segment", max=most)}
+    with _quiet(), torch.inference_mode():
+        program = torch.onnx.export(
+            plain,
+            example,
+            dynamo=True,
+            input_names=INPUTS,
+            output_names=PlainPass._fields,
+            dynamic_shapes=(axes, axes),
+            verbose=False,
+        )
+    assert program is not None  # as always with dynamo
+    graph: bytes = program.model_proto.SerializeToString()
+    return graph
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter warns of packages and of its own code that are no concern of the user's."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _largest(ours: np.ndarray, theirs: torch.Tensor) -> float:
+    """The largest absolute difference; infinite where one of the two is no number."""
+    difference = np.abs(ours - theirs.numpy())
+    return float("inf") if np.isnan(difference).any() else float(difference.max(initial=0))

@@ -1,0 +1,142 @@
+"""Predictions from an exported file, with numpy and onnxruntime only: no torch, and loaded in a moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import as_episodes, as_in_training, check_scored
+from dfstrans.data.segments import count_segments, cut_segments
+from dfstrans.deploy.onnx_file import INPUTS, OnnxRecord, read_record
+from dfstrans.errors import DfstransError
+from dfstrans.model.encoding import check_fits
+
+MOST_AT_ONCE = 32  # episodes
+CELLS_AT_ONCE = 2048  # (segment, sensor) cells of the episodes at once
+INSTALL = "install it: pip install 'dfstrans[onnx]'"
+
+
+class OnnxPass(NamedTuple):
+    """What the network gives for some episodes; padded segments have attention and relevance 0."""
+
+    logit: npt.NDArray[np.float32]  # (episode,)
+    probability: npt.NDArray[np.float64]  # (episode,), calibrated
+    temporal_attention: npt.NDArray[np.float32]  # (episode, layer, sensor, head, query, key)
+    spatial_attention: npt.NDArray[np.float32]  # (episode, layer, segment, head, query, key)
+    global_temporal_relevance: npt.NDArray[np.float32]  # (episode, segment)
+    global_spatial_relevance: npt.NDArray[np.float32]  # (episode, sensor)
+
+
+class OnnxDetector:
+    """A detector of anomalous episodes from one ONNX file; it answers as the `Diagnoser` that was exported does.
+
+    `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint), in the
+    sensors' own units. NaN is a missing value.
+    """
+
+    def __init__(self, session: Any, record: OnnxRecord) -> None:
+        self._session = session
+        self.record = record
+
+    @classmethod
+    def load(cls, path: str | Path, *, threads: int | None = None) -> Self:
+        """Read a file that `dfstrans export` wrote; `threads` at most work on a prediction (default: all cores)."""
+        path = Path(path)
+        if path.is_dir():
+            raise DfstransError(
+                f"expected an ONNX file, got a folder: {path}; if it is a saved model, export it first: "
+                f"dfstrans export {path} --format onnx"
+            )
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise DfstransError(
+                f"expected an ONNX file at {path}, but it cannot be read: {error.strerror}; check the path"
+            ) from error
+        return cls.from_bytes(content, str(path), threads=threads)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, name: str = "the file", *, threads: int | None = None) -> Self:
+        """The same from the content of a file."""
+        session = _open(content, name, threads)
+        record = read_record(content, session.get_modelmeta().custom_metadata_map, name)
+        return cls(session, record)
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """The sensors of training, in their order."""
+        return self.record.sensors
+
+    @property
+    def threshold(self) -> float:
+        """The probability from which on an episode is called anomalous."""
+        return float(self.record.threshold["value"])
+
+    def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """The logit of each episode, before calibration: (n_episodes,)."""
+        return self._scores(X)[0]
+
+    def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
+        anomalous = self._scores(X)[1]
+        return np.stack([1 - anomalous, anomalous], axis=1)
+
+    def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+        """1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
+        return (self.predict_proba(X)[:, 1] >= self.threshold).astype(np.int64)
+
+    def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
+        """All that the network gives, some episodes at a time and in their order."""
+        for outputs in self._run(self.check_input(X), OnnxPass._fields):
+            yield OnnxPass(*outputs)
+
+    def check_input(self, X: Any) -> Episodes:  # noqa: N803
+        """Episodes with the sensors of training, in their order; an error where that cannot be."""
+        known, given = self.record, as_episodes(X, check_axes=False)
+        episodes = as_in_training(given, known.sensors, known.units, known.interval, known.time_unit)
+        check_fits(episodes, known, trained=True)
+        return episodes
+
+    def _scores(self, X: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:  # noqa: N803
+        """Logit and probability of each episode."""
+        episodes = self.check_input(X)
+        parts = list(self._run(episodes, OnnxPass._fields[:2]))
+        if not parts:
+            return np.empty(0), np.empty(0)
+        logits, probabilities = (np.concatenate(column).astype(np.float64) for column in zip(*parts, strict=True))
+        check_scored(episodes, logits)
+        return logits, probabilities
+
+    def _run(self, episodes: Episodes, outputs: Sequence[str]) -> Iterator[list[npt.NDArray[Any]]]:
+        """The named outputs, some episodes at a time."""
+        length = self.record.segment_length
+        cells = count_segments(int(episodes.lengths.max(initial=1)), length) * episodes.n_sensors
+        for part in episodes.batches(min(MOST_AT_ONCE, max(1, CELLS_AT_ONCE // cells))):
+            segments = cut_segments(part, self.record.scaler, length)
+            yield self._session.run(list(outputs), dict(zip(INPUTS, segments, strict=True)))
+
+
+def _open(content: bytes, name: str, threads: int | None) -> Any:
+    """A session of onnxruntime on the processor."""
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise DfstransError(f"expected the package onnxruntime, got none ({error}); {INSTALL}") from error
+    if threads is not None and threads < 1:
+        raise DfstransError(f"expected threads to be a whole number of at least 1, got {threads}; correct it")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # errors are raised; printing them, too, would say them twice
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of half a dozen types without a common one
+        raise DfstransError(
+            f"expected a whole ONNX file, got one that onnxruntime {onnxruntime.__version__} cannot read: {name} "
+            f"({str(error).splitlines()[0]}); copy it again, export the model again, or update onnxruntime"
+        ) from error

@@ -1,0 +1,115 @@
+"""The page that travels with a saved model: what it is, how good it was, what it must not be trusted with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from dfstrans.training.evaluation import standing
+
+FIGURES = {
+    "episodes": "episodes",
+    "anomalous": "of them anomalous",
+    "precision": "precision",
+    "recall": "recall",
+    "f1": "F1",
+    "pr_auc": "PR-AUC",
+    "roc_auc": "ROC-AUC",
+    "false_alarms_per_100_normal": "false alarms per 100 normal episodes",
+    "brier": "Brier score",
+}
+
+
+def model_card(record: dict[str, Any]) -> str:
+    """Markdown for people, made from the content of model.json."""
+    data, threshold, training = record["data"], record["threshold"], record["training"]
+    return f"""# Model card
+
+A {record["estimator"]} detector, saved {record["created"]} with dfstrans {record["versions"]["dfstrans"]}.
+
+## What it takes and gives
+{takes_and_gives(record)}
+
+## How good it was
+{_figures_table(record["metrics"])}
+
+{_standing(record["metrics"])}
+
+- Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
+- Probabilities: {record["calibration"]["note"]}
+- Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}.
+- Best epoch {record["best_epoch"]}, chosen on {data["validation_episodes"]} validation episodes
+  ({data["validation_anomalous"]} anomalous).
+- The validation figures were also used to choose the epoch, the temperature and the threshold: they flatter.
+{_export(record.get("export"))}
+## Limits
+- Sensors are matched by name, unnamed ones by position.
+- Other machines, sensors or sampling rates than those of training were not tried.
+- A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
+- {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
+"""
+
+
+def takes_and_gives(record: dict[str, Any]) -> str:
+    """What recordings a model is for, and what it tells of them."""
+    data, threshold = record["data"], record["threshold"]
+    named = zip(record["sensors"], record["units"], strict=True)
+    sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
+    return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
+It was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
+It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
+
+Sensors: {sensors}
+{_known_cases(record.get("known_cases", {}))}""".rstrip()
+
+
+def _range(shortest: int, longest: int) -> str:
+    return str(longest) if shortest == longest else f"{shortest} to {longest}"
+
+
+def _standing(metrics: dict[str, dict[str, Any]]) -> str:
+    """Whether it is better than guessing; in bold where it is not."""
+    found = standing(metrics)
+    sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
+    return sentence if found.better_than_guessing else f"**{sentence}**"
+
+
+def _cut(network: dict[str, Any]) -> str:
+    return f", cut into segments of {network['segment_length']} points" if "segment_length" in network else ""
+
+
+def _interval(data: dict[str, Any]) -> str:
+    if data["interval"] is None:
+        return ""
+    return f", one every {data['interval']:g} {data.get('time_unit', '')}".rstrip()
+
+
+def _known_cases(kinds: dict[str, str]) -> str:
+    if not kinds:
+        return ""
+    counts = ", ".join(f"{kind} ({n})" for kind, n in Counter(kinds.values()).most_common())
+    return f"\nA diagnosis tells which of these known faults it resembles: {counts}.\n"
+
+
+def _export(export: dict[str, Any] | None) -> str:
+    if export is None:
+        return ""
+    source = "generated ones, not real recordings" if export["generated"] else "recordings that were given"
+    return f"""
+## Exported
+As ONNX, {export["created"]} with dfstrans {export["dfstrans_version"]}.
+Compared with torch on {export["episodes"]} episodes ({source}), a logit differs by at most
+{export["logit_difference"]:.2g} ({export["tolerance"]:g} is allowed) and an attention weight by at most
+{export["attention_difference"]:.2g} ({export["attention_tolerance"]:g}).
+"""
+
+
+def _figures_table(metrics: dict[str, dict[str, float | None]]) -> str:
+    if not metrics:
+        return "No figures were recorded."
+    parts = list(metrics)
+    lines = ["| | " + " | ".join(parts) + " |", "|---" * (len(parts) + 1) + "|"]
+    for key, name in FIGURES.items():
+        cells = [metrics[part].get(key) for part in parts]
+        lines.append(f"| {name} | " + " | ".join("–" if cell is None else f"{cell:.4g}" for cell in cells) + " |")
+    return "\n".join(lines)

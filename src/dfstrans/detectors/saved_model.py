@@ -1,0 +1,284 @@
+"""What a saved model is: a folder of JSON and safetensors, checked when it is read, and no code in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self, TypeVar
+
+import numpy.typing as npt
+import safetensors.numpy
+import safetensors.torch
+import torch
+from pydantic import Field
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.detectors.card import model_card
+from dfstrans.errors import DfstransError, settings_as_options
+from dfstrans.files import written_atomically
+from dfstrans.settings import DFSTRANS, Settings
+from dfstrans.training.calibration import Calibration, Threshold
+from dfstrans.training.run_folder import LOG, TENSORBOARD, LogRows, read_log, write_log
+
+FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
+SCHEMA_VERSION = 1
+RECORD, WEIGHTS, SCALER, REFERENCE, CARD = (
+    "model.json",
+    "weights.safetensors",
+    "scaler.json",
+    "reference.safetensors",
+    "MODEL_CARD.md",
+)
+OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, TENSORBOARD}
+LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+class DataRecord(Settings):
+    """What a model was trained on."""
+
+    train_episodes: int
+    train_anomalous: int
+    validation_episodes: int
+    validation_anomalous: int
+    train_fingerprint: str
+    validation_fingerprint: str
+    shortest: int
+    longest: int
+    interval: float | None = None
+    time_unit: str = ""  # of the interval, where it is known
+    split: dict[str, Any] | None = None  # how the parts were cut from a larger set, when we cut them
+    source_fingerprint: str | None = None  # of that larger set
+
+    @classmethod
+    def of(cls, train: Episodes, validation: Episodes) -> Self:
+        """What there is to say of the two parts."""
+        return cls(
+            train_episodes=len(train),
+            train_anomalous=train.n_anomalous,
+            validation_episodes=len(validation),
+            validation_anomalous=validation.n_anomalous,
+            train_fingerprint=train.fingerprint(),
+            validation_fingerprint=validation.fingerprint(),
+            shortest=int(train.lengths.min()),
+            longest=int(train.lengths.max()),
+            interval=train.interval,
+            time_unit=train.time_unit,
+        )
+
+
+class ExportRecord(Settings):
+    """How far an exported model was from this one."""
+
+    format: Literal["onnx"] = "onnx"
+    created: str = Field(default_factory=lambda: _now())
+    dfstrans_version: str = Field(default_factory=lambda: version("dfstrans"))
+    logit_difference: float  # the largest one
+    attention_difference: float
+    tolerance: float  # of a logit
+    attention_tolerance: float
+    episodes: int  # that were compared
+    generated: bool  # whether they were made for the comparison, for want of real ones
+    fingerprint: str  # of these episodes
+
+
+class ModelRecord(Settings):
+    """Everything about a model but its numbers: the content of model.json."""
+
+    format: Literal["dfstrans-model"] = FORMAT
+    schema_version: int = SCHEMA_VERSION
+    estimator: str = DFSTRANS
+    created: str = Field(default_factory=lambda: _now())
+    network: dict[str, Any]  # the settings of this kind of estimator, which knows them: see `settings_of`
+    training: dict[str, Any]
+    parameters: int
+    sensors: tuple[str, ...]
+    units: tuple[str, ...]
+    threshold: Threshold
+    calibration: Calibration
+    data: DataRecord
+    best_epoch: int
+    metrics: dict[str, dict[str, int | float | None]]
+    known_cases: dict[str, str] = Field(default_factory=dict)  # kinds of fault of training anomalies, by their ids
+    export: ExportRecord | None = None
+    versions: dict[str, str] = Field(default_factory=lambda: library_versions())
+    checksums: dict[str, str] = Field(default_factory=dict)
+    own_checksum: str | None = None  # of all above but the export; None in models saved before there was one
+
+
+def library_versions() -> dict[str, str]:
+    """The versions that made a model."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+class DamagedModelError(DfstransError):
+    """A saved model of which something is missing, or is not what was saved."""
+
+
+class StoredModel(NamedTuple):
+    """Everything that a model's folder holds."""
+
+    record: ModelRecord
+    weights: dict[str, torch.Tensor]
+    scaler: SensorScaler
+    log: LogRows
+    reference: dict[str, npt.NDArray[Any]] | None  # what is usual in normal episodes; None in the first models
+
+
+def save_model(folder: Path, model: StoredModel) -> None:
+    """Write the folder in one step: whoever looks finds the earlier model or this one."""
+    check_place(folder)
+    with written_atomically(folder) as temporary:
+        temporary.mkdir()
+        weights = {name: tensor.contiguous() for name, tensor in model.weights.items()}
+        (temporary / WEIGHTS).write_bytes(safetensors.torch.save(weights))
+        _write_json(temporary / SCALER, model.scaler.to_dict())
+        write_log(model.log, temporary / LOG)
+        if model.reference is not None:
+            (temporary / REFERENCE).write_bytes(safetensors.numpy.save(model.reference))
+        checksums = {
+            name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
+        }
+        content = _signed(model.record.model_copy(update={"checksums": checksums}))
+        _write_json(temporary / RECORD, content)
+        (temporary / CARD).write_text(model_card(content), encoding="utf-8")
+
+
+def save_export(folder: Path, export: ExportRecord) -> None:
+    """Record in a saved model how far its export was from it."""
+    content = _signed(read_whole_record(folder).model_copy(update={"export": export}))
+    with written_atomically(folder / RECORD) as temporary:
+        _write_json(temporary, content)
+    with written_atomically(folder / CARD) as temporary:
+        temporary.write_text(model_card(content), encoding="utf-8")
+
+
+def check_place(folder: Path) -> None:
+    """Refuse a place where a model would replace anything but a model, be it a damaged one."""
+    if folder.exists() and not folder.is_dir():
+        raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
+    if not folder.is_dir():
+        return
+    foreign = sorted({path.name for path in folder.iterdir()} - OWN_FILES)
+    if foreign:
+        raise DfstransError(
+            f"expected {folder} to be empty or a saved model, got other files ({', '.join(foreign[:5])}); "
+            "choose another place, or move them"
+        )
+    if not (folder / RECORD).exists():
+        return
+    try:
+        read_record(folder)
+    except DamagedModelError as error:
+        if not (folder / WEIGHTS).exists():
+            raise DfstransError(
+                f"expected {folder} to be empty or a saved model, got a {RECORD} that may be of something else; choose "
+                "another place, or move it"
+            ) from error
+
+
+def holds_model(folder: Path) -> bool:
+    """Whether a saved model is there."""
+    return (folder / RECORD).is_file()
+
+
+def load_model(folder: Path) -> StoredModel:
+    """Read a model folder; anything missing, damaged or foreign gives one clear error."""
+    record = read_whole_record(folder)
+    try:
+        weights = safetensors.torch.load_file(folder / WEIGHTS)
+        scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
+        log = read_log(folder / LOG) if (folder / LOG).exists() else []
+        reference = safetensors.numpy.load_file(folder / REFERENCE) if REFERENCE in record.checksums else None
+    except Exception as error:
+        raise _damaged(folder, str(error)) from error
+    if scaler.sensors != record.sensors:
+        raise _damaged(folder, f"{RECORD} and {SCALER} name different sensors")
+    return StoredModel(record, weights, scaler, log, reference)
+
+
+def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) -> AnySettings:
+    """A group of settings of model.json, checked by the estimator that knows them."""
+    try:
+        with settings_as_options(False):  # these are no options of the command at hand
+            return kind(**content)
+    except DfstransError as error:
+        raise _damaged(folder, f"{RECORD}: {error}") from error
+
+
+def read_whole_record(folder: Path) -> ModelRecord:
+    """The content of model.json, when the files beside it are those that were saved."""
+    content = _read_content(folder)
+    record = settings_of(folder, ModelRecord, content)
+    if record.own_checksum is not None and _own_checksum(content) != record.own_checksum:
+        raise _damaged(folder, f"{RECORD} is not the file that was saved (its checksum differs: was it edited?)")
+    for name, expected in record.checksums.items():
+        path = folder / name
+        if not path.is_file():
+            raise _damaged(folder, f"{name} is missing")
+        if _sha256(path) != expected:
+            raise _damaged(folder, f"{name} is not the file that was saved (its checksum differs)")
+    return record
+
+
+def read_record(folder: Path) -> ModelRecord:
+    """The content of model.json, as far as it is understood."""
+    return settings_of(folder, ModelRecord, _read_content(folder))
+
+
+def _read_content(folder: Path) -> dict[str, Any]:
+    path = folder / RECORD
+    if not path.is_file() and (folder / WEIGHTS).is_file():
+        raise _damaged(folder, f"{RECORD} is missing")
+    if not path.is_file():
+        raise DfstransError(f"expected a saved model (a folder with {RECORD}) at {folder}, found none; check the path")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise _damaged(folder, f"{RECORD} cannot be read ({error})") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DfstransError(f"expected a dfstrans model at {folder}, got a {RECORD} of another kind; check the path")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise DfstransError(
+            f"expected a model of schema version {SCHEMA_VERSION}, got {content.get('schema_version')} in {folder}; "
+            "install the version of dfstrans that wrote it (see versions in model.json), or train again"
+        )
+    return content
+
+
+def _signed(record: ModelRecord) -> dict[str, Any]:
+    """The content of model.json, with the checksum by which a later change shows."""
+    content = record.model_dump(mode="json")
+    return {**content, "own_checksum": _own_checksum(content)}
+
+
+def _own_checksum(content: dict[str, Any]) -> str:
+    """Of what stands in the file, and not of what is read from it: a later version may know more settings."""
+    signed = {name: value for name, value in content.items() if name not in ("export", "own_checksum")}
+    return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(folder: Path, what: str) -> DamagedModelError:
+    return DamagedModelError(
+        f"expected a whole saved model at {folder}, got a damaged one: {what}; restore it from a copy or train again"
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _write_json(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,94 @@
+"""What a network consists of, part by part, without building its numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.segments import count_segments
+from dfstrans.detectors.card import takes_and_gives
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.saved_model import ModelRecord, read_whole_record, settings_of
+from dfstrans.errors import DfstransError
+from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.network import DFSTrans
+from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset
+from dfstrans.training.evaluation import standing
+
+PARTS = {
+    "embedding": ("embedding", "levels"),
+    "temporal attention": ("temporal",),
+    "spatial attention": ("spatial",),
+    "feed-forward": ("feedforward",),
+    "layer norms": ("temporal_norm", "spatial_norm", "norm"),
+    "head": ("head", "logit"),
+}
+
+
+def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str, Any]) -> NetworkSettings:
+    """The network of a preset for episodes of that many full segments, with some settings `given`, their length one.
+
+    >>> network_for("tuned", 20, 20, {"segment_length": 100}).d_model
+    96
+    """
+    blank = np.broadcast_to(np.float32(0), (1, n_sensors, n_segments * given["segment_length"]))
+    return Diagnoser(**{**PRESETS[preset], **given}).network_settings(Episodes.from_arrays(blank))
+
+
+def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any]:
+    """Parameters by part, widths and settings of a network for episodes of that many segments."""
+    if n_segments < 1:
+        raise DfstransError(f"expected at least 1 segment, got {n_segments}")
+    positional_encoding(settings.encoding, n_segments, settings.d_model)  # refuses what the encoding cannot carry
+    with torch.device("meta"):
+        network = DFSTrans(settings)
+    counts = dict.fromkeys(PARTS, 0)
+    for name, parameter in network.named_parameters():
+        counts[_part_of(name)] += parameter.numel()
+    return {
+        "parameters": sum(counts.values()),
+        "parts": counts,
+        "d_model": settings.d_model,
+        "segments": n_segments,
+        "timepoints": n_segments * settings.segment_length,
+        "settings": settings.model_dump(),
+    }
+
+
+def model_summary(folder: Path) -> dict[str, Any]:
+    """The same for a saved model, with its threshold and figures."""
+    record = read_whole_record(folder)
+    return {
+        **_shape(folder, record),
+        "estimator": record.estimator,
+        "description": takes_and_gives(record.model_dump()),
+        "sensors": list(record.sensors),
+        "units": list(record.units),
+        "data": record.data.model_dump(),
+        "known_faults": dict(Counter(record.known_cases.values())),
+        "threshold": record.threshold.model_dump(),
+        "calibration": record.calibration.model_dump(),
+        "metrics": record.metrics,
+        "standing": standing(record.metrics)._asdict(),
+        "created": record.created,
+        "versions": record.versions,
+    }
+
+
+def _shape(folder: Path, record: ModelRecord) -> dict[str, Any]:
+    """Parameters by part where the network is DFStrans, else their number."""
+    if record.estimator != DFSTRANS:
+        return {"parameters": record.parameters, "parts": {}, "settings": record.network}
+    network = settings_of(folder, NetworkSettings, record.network)
+    return network_summary(network, count_segments(record.data.longest, network.segment_length))
+
+
+def _part_of(parameter: str) -> str:
+    pieces = parameter.split(".")
+    owner = pieces[2] if pieces[0] == "layers" else pieces[0]
+    return next(part for part, owners in PARTS.items() if owner in owners)

@@ -1,0 +1,1 @@
+"""Which detector is best on some recordings, and whether that is luck."""

@@ -1,0 +1,111 @@
+"""How much is leak: the labels of neighbouring pieces and groups alone, without a look at any value.
+
+Pieces of one long recording that stand next to each other mostly have the same label. A split that is not by group puts
+some of them into training and others into the test, so that a model which only recognises where a piece comes from does
+well. What that alone is worth is what this detector reaches; skill is what a model has beyond it.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers.cutting import recording_and_start
+from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
+from dfstrans.detectors.arguments import arguments_from_settings
+from dfstrans.detectors.base import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.settings import Settings
+
+NEIGHBOURS = "neighbours"  # no detector but a gauge: it looks at no value, so that what it reaches is leak
+
+SUREST = 0.99  # share, before calibration: a logit has to be finite
+NOT_CUT = -1  # start of an episode that is no piece of a recording
+
+
+class NeighbourSettings(Settings):
+    """There is nothing to set but how it is settled."""
+
+    n_sensors: int = Field(ge=1, description="Sensors of an episode.")
+
+
+class Places(NamedTuple):
+    """Where episodes come from: a recording and a group, each as 64 bits of its name, and the first point.
+
+    Shape:
+        (n_episodes,) each
+    """
+
+    recording: npt.NDArray[np.int64]
+    group: npt.NDArray[np.int64]
+    start: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, episodes: Episodes) -> Places:
+        """What ids and groups tell."""
+        cut = [recording_and_start(str(name)) or (str(name), NOT_CUT) for name in episodes.ids]
+        groups = [""] * len(episodes) if episodes.groups is None else episodes.groups.tolist()
+        return cls(
+            recording=np.array([_number(recording) for recording, _ in cut], dtype=np.int64),
+            group=np.array([_number(group) for group in groups], dtype=np.int64),
+            start=np.array([start for _, start in cut], dtype=np.int64),
+        )
+
+
+@arguments_from_settings()
+class NeighbourClassifier(EpisodeClassifier):
+    """The label between those of the nearest training pieces of the same recording: what recognising alone brings.
+
+    Between a piece before and a piece after it counts how near each is; at an end there is one. An episode without a
+    training piece of its recording has the share of anomalies in its group, or else in all. No value is looked at, but
+    for those that no detector takes. Its arguments are the fields of `DecisionSettings`.
+    """
+
+    estimator_name: ClassVar[str] = NEIGHBOURS
+    network_kind: ClassVar[type[Settings]] = NeighbourSettings
+
+    def _learn(self, lesson: Lesson) -> Learned:
+        self.places_ = Places.of(lesson.train)
+        self.labels_ = lesson.train.require_labels().astype(np.int8)
+        return Learned(1.0)
+
+    def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
+        places = Places.of(episodes)
+        share = np.array([self._share(*place) for place in zip(*places, strict=True)]).clip(1 - SUREST, SUREST)
+        return np.where(_absurd(episodes, self.scaler_), np.nan, np.log(share / (1 - share)))
+
+    def _share(self, recording: np.int64, group: np.int64, start: np.int64) -> float:
+        """How much of an anomaly the place of an episode tells."""
+        cut = (self.places_.recording == recording) & (self.places_.start != NOT_CUT) & (start != NOT_CUT)
+        if cut.any():
+            starts, order = np.unique(self.places_.start[cut], return_index=True)
+            return float(np.interp(start, starts, self.labels_[cut][order]))
+        same = self.places_.group == group
+        return float(self.labels_[same].mean() if same.any() else self.labels_.mean())
+
+    def _weights(self) -> Weights:
+        arrays = {**self.places_._asdict(), "label": self.labels_}
+        return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+
+    def _restore(self, weights: Weights) -> None:
+        self.places_ = Places(**{name: weights[name].numpy() for name in Places._fields})
+        self.labels_ = weights["label"].numpy()
+
+
+def _absurd(episodes: Episodes, scaler: SensorScaler) -> list[bool]:
+    """Which episodes have a value beyond all measure; infinite ones are refused."""
+    found = []
+    for episode in episodes:
+        check_finite(episode.values, episode.id, episodes.sensors)
+        found.append(bool((np.abs(scaler.transform(episode.values)) > BEYOND_MEASURE).any()))
+    return found
+
+
+def _number(name: str) -> int:
+    """64 bits of a name, the same on every machine."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)

@@ -1,0 +1,182 @@
+"""What can be compared: every kind of detector, DFStrans with one thing changed, and any of them with any setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from dfstrans.detectors.base import EpisodeClassifier
+from dfstrans.detectors.registry import detector_kind, detector_names
+from dfstrans.errors import DfstransError, did_you_mean, spelled
+from dfstrans.lab.compare.leakage import NEIGHBOURS, NeighbourClassifier
+from dfstrans.lab.compare.runs import as_recorded
+from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, TrainingSettings
+
+if TYPE_CHECKING:
+    from dfstrans.data.episodes import Episodes
+    from dfstrans.detectors.base import EpisodeClassifier
+
+
+def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse a name that is not known, naming those that are, and the same one twice."""
+    known = list(known)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise DfstransError(
+            f"expected {spelled(setting)} among {', '.join(known)}, got {', '.join(unknown) or 'none'}; "
+            f"{did_you_mean(unknown[0] if unknown else '', known)}"
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DfstransError(
+            f"expected each of {spelled(setting)} once, got {', '.join(twice)} more often; name it once"
+        )
+
+
+class Variant(NamedTuple):
+    """A kind of detector with some settings of its own."""
+
+    kind: str
+    settings: dict[str, Any] = {}  # noqa: RUF012 never changed
+    needs: str | None = None  # a package that not everybody has
+    named: dict[str, Any] = {}  # noqa: RUF012 settings that the name itself tells, which no other way of setting changes
+
+
+UNMIXED = {"mixup": 0.0, "sensor_dropout": 0.0}
+PLAIN: dict[str, dict[str, Any]] = {
+    **{name: {**UNMIXED, "time_shift": 0.0} for name in ("dfstrans", "mh1dcnn-lstm")},
+    **dict.fromkeys(("inceptiontime", "tapnet", "mlstm-fcn"), UNMIXED),
+}
+"""How each network is told to change nothing at random in training; only those that cut segments shift them."""
+VARIANTS: dict[str, Variant] = {
+    **{name: Variant(name) for name in (*detector_names(), NEIGHBOURS)},
+    "minirocket": Variant("minirocket", needs="aeon"),
+    "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # as the paper has it for the elevator
+    "dfstrans-paper": Variant("dfstrans", PRESETS["paper"]),
+    "dfstrans-paper-size": Variant(
+        "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
+    ),  # the paper's widths, trained as the tuned one
+    **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for episodes that overlap
+    "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
+    "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
+    # how segments become vectors, without statistics beside them: the twin of these two is dfstrans+levels=0
+    "dfstrans-linear": Variant("dfstrans", {"embedding": "linear", "levels": 0}),
+    "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh", "levels": 0}),
+}
+"""What a name of `--models` stands for; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
+CHANGE = "+"  # between a name and what is changed
+
+
+def variant(name: str) -> Variant:
+    """What a name stands for: one of `VARIANTS`, with settings of its own if any follow.
+
+    >>> variant("dfstrans+mixup=0+schedule=constant").named
+    {'mixup': 0.0, 'schedule': 'constant'}
+    """
+    base, *changes = _pieces(name)
+    check_names("models", [base], VARIANTS)
+    named: dict[str, Any] = {}
+    for text in changes:
+        setting, value = _change(name, VARIANTS[base].kind, text)
+        if setting in named:
+            raise DfstransError(f"expected each setting once after {CHANGE}, got {setting} twice in {name!r}; keep one")
+        named[setting] = value
+    return VARIANTS[base]._replace(named=named)
+
+
+def _pieces(name: str) -> list[str]:
+    """A name and its changes; a value may itself hold the sign between them.
+
+    >>> _pieces("dfstrans-paper+pooling=mean+deviation+seed=1")
+    ['dfstrans-paper', 'pooling=mean+deviation', 'seed=1']
+    """
+    pieces = name.split(CHANGE)
+    for place in range(len(pieces) - 1, 1, -1):
+        if "=" not in pieces[place] and "=" in pieces[place - 1]:
+            pieces[place - 1 : place + 1] = [CHANGE.join(pieces[place - 1 : place + 1])]
+    return pieces
+
+
+def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
+    """A setting and its value, from text such as mixup=0."""
+    setting, equals, value = text.partition("=")
+    detector = kind_of(kind)
+    fields = {**detector.network_kind.model_fields, **detector.training_kind.model_fields}
+    known = [one for one in detector().get_params(deep=False) if one in fields]
+    if not equals or setting not in known:
+        raise DfstransError(
+            f"expected a setting of {kind} and its value after {CHANGE}, that is one of {', '.join(known)}, got "
+            f"{text!r} in {name!r}; {did_you_mean(setting, known)} (for example {kind}{CHANGE}seed=1)"
+        )
+    try:
+        kind_of_value: Any = fields[setting].annotation
+        return setting, TypeAdapter(kind_of_value).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise DfstransError(
+            f"expected a value that {setting} can take, got {value!r} in {name!r}; correct it ({problem})"
+        ) from None
+
+
+def check_models(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, when there is such a model each, once, and all that it needs is installed."""
+    bases = [_pieces(name)[0] for name in names]
+    check_names("models", list(dict.fromkeys(bases)), VARIANTS)
+    check_names("models", names, names)
+    for name in names:
+        package = variant(name).needs
+        if package is not None and find_spec(package) is None:
+            raise DfstransError(
+                f"expected the package {package} for {name}, got none; install it with the extra rivals, "
+                "pip install 'dfstrans[rivals]' (see docs/rivals.md), or leave that model out"
+            )
+    return tuple(names)
+
+
+def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """All arguments of the detector that a name stands for, with those of the overrides that it has.
+
+    What follows the name (`dfstrans+mixup=0`) is true of it whatever the overrides say.
+    """
+    chosen = variant(name)
+    detector = kind_of(chosen.kind)(**chosen.settings)
+    known = detector.get_params(deep=False)
+    return {**known, **{setting: value for setting, value in overrides.items() if setting in known}, **chosen.named}
+
+
+def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """The same as a cell holds them."""
+    return as_recorded(settings_of_model(name, overrides))
+
+
+def former_settings(name: str) -> dict[str, Any]:
+    """What a cell was computed with of settings that came after it: they begin as what was done before them."""
+    kind = variant(name).kind
+    # their own defaults, since those of the preset may be newer
+    before = {**NetworkSettings.defaults(), **TrainingSettings.defaults()} if kind == DFSTRANS else {}
+    return {**recorded_settings(kind, {}), **as_recorded(before)}
+
+
+def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
+    """Refuse a setting that no model has."""
+    known = {setting for name in models for setting in settings_of_model(name, {})}
+    for setting in overrides:
+        if setting not in known:
+            raise DfstransError(
+                f"expected settings that one of {', '.join(models)} has, got {spelled(setting)}; leave it out"
+            )
+
+
+def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> EpisodeClassifier:
+    """An unfitted detector that can take all these episodes, whichever of them it is trained on."""
+    from dfstrans.detectors.workflow import suited
+
+    return suited(kind_of(variant(name).kind)(**settings_of_model(name, overrides)), episodes)
+
+
+def kind_of(name: str) -> type[EpisodeClassifier]:
+    """The class of a detector, or of the leakage baseline."""
+    return NeighbourClassifier if name == NEIGHBOURS else detector_kind(name)

@@ -1,0 +1,94 @@
+"""The main job from end to end on journeys of simulated elevators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dfstrans.data.readers import load_episodes
+from dfstrans.detectors.workflow import train_model
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.recordings import recordings_of
+from dfstrans.lab.elevator.settings import SimulationSettings
+from dfstrans.lab.elevator.simulation import Fleet, simulate_to_file
+from dfstrans.progress import Progress, no_progress
+from dfstrans.report.diagnosis_page import write_pages
+from dfstrans.report.evaluation_page import agreement, write_report
+
+JOURNEYS: dict[str, Any] = {"normal": 320, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2000}
+SETTINGS: dict[str, Any] = {  # a slim network, so that it takes minutes on two cores
+    "segment_length": 50,
+    "filters": 10,
+    "heads": 6,
+    "feedforward": 128,
+    "head_width": 128,
+    "batch_size": 16,
+    "epochs": 20,
+    "learning_rate": 2e-3,
+    "mixup": 0.0,
+}
+SHOWN_PER_CAUSE = 2
+PAGES = "diagnoses"
+
+
+def run_demo(
+    out: Path,
+    *,
+    seed: int = 0,
+    remark: Callable[[str], None] = print,
+    progress: Progress = no_progress,
+    journeys: dict[str, Any] = JOURNEYS,
+    settings: dict[str, Any] = SETTINGS,
+) -> dict[str, Any]:
+    """Simulate journeys, train, evaluate, diagnose and write a report; where everything is, and how good it was."""
+    recordings = out / "journeys.h5"
+    fleet = Fleet(SimulationSettings(**journeys, seed=seed))
+    remark(
+        f"simulating {fleet.settings.n_journeys} elevator journeys, {fleet.settings.faulty} with a fault: {recordings}"
+    )
+    with progress("simulating", fleet.settings.n_journeys) as advance:
+        simulate_to_file(recordings, fleet, jobs=2, overwrite=True, advance=advance)
+    episodes = load_episodes(recordings).in_memory()
+    remark("training a detector on 70 % of them, settling it on 15 %")
+    detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
+    *_, test = episodes.split(seed)
+    remark(f"diagnosing {len(test)} test journeys")
+    diagnoses = list(detector.diagnose(test, trust=True))
+    recording = recordings_of(detector, test, beside=episodes)
+    pages = out / PAGES
+    write_pages(pages, [(diagnosis, recording(row)) for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly])
+    shown = most_certain(diagnoses)
+    report = out / "report.html"
+    write_report(
+        report,
+        "dfstrans demo: elevator journeys",
+        detector,
+        test,
+        diagnoses,
+        {row: recording(row) for row in shown},
+        f"{PAGES}/",
+    )
+    for row in shown:
+        remark(diagnoses[row].summary())
+    return {
+        "report": str(report),
+        "diagnoses": str(pages / "index.html"),
+        "model": str(out / "model"),
+        "recordings": str(recordings),
+        "metrics": detector.metrics_,
+        "agreement": agreement(test, diagnoses),
+        "causes": {str(test.ids[row]): [diagnoses[row].likely_cause, test.fault_kinds()[row]] for row in shown},
+    }
+
+
+def most_certain(diagnoses: list[Diagnosis]) -> list[int]:
+    """Of each cause that was named, the detections with the highest probability: their rows."""
+    detected = [row for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly]
+    by_certainty = sorted(detected, key=lambda row: -diagnoses[row].probability)
+    causes = sorted({diagnoses[row].likely_cause or "" for row in detected})
+    return [
+        row
+        for cause in causes
+        for row in [row for row in by_certainty if (diagnoses[row].likely_cause or "") == cause][:SHOWN_PER_CAUSE]
+    ]

@@ -1,0 +1,111 @@
+"""What is known of each sensor from normal episodes: how far it spreads, and beside which other it moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import check_finite
+from dfstrans.lab.injection.settings import KINDS
+
+Array = npt.NDArray[np.float64]
+MOST_EPISODES = 256  # looked at, spread over the whole set
+MOST_VALUES = 200_000  # of each sensor, held in memory
+FIVE_TO_NINETY_FIVE = 3.289707  # in standard deviations of a Gaussian
+COUPLED = 0.5  # correlation, of either sign, from which on two sensors are said to move together
+
+
+@dataclass(frozen=True, eq=False)
+class NormalSensors:
+    """Centre and spread of each sensor, what values it takes, and the sensor that it moves with most.
+
+    The centre is the median. The spread is that of a Gaussian with the same 5th and 95th percentile, or the standard
+    deviation where these two are equal; 0 for a sensor that never moves. `whole` sensors have whole numbers only,
+    `switches` at most two values. `partner` is the sensor of the largest correlation within episodes, and `coupling`
+    that correlation, −1 … 1; 0 where a sensor moves with none.
+
+    Shape:
+        all (n_sensors,)
+    """
+
+    sensors: tuple[str, ...]
+    centre: Array
+    spread: Array
+    whole: npt.NDArray[np.bool_]
+    switches: npt.NDArray[np.bool_]
+    partner: npt.NDArray[np.intp]
+    coupling: Array
+
+    @classmethod
+    def measure(cls, episodes: Episodes) -> Self:
+        """From at most some hundred episodes, of which one at a time is read."""
+        rows = np.unique(np.linspace(0, len(episodes) - 1, min(len(episodes), MOST_EPISODES)).astype(int))
+        step = -(-int(episodes.lengths[rows].sum()) // MOST_VALUES)
+        products = np.zeros((episodes.n_sensors, episodes.n_sensors))
+        kept = []
+        for row in rows:
+            (episode,) = episodes[row]
+            check_finite(episode.values, episode.id, episodes.sensors)
+            values = episode.values.astype(np.float64)
+            products += _products(values)
+            kept.append(values[:, ::step])
+        values = np.concatenate(kept, axis=1)
+        columns = [one[~np.isnan(one)] for one in values]
+        correlation = _correlation(products)
+        partner = np.abs(correlation).argmax(axis=1)
+        return cls(
+            sensors=episodes.sensors,
+            centre=np.array([np.median(one) if len(one) else 0.0 for one in columns]),
+            spread=np.array([_spread(one) for one in columns]),
+            whole=np.array([bool((one == np.rint(one)).all()) for one in columns]),
+            switches=np.array([len(np.unique(one)) <= 2 for one in columns]),
+            partner=partner,
+            coupling=correlation[np.arange(len(partner)), partner],
+        )
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """The sensors that never move; they get no fault."""
+        return tuple(name for name, spread in zip(self.sensors, self.spread, strict=True) if spread == 0)
+
+    def suited(self, kind: str) -> npt.NDArray[np.intp]:
+        """The sensors in which a kind of fault can be planted.
+
+        Spread and swing mean nothing to a sensor that only switches; a coupled fault needs a partner.
+        """
+        suited = self.spread > 0
+        if KINDS[kind].by_movement:
+            suited &= ~self.switches
+        if KINDS[kind].coupled:
+            suited &= np.abs(self.coupling) >= COUPLED
+        return np.flatnonzero(suited)
+
+
+def _spread(values: Array) -> float:
+    """Robust where it can be."""
+    if len(values) == 0 or values.max() == values.min():
+        return 0.0
+    low, high = np.quantile(values, [0.05, 0.95])
+    return float((high - low) / FIVE_TO_NINETY_FIVE if high > low else values.std())
+
+
+def _products(values: Array) -> Array:
+    """Sums of products of the sensors' distances from their means in one episode: (n_sensors, n_sensors)."""
+    present = ~np.isnan(values)
+    count = np.maximum(present.sum(axis=1, keepdims=True), 1)
+    mean = np.where(present, values, 0.0).sum(axis=1, keepdims=True) / count
+    centred = np.where(present, values - mean, 0.0)
+    return np.asarray(centred @ centred.T)
+
+
+def _correlation(products: Array) -> Array:
+    """0 with itself, and for a sensor that never moves within an episode."""
+    deviation = np.sqrt(np.diag(products))
+    scale = np.outer(deviation, deviation)
+    correlation: Array = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+    np.fill_diagonal(correlation, 0.0)
+    return correlation

@@ -1,0 +1,240 @@
+"""Plant faults, train on them, and tell by kind and strength how well they are detected and diagnosed."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.workflow import train_model
+from dfstrans.diagnosis.assessment import SHOWN, Z_SCORE, assess
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.lab.injection.planting import (
+    MARK,
+    TRIALS_FILE,
+    VERSION,
+    Planting,
+    plant_each,
+    require_replaceable,
+    save_planting,
+)
+from dfstrans.lab.injection.settings import KINDS, InjectionSettings
+from dfstrans.progress import Progress, no_progress
+from dfstrans.training.evaluation import Standing, evaluate_probabilities
+
+TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
+
+
+class Metric(NamedTuple):
+    """A figure of the diagnoses: its mean, what chance gives, a 95 % interval, and the floor of simple statistics."""
+
+    value: float | None
+    chance: float | None
+    low: float | None
+    high: float | None
+    floor: float | None
+
+
+def share_interval(share: float, n: int) -> tuple[float, float]:
+    """Where the share of n episodes lies at 95 %, by Wilson's score; few that are all alike leave it wide, too.
+
+    >>> [tuple(round(end, 2) for end in share_interval(*given)) for given in ((1.0, 2), (0.0, 7), (0.5, 20))]
+    [(0.34, 1.0), (0.0, 0.35), (0.3, 0.7)]
+    """
+    lean = TWO_SIDED**2 / n
+    middle = (share + lean / 2) / (1 + lean)
+    half = math.sqrt(lean * share * (1 - share) + lean**2 / 4) / (1 + lean)
+    return max(middle - half, 0.0), min(middle + half, 1.0)  # rounding may lead beyond
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """How faults of one kind and strength were detected, and those that were detected diagnosed.
+
+    Areas under curves are against the same normal episodes for every kind and strength. `diagnosis` has the metrics
+    `sensor_hit_rate`, `sensor_ac_at_3` and `segment_hit`; none where nothing was detected. None is a figure that the
+    episodes do not define.
+    """
+
+    kind: str
+    strength: float
+    unit: str
+    episodes: int
+    detected: int
+    recall: float | None
+    roc_auc: float | None
+    pr_auc: float | None
+    diagnosis: dict[str, Metric]
+
+    @property
+    def shown_strength(self) -> str:
+        """The strength with its unit."""
+        return KINDS[self.kind].shown(self.strength)
+
+    def value(self, name: str) -> float | None:
+        """A figure by its name, of detection or of diagnosis."""
+        if name in ("recall", "roc_auc", "pr_auc"):
+            found: float | None = getattr(self, name)
+            return found
+        return self.diagnosis[name].value if name in self.diagnosis else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON; those of recall have its 95 % interval beside it."""
+        low, high = (None, None) if self.recall is None else share_interval(self.recall, self.episodes)
+        found = {name: metric._asdict() for name, metric in self.diagnosis.items()}
+        return {**dataclasses.asdict(self), "recall_low": low, "recall_high": high, "diagnosis": found}
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """All kinds and strengths, what they were tried on, and by what detector.
+
+    `threshold_note` tells how its threshold was chosen, `standing` whether it is better than guessing.
+    """
+
+    statements: tuple[str, ...]
+    training_episodes: int
+    training_planted: int
+    epochs: int
+    normal_tested: int
+    false_alarms_per_100_normal: float
+    threshold: float
+    threshold_note: str
+    standing: Standing
+    sensors: int
+    split: str
+    settings: dict[str, Any]
+    cells: tuple[CellResult, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        content = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {
+            **content,
+            "statements": list(self.statements),
+            "standing": self.standing._asdict(),
+            "cells": [cell.to_dict() for cell in self.cells],
+        }
+
+
+MOST_NORMAL = 400  # training episodes that the floor learns what is normal from
+METRICS = {  # name in the results → level and name in the assessment
+    "sensor_hit_rate": ("sensors", "hit_rate@100%"),
+    "sensor_ac_at_3": ("sensors", "ac@3"),
+    "segment_hit": ("segments", "rc_top_1"),
+}
+
+
+def run_study(
+    planting: Planting,
+    planted: Episodes,
+    folder: Path,
+    settings: InjectionSettings,
+    *,
+    resume: bool = False,
+    progress: Progress | None = None,
+    **training: Any,
+) -> StudyResult:
+    """Train on the planted set in `folder`/model, then try every kind and strength in normal episodes it never saw.
+
+    `planted` is the set of the planting. It is split by group, so that no episode and its twin are in two parts. The
+    normal episodes of the test part are tried without a fault, and some with every kind and strength
+    (`folder`/trials.h5). With `resume` an interrupted training goes on, and a finished one is not repeated.
+    """
+    require_replaceable(folder / TRIALS_FILE)
+    show = no_progress if progress is None else progress
+    place = folder / "model"
+    detector = train_model(planted, place, split="grouped", resume=resume, progress=progress is not None, **training)
+    seed = detector.training_settings_.seed
+    train, _, test = planted.split(seed, by_group=True)
+    test_ids = set(test.ids.tolist())
+    unseen = planting.source[[name in test_ids for name in planting.source.ids.tolist()]]
+    cells = [cell for cell in settings.cells if len(planting.normal.suited(cell[0]))]
+    tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]
+    with show("planting trials", len(cells) * len(tried)) as advance:
+        trials = plant_each(tried, cells, planting.normal, settings, advance)
+        save_planting(trials, folder / TRIALS_FILE, {MARK: VERSION, "trials_of": planted.fingerprint()})
+    episodes = load_episodes(folder / TRIALS_FILE)
+    normal = detector.predict_proba(unseen)[:, 1]
+    reference = train[train.require_labels() == 0][:MOST_NORMAL]
+    cell_of = [(fault.kind, fault.strength) for fault in trials.faults if fault is not None]
+    results = []
+    with show("detecting and diagnosing", len(cell_of)) as advance:
+        for cell in cells:
+            rows = [row for row, other in enumerate(cell_of) if other == cell]
+            results.append(_cell_result(cell, episodes[rows], detector, normal, reference, advance))
+    return StudyResult(
+        statements=planting.statements + trials.statements,
+        training_episodes=detector.data_.train_episodes,
+        training_planted=detector.data_.train_anomalous,
+        epochs=len(detector.log_),
+        normal_tested=len(unseen),
+        false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
+        threshold=detector.threshold_.value,
+        threshold_note=detector.threshold_.note,
+        standing=detector.standing,
+        sensors=len(planted.sensors),
+        split="by group" if planting.by_group else "by source episode",
+        settings=settings.model_dump(mode="json"),
+        cells=tuple(results),
+    )
+
+
+def _cell_result(
+    cell: tuple[str, float],
+    trials: Episodes,
+    detector: Diagnoser,
+    normal: np.ndarray[Any, np.dtype[np.float64]],
+    reference: Episodes,
+    advance: Callable[[int], None],
+) -> CellResult:
+    """How one kind of fault of one strength fares, beside the probabilities of normal episodes."""
+    kind, strength = cell
+    diagnoses = [] if len(trials) == 0 else list(_counted(detector.diagnose(trials, trust=True), advance))
+    probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
+    labels = np.repeat(np.array([0, 1], dtype=np.int8), [len(normal), len(probabilities)])
+    figures = evaluate_probabilities(labels, np.concatenate([normal, probabilities]), detector.threshold_.value)
+    detected = sum(diagnosis.is_anomaly for diagnosis in diagnoses)
+    found: dict[str, Metric] = {}
+    if detected and len(reference) >= 2:
+        assessment = assess(detector, detector.require_reference(), diagnoses, trials, reference)
+        found = {name: assessed_metric(assessment, *where) for name, where in METRICS.items()}
+    return CellResult(
+        kind=kind,
+        strength=strength,
+        unit=KINDS[kind].unit,
+        episodes=len(diagnoses),
+        detected=detected,
+        recall=figures.recall,
+        roc_auc=figures.roc_auc,
+        pr_auc=figures.pr_auc,
+        diagnosis=found,
+    )
+
+
+def assessed_metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
+    """A metric of what was shown, of all kinds in an assessment, with the floor beside it."""
+    shown = assessment["rankings"][SHOWN][level]["all"][name]
+    floor = assessment["rankings"][Z_SCORE][level]["all"][name]
+    return Metric(shown["value"], shown["chance"], *_interval(shown), floor["value"])
+
+
+def _interval(shown: dict[str, Any]) -> tuple[float | None, float | None]:
+    """That of a share, since an episode has one faulty sensor and window; without width where chance cannot miss."""
+    if shown["value"] is None or shown["chance"] == 1:
+        return shown["low"], shown["high"]
+    return share_interval(shown["value"], shown["n_episodes"])
+
+
+def _counted(diagnoses: Iterator[Diagnosis], advance: Callable[[int], None]) -> Iterator[Diagnosis]:
+    for diagnosis in diagnoses:
+        advance(1)
+        yield diagnosis

@@ -1,0 +1,370 @@
+"""Whether an encoding tells every position from every other, for any matrix of codes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import pdist, squareform
+
+from dfstrans.errors import DfstransError, shortlist
+from dfstrans.model.encoding import faithful_encoding, lattice_frequencies, vanilla_frequencies
+
+Verdict = Literal["faithful", "blurred", "ambiguous"]
+SAME = 1e-6  # of the typical distance from the mean code: two codes that are closer count as one
+WORST_CONDITION = 1 / float(np.finfo(np.float32).eps)  # networks compute in single precision
+_SIZES = (1e-100, 1e100)  # squares of these are still numbers
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """What an encoding keeps of positions; these are counted from 0.
+
+    `verdict`: "ambiguous" when some positions share a code; "blurred" when each has its own, but mixtures of positions
+    cannot be read back from mixtures of codes in single precision; otherwise "faithful".
+    """
+
+    gram: npt.NDArray[np.float64]  # (n_positions, n_positions): e^(s) · e^(t)
+    d_model: int
+    collisions: tuple[tuple[int, ...], ...]  # groups of positions that share a code
+    smallest_distance: float
+    largest_distance: float
+    closest: tuple[int, int]
+    rank: int  # in double precision
+    condition_number: float  # infinite when the rank is less than the number of positions
+    directions: float  # (Σλ)² / Σλ² of the Gram matrix's eigenvalues: the number of directions that matter
+    orthonormal: bool  # up to one common factor
+
+    @property
+    def n_positions(self) -> int:
+        """How many positions there are."""
+        return len(self.gram)
+
+    @property
+    def injective(self) -> bool:
+        """Whether every position has a code of its own."""
+        return not self.collisions
+
+    @property
+    def verdict(self) -> Verdict:
+        """The outcome in one word."""
+        if not self.injective:
+            return "ambiguous"
+        return "faithful" if self.condition_number <= WORST_CONDITION else "blurred"
+
+    @property
+    def explanation(self) -> str:
+        """The outcome in plain words."""
+        if self.verdict == "ambiguous":
+            groups = shortlist(
+                (" = ".join(map(str, group[:4])) + " …" * (len(group) > 4) for group in self.collisions), 3
+            )
+            return f"some positions share a code, so nobody can tell them apart: {groups}"
+        if self.verdict == "blurred":
+            return (
+                f"every position has a code of its own, but the codes overlap: {self.n_positions} positions fill about "
+                f"{self.directions:.1f} directions, and mixtures of positions cannot be read back in single precision"
+            )
+        if self.orthonormal:
+            return (
+                "every position is equally far from every other, and any mixture of positions can be read back exactly"
+            )
+        return (
+            "any mixture of positions can be read back from its code; "
+            f"errors grow at most {self.condition_number:.3g}-fold on the way"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers, ready for JSON; without the Gram matrix."""
+        return {
+            "positions": self.n_positions,
+            "width": self.d_model,
+            "verdict": self.verdict,
+            "explanation": self.explanation,
+            "injective": self.injective,
+            "orthonormal": self.orthonormal,
+            "collisions": [list(group) for group in self.collisions],
+            "smallest_distance": self.smallest_distance,
+            "largest_distance": self.largest_distance,
+            "closest": list(self.closest),
+            "rank": self.rank,
+            "condition_number": self.condition_number if np.isfinite(self.condition_number) else None,
+            "directions": self.directions,
+        }
+
+
+def check_faithfulness(encoding: npt.ArrayLike) -> Faithfulness:
+    """What any encoding keeps of positions [Definition "Faithfulness of PE"].
+
+    Shape:
+        (n_positions, d_model)
+
+    >>> check_faithfulness([[1, 0], [0, 1]]).verdict
+    'faithful'
+    >>> check_faithfulness([[1, 0], [0, 1], [1, 0]]).collisions
+    ((0, 2),)
+    """
+    codes = as_codes(encoding)
+    n_positions, d_model = codes.shape
+    distances = squareform(pdist(codes))
+    gram = codes @ codes.T
+    singular = np.linalg.svd(codes, compute_uv=False)  # λ = singular²
+    rank = int((singular > singular.max() * max(codes.shape) * np.finfo(np.float64).eps).sum())
+    energy = singular**2 / (np.square(singular).max() or 1.0)
+    first, second = np.unravel_index(np.argmin(distances + np.diag(np.full(n_positions, np.inf))), distances.shape)
+    scale = float(np.trace(gram)) / n_positions
+    return Faithfulness(
+        gram=gram,
+        d_model=d_model,
+        collisions=_groups(distances <= _resolution(codes)),
+        smallest_distance=float(distances[first, second]),
+        largest_distance=float(distances.max()),
+        closest=(int(first), int(second)),
+        rank=rank,
+        condition_number=float(singular[0] / singular[-1]) if rank == n_positions else np.inf,
+        directions=float(energy.sum() ** 2 / (np.square(energy).sum() or 1.0)),
+        orthonormal=bool(np.abs(gram - scale * np.eye(n_positions)).max() < SAME * scale),
+    )
+
+
+def as_codes(encoding: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """An encoding as a matrix of finite numbers, or an error that says what it is instead.
+
+    Shape:
+        (n_positions, d_model)
+    """
+    try:
+        given = np.asarray(encoding)
+    except ValueError as error:  # rows of different lengths
+        raise DfstransError(
+            f"expected a matrix (n_positions, d_model) of numbers, got rows that do not fit together ({error}); "
+            "give every position a code of the same width"
+        ) from error
+    if given.ndim != 2 or given.dtype.kind not in "biuf":
+        raise DfstransError(
+            f"expected a matrix (n_positions, d_model) of real numbers, got shape {given.shape} of {given.dtype}; "
+            "give one row per position, without a batch axis"
+        )
+    if given.shape[0] < 2 or given.shape[1] < 1:
+        raise DfstransError(
+            f"expected at least 2 positions and 1 column, got shape {given.shape}; give one row per position"
+        )
+    codes = given.astype(np.float64)
+    if not (finite := np.isfinite(codes)).all():
+        position, column = np.argwhere(~finite)[0]
+        raise DfstransError(
+            f"expected finite numbers, got {int((~finite).sum())} that are nan or infinite, the first at position "
+            f"{position}, column {column} (from 0); leave such positions out or mend how they are made"
+        )
+    largest = np.abs(codes).max()
+    if largest and not _SIZES[0] < largest < _SIZES[1]:
+        raise DfstransError(
+            f"expected values between {_SIZES[0]:g} and {_SIZES[1]:g} in size, got {largest:g}; scale the encoding: "
+            "the verdict does not depend on its size"
+        )
+    return codes
+
+
+def _resolution(codes: npt.NDArray[np.float64]) -> float:
+    """The distance up to which two codes count as the same: tiny beside their spread, or rounding of their values."""
+    spread = np.sqrt(np.square(codes - codes.mean(axis=0)).sum(axis=1).mean())
+    rounding = 8 * np.finfo(np.float64).eps * np.linalg.norm(codes, axis=1).max()
+    return float(max(SAME * spread, rounding))
+
+
+def _groups(same: npt.NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
+    """The groups of at least two positions that are the same, directly or through others."""
+    n_groups, label = connected_components(coo_array(same), directed=False)
+    groups = (np.flatnonzero(label == group) for group in range(n_groups) if (label == group).sum() > 1)
+    return tuple(tuple(group.tolist()) for group in groups)
+
+
+RHO = 10_000.0  # eq:positional_encoding_vaswani512
+BANDWIDTH_BINS = 4  # σ = 4 · 2π/d [fig:frequencyRatio]
+
+
+def frequency_distribution(
+    frequencies: npt.NDArray[np.float64], d_model: int, bandwidth: float | None = None
+) -> npt.NDArray[np.float64]:
+    """The kernel estimate of how dense some frequencies are at those of a lattice of d points [sec:Fourier_PE].
+
+    g_k = (1/R) Σ_l exp(−(ω_k − w_l)² / 2σ²),  Σ_k g_k = 1;  σ is the bandwidth, 4 · 2π/d unless given
+
+    Shape:
+        frequencies (n,), each from 0 to π → (d_model / 2 + 1,)
+    """
+    lattice = lattice_frequencies(d_model)
+    sigma = BANDWIDTH_BINS * 2 * math.pi / d_model if bandwidth is None else bandwidth
+    if not (math.isfinite(sigma) and sigma > 0):
+        raise DfstransError(f"expected a bandwidth greater than 0, got {sigma}; leave it out for 4 · 2π/d")
+    frequencies = np.asarray(frequencies, dtype=np.float64)
+    if frequencies.ndim != 1 or not frequencies.size or not ((frequencies >= 0) & (frequencies <= math.pi)).all():
+        raise DfstransError(
+            f"expected a list of frequencies from 0 to π, got shape {frequencies.shape} with values from "
+            f"{frequencies.min(initial=math.inf):g} to {frequencies.max(initial=-math.inf):g}; "
+            "give radians per position"
+        )
+    exponents = -((lattice[:, None] - frequencies) ** 2) / (2 * sigma**2)
+    kernel = np.exp(exponents - exponents.max()).sum(axis=1)  # R takes the factor out again
+    return np.asarray(kernel / kernel.sum())
+
+
+def vanilla_distribution(d_model: int, rho: float = RHO, bandwidth: float | None = None) -> npt.NDArray[np.float64]:
+    """g_k of the vanilla encoding: nearly all of it at the lowest frequencies [fig:frequencyRatio, black].
+
+    Shape:
+        (d_model / 2 + 1,)
+    """
+    _check_rho(rho)
+    return frequency_distribution(vanilla_frequencies(d_model, rho), d_model, bandwidth)
+
+
+def faithful_distribution(d_model: int) -> npt.NDArray[np.float64]:
+    """g_k of the faithful encoding: 1/d at both ends, 2/d between them [fig:frequencyRatio, red].
+
+    Shape:
+        (d_model / 2 + 1,)
+
+    >>> faithful_distribution(4).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    shares = np.full(len(lattice_frequencies(d_model)), 2 / d_model)
+    shares[[0, -1]] = 1 / d_model
+    return shares
+
+
+def as_density(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Shares of the frequencies per width of their bins, with the sum 1: the bins at 0 and π are half as wide.
+
+    The faithful encoding's shares are flat but for their ends; its density is flat throughout. A kernel estimate is a
+    density already.
+
+    Shape:
+        (d_model / 2 + 1,) → the same
+
+    >>> as_density(faithful_distribution(4)).round(3).tolist()
+    [0.333, 0.333, 0.333]
+    """
+    density = np.array(shares, dtype=np.float64)
+    density[[0, -1]] *= 2
+    return np.asarray(density / density.sum())
+
+
+def lowest_bin_crossing(d_model: int, rho: float = RHO) -> float:
+    """The index l from which the vanilla encoding's frequencies are below the lattice's lowest, 2π/d = ρ^(−l/d).
+
+    l = d · log(d/2π) / log ρ, which is (d/4) · log₁₀(d/2π) for ρ = 10 000: 103 for d = 256, 245 for d = 512. Below 0
+    all of them are.
+    """
+    _check_rho(rho)
+    lowest = lattice_frequencies(d_model)[1]
+    return d_model * -math.log(lowest) / math.log(rho)
+
+
+def lowest_bin_entries(d_model: int, rho: float = RHO) -> int:
+    """How many of a vanilla encoding's d entries are slower than the lattice's lowest frequency 2π/d.
+
+    These are the entries beyond the crossing: 152 of 256, 266 of 512.
+    """
+    _check_rho(rho)
+    return 2 * int((vanilla_frequencies(d_model, rho) < lattice_frequencies(d_model)[1]).sum())
+
+
+def _check_rho(rho: float) -> None:
+    if not (math.isfinite(rho) and rho > 1):
+        raise DfstransError(f"expected rho to be greater than 1, got {rho}; the usual value is 10000")
+
+
+NOTICEABLE = 0.1  # of the peak
+
+
+def position_functions(positions: tuple[int, ...], d_model: int) -> npt.NDArray[np.float64]:
+    """The one-hot functions δ_{t,s} of some positions s on a lattice of d points.
+
+    Shape:
+        (len(positions), d_model)
+    """
+    outside = [position for position in positions if not 0 <= position < d_model]
+    if outside:
+        raise DfstransError(
+            f"expected positions from 0 to {d_model - 1}, got {', '.join(map(str, outside))}; "
+            "choose others or a larger d_model"
+        )
+    functions = np.zeros((len(positions), d_model))
+    functions[np.arange(len(positions)), list(positions)] = 1
+    return functions
+
+
+def reconstruct(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Functions whose Fourier coefficients are weighed, with their ℓ2 norm kept [algo:reference_reconstruction].
+
+    a_0 ← a_0 g_0,  a_k ← a_k g_k,  b_k ← b_k g_k,  b_0 ← b_0 g_{K+1};  then back, and scaled to the norm it had
+
+    Shape:
+        functions (..., d_model), weights (d_model / 2 + 1,) → (..., d_model)
+    """
+    functions, weights = np.asarray(functions, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    _check(functions, weights)
+    d_model = functions.shape[-1]
+    basis = faithful_encoding(d_model, d_model)  # φ_j(t) as (t, j): orthonormal
+    per_coefficient = np.repeat(weights / (weights.max() or 1.0), 2)[1:-1]  # g_0, g_1, g_1, …, g_K, g_K, g_{K+1}
+    weighed = functions @ basis * per_coefficient
+    before = np.linalg.norm(functions, axis=-1, keepdims=True)
+    after = np.linalg.norm(weighed, axis=-1, keepdims=True)
+    if (lost := (after == 0) & (before > 0)).any():
+        raise DfstransError(
+            f"expected weights above 0 at some frequency of each function, got none for {int(lost.sum())} of "
+            f"{lost.size}; nothing is left to reconstruct: use wider weights or another function"
+        )
+    return np.asarray((weighed * (before / np.where(after == 0, 1.0, after))) @ basis.T)
+
+
+@dataclass(frozen=True)
+class Blur:
+    """How much of a single position a reconstruction kept."""
+
+    position: int
+    height: float  # of the value there; 1 is perfect
+    kept: float  # share of the squared norm that stayed there
+    reach: int  # positions at which it is above a tenth of its peak
+    error: float  # largest difference to the one-hot function
+
+
+def blur_of(reconstruction: npt.NDArray[np.float64], position: int) -> Blur:
+    """How much of δ_{t,position} is left in its reconstruction.
+
+    Shape:
+        reconstruction (d_model,)
+
+    >>> blur_of(np.array([0.0, 0.0, 1.0, 0.0]), 2)
+    Blur(position=2, height=1.0, kept=1.0, reach=1, error=0.0)
+    """
+    height = float(reconstruction[position])
+    (truth,) = position_functions((position,), len(reconstruction))
+    return Blur(
+        position=position,
+        height=height,
+        kept=height**2 / float(reconstruction @ reconstruction),
+        reach=int((reconstruction > NOTICEABLE * reconstruction.max()).sum()),
+        error=float(np.abs(reconstruction - truth).max()),
+    )
+
+
+def _check(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> None:
+    if functions.ndim < 1 or weights.ndim != 1 or functions.shape[-1] != 2 * (len(weights) - 1):
+        raise DfstransError(
+            f"expected functions on an even number d of points and d/2 + 1 weights, got shapes {functions.shape} and "
+            f"{weights.shape}; fill the functions up with zeros, or take the weights for their d"
+        )
+    if not np.isfinite(functions).all():
+        raise DfstransError("expected finite values of the functions, got nan or infinity; replace them")
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise DfstransError(
+            f"expected finite weights of at least 0, got values from {weights.min():g} to {weights.max():g}; "
+            "give a distribution over frequencies"
+        )

@@ -1,0 +1,1 @@
+"""Rivals of DFStrans: four networks of the paper, and MiniRocket."""

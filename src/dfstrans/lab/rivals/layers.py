@@ -1,0 +1,98 @@
+"""Episodes taken whole: points instead of segments, and layers that padding has no influence on.
+
+Every point is a segment of its own, so that the mask of the segments is one of points and nothing is cut. Wherever an
+episode has ended its features are 0, which is what a convolution finds beyond the end of an episode that stands alone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from einops import rearrange, repeat
+from torch import Tensor, nn
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.errors import DfstransError, spelled
+from dfstrans.settings import Settings
+
+
+class WholeEpisodeSettings(Settings):
+    """Settings of a network that takes episodes whole."""
+
+    segment_length: ClassVar[int] = 1
+
+
+def rejoin(segments: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The points of each sensor in one row, 0 where the episode has ended; no mask where none has ended early.
+
+    Shape:
+        segments (b, t, s, p), valid (b, t) → x (b, s, t·p), valid (b, t·p)
+    """
+    x = rearrange(segments, "b t s p -> b s (t p)")
+    if valid is None or bool(valid.all()):
+        return x, None
+    valid = repeat(valid, "b t -> b (t p)", p=segments.shape[-1])
+    return silence(x, valid), valid
+
+
+def silence(x: Tensor, valid: Tensor | None, value: float = 0.0) -> Tensor:
+    """x (b, c, t) with `value` wherever an episode has ended."""
+    return x if valid is None else x.masked_fill(~valid.unsqueeze(1), value)
+
+
+def filled_up(x: Tensor, valid: Tensor | None, n_timepoints: int, usual: Tensor) -> Tensor:
+    """Episodes of one length, with each sensor at its usual value (s,) from their end on: (b, s, t) → (b, s, T)."""
+    b, s, _ = x.shape
+    if valid is not None:
+        x = torch.where(valid.unsqueeze(1), x, usual[:, None].to(x.dtype))
+    return torch.cat([x, usual[:, None].to(x.dtype).expand(b, s, n_timepoints - x.shape[-1])], dim=-1)
+
+
+def mean_over_time(x: Tensor, valid: Tensor | None) -> Tensor:
+    """The mean over the points that are there: (b, c, t) → (b, c)."""
+    if valid is None:
+        return x.mean(dim=-1)
+    weight = valid.to(x.dtype) / valid.sum(dim=1, keepdim=True)
+    return torch.einsum("bct,bt->bc", x, weight)
+
+
+def last_of_each(steps: Tensor, valid: Tensor | None) -> Tensor:
+    """The last step that is there: (b, t, c) → (b, c). A recurrent network has not seen the padding by then."""
+    if valid is None:
+        return steps[:, -1]
+    return steps[torch.arange(len(steps)), valid.sum(dim=1) - 1]
+
+
+class PointNorm(nn.BatchNorm1d):
+    """Batch norm over (b, c, t) whose statistics are those of the points that are there; padding stays 0."""
+
+    def forward(self, input: Tensor, valid: Tensor | None = None) -> Tensor:
+        """Normalise each channel."""
+        if valid is None:
+            return super().forward(input)
+        points = rearrange(input, "b c t -> b t c")
+        normal = torch.zeros_like(points)
+        normal[valid] = super().forward(points[valid]).to(normal.dtype)
+        return rearrange(normal, "b t c -> b c t")
+
+
+def check_shortest(episodes: Episodes, fewest: int, name: str) -> None:
+    """Refuse episodes that are too short for a kind of detector."""
+    if len(episodes) and int(episodes.lengths.min()) < fewest:
+        short = int(episodes.lengths.argmin())
+        raise DfstransError(
+            f"expected episodes of at least {fewest} points for {name}, got {episodes.lengths[short]} in episode "
+            f"{str(episodes.ids[short])!r}; leave short episodes out, or use another kind of detector"
+        )
+
+
+def check_longest(episodes: Episodes, n_timepoints: int, name: str) -> None:
+    """Refuse episodes that are longer than what a kind of detector was built for."""
+    if len(episodes) and int(episodes.lengths.max()) > n_timepoints:
+        long = int(episodes.lengths.argmax())
+        raise DfstransError(
+            f"expected episodes of at most {n_timepoints} points, the length that this {name} was built for, got "
+            f"{episodes.lengths[long]} in episode {str(episodes.ids[long])!r}; cut it, or train with a larger "
+            f"{spelled('n_timepoints')}"
+        )

@@ -1,0 +1,152 @@
+"""MiniRocket with a ridge classifier: thousands of fixed convolutions, and one linear map. What many would pick today.
+
+Dempster et al., MINIROCKET: a very fast (almost) deterministic transform for time series classification, KDD 2021. The
+transform is that of aeon, an optional extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import Field
+from sklearn.linear_model import LogisticRegression, RidgeCV
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler
+from dfstrans.data.segments import cut_segments
+from dfstrans.detectors.arguments import arguments_from_settings
+from dfstrans.detectors.base import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.errors import DfstransError
+from dfstrans.lab.rivals.layers import check_longest
+from dfstrans.settings import Settings
+from dfstrans.training.calibration import positive_weight
+
+BATCH = 64  # episodes in memory at a time
+MOST_FOR_BIASES = 1024  # episodes that the transform takes its biases from
+ALPHAS = np.logspace(-3, 3, 10)  # as aeon's own classifier
+FEWEST_POINTS = 9  # the length of a kernel
+KERNELS = ("n_channels_per_combination", "channel_indices", "dilations", "n_features_per_dilation", "biases")
+INSTALL = "install it with the extra rivals, pip install 'dfstrans[rivals]' (see docs/rivals.md)"
+
+
+class MiniRocketSettings(Settings):
+    """How many convolutions, for episodes of which length."""
+
+    n_sensors: int = Field(ge=1, description="Sensors of an episode.")
+    n_timepoints: int = Field(
+        ge=FEWEST_POINTS, description="Points of the longest episode; by default the longest one of training."
+    )
+    kernels: int = Field(default=10_000, ge=84, description="Convolutions, rounded down to a multiple of 84.")
+
+
+@arguments_from_settings()
+class MiniRocketClassifier(EpisodeClassifier):
+    """MiniRocket and ridge regression as a detector; its features of all training episodes have to fit into memory.
+
+    Its arguments are the fields of `MiniRocketSettings` and `DecisionSettings`. Its convolutions are made for the
+    length of the longest training episode, unless `n_timepoints` is given: shorter episodes are filled up with each
+    sensor's training mean, longer ones refused. A missing value repeats the last one seen.
+
+    The strength of the ridge is chosen by leaving one episode out; the scores of the episodes that were left out also
+    tell how what the ridge gives becomes a logit. It learns in one go: there is nothing to resume.
+    """
+
+    estimator_name: ClassVar[str] = "minirocket"
+    network_kind: ClassVar[type[Settings]] = MiniRocketSettings
+
+    def network_settings(self, episodes: Episodes) -> MiniRocketSettings:
+        """The settings of what fit would build for these episodes."""
+        longest = int(episodes.lengths.max()) if self.n_timepoints is None else self.n_timepoints
+        return self._settings(  # type: ignore[no-any-return]
+            MiniRocketSettings, n_sensors=episodes.n_sensors, n_timepoints=longest
+        )
+
+    def check_lengths(self, episodes: Episodes, network: MiniRocketSettings) -> None:
+        """Refuse episodes that are longer than what the convolutions were made for."""
+        check_longest(episodes, network.n_timepoints, self.estimator_name)
+
+    def _learn(self, lesson: Lesson) -> Learned:
+        settings, train, labels = lesson.network, lesson.train, lesson.train.require_labels()
+        seed = lesson.training.seed
+        transform = _transform(settings.kernels, seed)
+        some = np.random.default_rng(seed).permutation(len(train))[:MOST_FOR_BIASES]
+        with _own_random_state():
+            transform.fit(whole_episodes(train[np.sort(some)], lesson.scaler, settings.n_timepoints))
+        features = self._features(transform, train, lesson.scaler, settings.n_timepoints)[0]
+        mean, deviation = features.mean(axis=0), features.std(axis=0)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        ridge = RidgeCV(ALPHAS, scoring="neg_mean_squared_error", store_cv_results=True)
+        weight = positive_weight(labels, lesson.training)
+        ridge.fit((features - mean) / scale, 2.0 * labels - 1, sample_weight=np.where(labels, weight, 1.0))
+        left_out = ridge.cv_results_[:, int(np.flatnonzero(ridge.alpha_ == ALPHAS)[0])]
+        to_logit = LogisticRegression(C=np.inf).fit(left_out[:, None], labels)
+        slope, offset = to_logit.coef_[0, 0], to_logit.intercept_[0]
+        self.weight_ = slope * ridge.coef_ / scale
+        self.bias_ = np.float64(slope * ridge.intercept_ + offset - mean @ self.weight_)
+        self.transform_ = transform
+        return Learned(1.0)  # the logit is that of the plain shares of the classes
+
+    def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
+        if len(episodes) == 0:
+            return np.empty(0)
+        features, absurd = self._features(self.transform_, episodes, self.scaler_, self.network_settings_.n_timepoints)
+        return np.where(absurd, np.nan, features @ self.weight_ + self.bias_)
+
+    @staticmethod
+    def _features(
+        transform: Any, episodes: Episodes, scaler: SensorScaler, n_timepoints: int
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """Features (n_episodes, kernels), and which episodes have a value beyond all measure."""
+        features, absurd = [], []
+        for part in episodes.batches(BATCH):
+            values = whole_episodes(part, scaler, n_timepoints)
+            strange = np.abs(values).max(axis=(1, 2)) > BEYOND_MEASURE
+            values[strange] = 0.0  # the transform would square them
+            features.append(transform.transform(values))
+            absurd.append(strange)
+        return np.concatenate(features).astype(np.float64), np.concatenate(absurd)
+
+    def _weights(self) -> Weights:
+        kernels = dict(zip(KERNELS, self.transform_.parameters, strict=True))
+        arrays = {**kernels, "weight": self.weight_, "bias": self.bias_}
+        return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+
+    def _restore(self, weights: Weights) -> None:
+        arrays = {name: tensor.numpy() for name, tensor in weights.items()}
+        self.weight_, self.bias_ = arrays["weight"], np.float64(arrays["bias"])
+        self.transform_ = _transform(self.network_settings_.kernels, seed=0)
+        self.transform_.parameters = tuple(arrays[name] for name in KERNELS)
+        self.transform_._n_jobs, self.transform_.is_fitted = 1, True  # what its own fit sets
+
+
+def whole_episodes(episodes: Episodes, scaler: SensorScaler, n_timepoints: int) -> npt.NDArray[np.float32]:
+    """Scaled episodes without gaps, at each sensor's training mean from their end on: (n, s, n_timepoints)."""
+    points, there = cut_segments(episodes, scaler, 1)
+    whole = np.empty((len(episodes), episodes.n_sensors, n_timepoints), dtype=np.float32)
+    whole[:] = scaler.scaled_mean[:, None]
+    length = points.shape[1]
+    whole[..., :length] = np.where(there[:, None], points[..., 0].transpose(0, 2, 1), whole[..., :length])
+    return whole
+
+
+def _transform(kernels: int, seed: int) -> Any:
+    try:
+        from aeon.transformations.collection.convolution_based import MiniRocket
+    except ImportError as error:
+        raise DfstransError(f"expected the package aeon for minirocket, got none ({error}); {INSTALL}") from error
+    return MiniRocket(n_kernels=kernels, random_state=seed)
+
+
+@contextmanager
+def _own_random_state() -> Iterator[None]:
+    """The transform seeds numpy's global generator; whoever called has it back afterwards."""
+    before = np.random.get_state()
+    try:
+        yield
+    finally:
+        np.random.set_state(before)

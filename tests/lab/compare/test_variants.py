@@ -1,0 +1,46 @@
+"""Models by name, with settings in the name."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfstrans.errors import DfstransError
+from dfstrans.lab.compare.variants import PLAIN, check_models, settings_of_model, variant
+
+
+def test_a_change_in_the_name_has_the_type_of_the_setting_and_outlives_overrides() -> None:
+    name = "dfstrans+mixup=0+filters=6+schedule=constant"
+    assert variant(name).named == {"mixup": 0.0, "filters": 6, "schedule": "constant"}
+    settings = settings_of_model(name, {"mixup": 0.9, "epochs": 3})
+    assert (settings["mixup"], settings["epochs"]) == (0.0, 3)
+    assert settings_of_model("boosting+trees=7", {})["trees"] == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("dfstrans+mixu=0", r"expected a setting of dfstrans.*got 'mixu=0'.*did you mean mixup\?"),
+        ("dfstrans+mixup", r"and its value after \+.*got 'mixup'"),
+        ("dfstrans+mixup=much", r"a value that mixup can take, got 'much'"),
+        ("dfstrans+mixup=0+mixup=1", r"each setting once after \+, got mixup twice in .*; keep one"),
+        ("boosting+mixup=0", r"expected a setting of boosting.*trees"),
+        ("dfstran+mixup=0", r"got dfstran; did you mean dfstrans\?"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused_with_the_remedy(name: str, message: str) -> None:
+    with pytest.raises(DfstransError, match=message):
+        check_models(["dfstrans", name])
+
+
+def test_the_same_model_twice_is_refused_but_two_changes_of_it_are_not() -> None:
+    assert check_models(["dfstrans", "dfstrans+mixup=0"])
+    with pytest.raises(DfstransError, match="once"):
+        check_models(["dfstrans+mixup=0", "dfstrans+mixup=0"])
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_plain_network_changes_nothing_at_random(name: str) -> None:
+    plain, usual = (settings_of_model(one, {}) for one in (f"{name}-plain", name))
+    random = {"time_shift", "mixup", "sensor_dropout", "noise"} & set(usual)
+    assert {plain[change] for change in random} == {0.0}
+    assert all(plain[setting] == value for setting, value in usual.items() if setting not in random)

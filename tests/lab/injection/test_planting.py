@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.writers import save_episodes
+from dfstrans.errors import DfstransError
+from dfstrans.lab.elevator.growing_file import read_recipes
+from dfstrans.lab.injection.drawing import TWINS, draw_fault, with_fault
+from dfstrans.lab.injection.normal import NormalSensors
+from dfstrans.lab.injection.planting import normal_episodes, plant, plant_each, save_planting
+from dfstrans.lab.injection.settings import KINDS, InjectionSettings
+from tests.lab.injection.machines import SENSORS, machine
+
+MACHINE = machine()
+NORMAL = NormalSensors.measure(MACHINE)
+
+
+def of(kinds: str, *strength: str, **others: float) -> InjectionSettings:
+    return InjectionSettings.of(kinds, strength, **others)
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    kind=st.sampled_from(list(KINDS)),
+    level=st.integers(0, 2),
+    row=st.integers(0, len(MACHINE) - 1),
+    duration=st.floats(0.02, 0.5),
+    seed=st.integers(0, 1000),
+)
+def test_outside_the_window_and_the_sensor_every_bit_is_as_it_was(
+    kind: str, level: int, row: int, duration: float, seed: int
+) -> None:
+    (episode,) = MACHINE[row]
+    strength = KINDS[kind].strengths[level]
+    fault = draw_fault(row, episode.values, kind, strength, NORMAL, MACHINE, duration=duration, seed=(seed, TWINS))
+    if fault is None:  # a long lag with a long window, or nothing to change: then there is no fault
+        return
+    before = episode.values.copy()
+    after = with_fault(episode.values, fault, NORMAL, MACHINE)
+    assert episode.values.tobytes() == before.tobytes()
+    outside = np.ones(before.shape, dtype=bool)
+    outside[fault.sensor, fault.start : fault.stop] = False
+    assert after[outside].tobytes() == before[outside].tobytes()
+    assert np.nanmax(np.abs(after - before)[~outside]) >= 0.05 * NORMAL.spread[fault.sensor]
+    assert after.dtype == np.float32
+    if NORMAL.whole[fault.sensor]:
+        present = after[fault.sensor][~np.isnan(after[fault.sensor])]
+        assert (present == np.rint(present)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stronger_fault_changes_more(kind: str) -> None:
+    changes = []
+    strengths = (3, 6, 10) if kind == "lag" else KINDS[kind].strengths  # the machine repeats itself after 20 points
+    for strength in strengths:
+        planted = plant_each(MACHINE, [(kind, strength)], NORMAL, of(kind, seed=3)).in_memory()
+        source = MACHINE[[MACHINE.ids.tolist().index(name.split("+")[0]) for name in planted.ids]]
+        difference = np.nan_to_num(np.asarray(planted.values) - np.asarray(source.values))
+        changes.append(float(np.abs(difference / np.maximum(NORMAL.spread, 1e-9)[:, None]).sum()))
+    assert changes[0] < changes[1] < changes[2]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("spike", 1), ("level-shift", 12), ("stuck", 6)])
+def test_a_fault_has_the_length_that_was_asked_for(kind: str, expected: int) -> None:
+    chosen = of(kind, f"{kind}=10", duration=0.2)
+    planted = plant(MACHINE, chosen).described()
+    lengths = {fault.stop - fault.start for faults in planted.faults or () for fault in faults}
+    assert lengths == {expected}
+
+
+def test_the_truth_is_exact() -> None:
+    planting = plant(MACHINE, of("spike,level-shift,drift,gain,noise-burst"))
+    planted = planting.in_memory()
+    source = dict(zip(MACHINE.ids.tolist(), np.asarray(MACHINE.values), strict=True))
+    assert planted.labels is not None
+    assert planted.faults is not None
+    for row, name in enumerate(planted.ids.tolist()):
+        before, after = source[name.split("+")[0]], planted.values[row]
+        differing = (before != after) & ~(np.isnan(before) & np.isnan(after))
+        if planted.labels[row] == 0:
+            assert planted.faults[row] == ()
+            assert not differing.any()
+            continue
+        (fault,) = planted.faults[row]
+        assert name.endswith(f"+{fault.kind}@{fault.severity:g}")
+        sensor = planted.sensors.index(fault.sensors[0])
+        assert np.flatnonzero(differing.any(axis=1)).tolist() == [sensor]
+        where = np.flatnonzero(differing[sensor])
+        assert fault.start <= where.min() <= where.max() < fault.stop
+        present = ~np.isnan(before[sensor, fault.start : fault.stop])
+        if fault.kind in ("spike", "level-shift") and not NORMAL.whole[sensor]:
+            change = (after - before)[sensor, fault.start : fault.stop][present]
+            amount = (fault.severity or 0) * NORMAL.spread[sensor]
+            np.testing.assert_allclose(np.abs(change), amount, rtol=1e-4)
+
+
+def test_every_episode_stays_and_kinds_take_turns_in_its_twins() -> None:
+    planting = plant(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
+    planted = planting.described()
+    assert sorted(planting.cells.values()) == [22, 22, 23, 23]
+    assert (len(planted), planted.n_anomalous) == (150, 90)
+    assert len(set(planted.ids.tolist())) == 150
+
+
+def test_an_episode_and_its_twins_are_a_group_that_no_split_by_group_parts() -> None:
+    planted = plant(machine(40), of("spike,drift,stuck", share=0.7)).described()
+    assert planted.groups is not None
+    assert all(name.split("+")[0] == group for name, group in zip(planted.ids, planted.groups, strict=True))
+    parts = [set(part.groups.tolist()) for part in planted.split(0, by_group=True) if part.groups is not None]
+    assert len(parts) == 3
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 40
+
+
+def test_own_groups_are_kept_where_the_split_is_by_them() -> None:
+    planted = plant(machine(12, groups=["a", "b", "c"] * 4), of("drift"), by_group=True).described()
+    assert planted.groups is not None
+    assert set(planted.groups.tolist()) == {"a", "b", "c"}
+    with pytest.raises(DfstransError, match="with a group"):
+        plant(machine(12), of("drift"), by_group=True)
+
+
+def test_more_twins_than_kinds_and_strengths_are_refused() -> None:
+    with pytest.raises(DfstransError, match=r"at most 3 twins of an episode.*share of at most 0.75"):
+        plant(MACHINE, of("drift", share=0.8))
+
+
+def test_the_same_seed_gives_the_same_set_and_another_one_another() -> None:
+    first, again, other = (plant(MACHINE, InjectionSettings(seed=seed)).in_memory() for seed in (1, 1, 2))
+    assert first.fingerprint() == again.fingerprint()
+    assert first.faults == again.faults
+    assert first.fingerprint() != other.fingerprint()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
+    moving = machine(30).select_sensors(["speed", "current"])  # almost wherever a fault is, it shows at once
+    low, high = KINDS[kind].strengths[0], KINDS[kind].largest or KINDS[kind].strengths[-1]
+    planting = plant_each(moving, [(kind, low), (kind, high)], NormalSensors.measure(moving), InjectionSettings())
+    assert len(planting) == 2 * len(moving)
+    pairs = [
+        (weak, strong)
+        for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True)
+        if weak is not None and strong is not None and weak.seed == strong.seed  # neither was drawn anew
+    ]
+    assert len(pairs) > 0.8 * len(moving)
+    for weak, strong in pairs:
+        assert (weak.sensor, weak.sign, weak.donor) == (strong.sensor, strong.sign, strong.donor)
+        if kind == "lag":  # begins when there is something to show, so a longer one a little later
+            assert 0 <= strong.start - weak.start <= high - low
+        else:
+            assert strong.start <= weak.start < weak.stop <= strong.stop
+            assert kind in ("stuck", "dropout") or strong.start == weak.start
+
+
+def test_trials_do_not_repeat_the_places_of_the_faults_that_were_trained_on() -> None:
+    many = machine(60)
+    settings = of("level-shift,noise-burst", share=0.6)
+    planting = plant(many, settings)
+    trained = {(row, fault.kind): fault for row, fault in zip(planting.rows, planting.faults, strict=True) if fault}
+    trials = plant_each(many, settings.cells[:1] + settings.cells[3:4], NORMAL, settings)
+    pairs = [
+        (trained[row, fault.kind], fault)
+        for row, fault in zip(trials.rows, trials.faults, strict=True)
+        if fault is not None and (row, fault.kind) in trained
+    ]
+    assert len(pairs) > 50
+    same = sum((one.sensor, one.start) == (other.sensor, other.start) for one, other in pairs)
+    assert same < len(pairs) / 10  # by chance one in 200
+    assert not {one.seed for one, _ in pairs} & {other.seed for _, other in pairs}
+
+
+def test_movement_is_borrowed_from_an_episode_of_the_same_group_only() -> None:
+    grouped = machine(12, groups=["a", "b", "c"] * 4)
+    planting = plant_each(grouped, [("coupling-loss", 100)], NORMAL, InjectionSettings())
+    assert grouped.groups is not None
+    assert len(planting) > 6
+    for row, fault in zip(planting.rows, planting.faults, strict=True):
+        assert fault is not None
+        assert fault.donor != row
+        assert grouped.groups[fault.donor] == grouped.groups[row]
+
+
+def test_a_stored_set_is_planted_batch_by_batch_to_the_same_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixed = Episodes.concatenate([machine(8, 60), _renamed(machine(8, 41, seed=1))])
+    monkeypatch.setattr("dfstrans.data.writers._BATCH_BYTES", 10_000)
+    chosen = InjectionSettings(seed=5, strengths={"lag": (3,)})
+    save_planting(plant(mixed, chosen), tmp_path / "a.h5", {"seed": 5})
+    save_episodes(mixed, tmp_path / "normal.h5")
+    stored = load_episodes(tmp_path / "normal.h5")
+    assert stored.is_stored
+    save_planting(plant(stored, chosen), tmp_path / "b.h5", {"seed": 5})
+    expected = plant(mixed, chosen).in_memory()
+    for name in ("a.h5", "b.h5"):
+        found = load_episodes(tmp_path / name)
+        assert found.fingerprint() == expected.fingerprint()
+        assert found.faults == expected.faults
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert json.loads(file.attrs["recipe"]) == {"seed": 5}
+    recipes = read_recipes(tmp_path / "a.h5")
+    made = [recipe["fault"] for recipe in recipes if recipe["fault"] is not None]
+    assert {recipe["source"] for recipe in recipes} <= set(mixed.ids.tolist())
+    assert all(one["sensor"] in SENSORS and one["unit"] for one in made)
+    assert all(("donor" in one) == (one["kind"] == "coupling-loss") for one in made)
+
+
+def _renamed(episodes: Episodes) -> Episodes:
+    return Episodes.from_arrays(
+        episodes.values, ids=[f"short_{i}" for i in range(len(episodes))], sensors=SENSORS, interval=0.1
+    )
+
+
+def test_a_fault_longer_than_the_shortest_episode_is_refused() -> None:
+    with pytest.raises(DfstransError, match=r"shortest episode, of 60 points.*got 55"):
+        plant(MACHINE, of("lag", "lag=55"))
+
+
+def test_one_sensor_leaves_coupled_kinds_out_and_says_so() -> None:
+    alone = machine().select_sensors(["speed"])
+    planting = plant(alone, InjectionSettings())
+    assert {kind for kind, _ in planting.cells} <= set(KINDS) - {"lag", "coupling-loss"}
+    assert any("lag is left out: no two sensors move together" in said for said in planting.statements)
+    with pytest.raises(DfstransError, match="lag is left out"):
+        plant(alone, of("lag"))
+
+
+def test_sensors_that_never_move_are_named_and_alone_are_refused() -> None:
+    assert "sensors that never move get no fault (1): fixed" in plant(MACHINE, of("spike")).statements
+    with pytest.raises(DfstransError, match="recordings in which sensors move"):
+        plant(machine().select_sensors(["fixed"]), InjectionSettings())
+
+
+def resting(n: int = 10, moving: int = 10) -> Episodes:
+    """Two sensors that rest near 0, but for a bump in the middle of the first episodes."""
+    values = 1e-3 * np.random.default_rng(0).standard_normal((n, 2, 60)).astype(np.float32)
+    values[:moving, :, 25:35] += 5.0
+    return Episodes.from_arrays(values)
+
+
+@pytest.mark.parametrize("kind", ["stuck", "dropout", "gain", "lag"])
+def test_a_fault_is_not_planted_where_a_sensor_rests_and_it_would_not_show(kind: str) -> None:
+    machine_at_rest = resting()
+    sensors = NormalSensors.measure(machine_at_rest)
+    planting = plant_each(machine_at_rest, [(kind, 3)], sensors, InjectionSettings())
+    assert len(planting) == 10
+    change = np.abs(planting.in_memory().values - machine_at_rest[list(planting.rows)].values)
+    assert (change.max(axis=2) / sensors.spread).max(axis=1).min() >= 0.05
+
+
+def test_a_fault_may_be_as_weak_as_was_asked_for() -> None:
+    planting = plant_each(MACHINE, [("level-shift", 0.01), ("noise-burst", 0.01)], NORMAL, InjectionSettings())
+    assert planting.cells == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
+
+
+def test_faults_and_trials_without_a_place_in_which_they_would_show_are_told() -> None:
+    partly = resting(10, moving=6)
+    said = "4 of 10 {} are left out: they would have changed next to nothing (signals that stand still or are missing)"
+    planting = plant(partly, of("dropout", "dropout=30"))
+    assert said.format("faults") in planting.statements
+    faulty = {row for row, fault in zip(planting.rows, planting.faults, strict=True) if fault is not None}
+    assert faulty == set(range(6))
+    trials = plant_each(partly, [("dropout", 30)], NormalSensors.measure(partly), InjectionSettings())
+    assert trials.statements == (said.format("trials"),)
+
+
+def test_a_fault_that_would_change_nothing_is_left_out() -> None:
+    values = np.asarray(machine(10).select_sensors(["speed"]).values).copy()
+    values[:6] = 1.0  # stands still
+    planting = plant(Episodes.from_arrays(values), of("stuck", share=0.5))
+    assert len(planting) == 10 + 4
+    assert any("6 of 10 faults are left out" in said for said in planting.statements)
+
+
+def test_a_switch_stays_a_switch() -> None:
+    switch = NormalSensors.measure(MACHINE.select_sensors(["switch", "speed"]))
+    planting = plant_each(
+        MACHINE.select_sensors(["switch", "speed"]), [("coupling-loss", 100), ("lag", 3)], switch, InjectionSettings()
+    )
+    assert set(np.unique(planting.in_memory().values[:, 0])) == {0.0, 1.0}
+    assert Counter(fault.sensor for fault in planting.faults if fault is not None)[0] > 3
+
+
+def test_anomalous_episodes_are_left_out_and_said() -> None:
+    labelled = machine(6, labels=[0, 1, 0, 1, 0, 0])
+    normal, said = normal_episodes(labelled)
+    assert (len(normal), said) == (4, ["2 episodes labelled anomalous are left out"])
+    assert normal_episodes(machine(6))[1] == ["the 6 episodes have no labels; all are taken for normal"]
+    assert normal_episodes(machine(2, labels=[0, 0]))[1] == []
+
+
+def test_without_normal_episodes_there_is_nothing_to_plant_into() -> None:
+    with pytest.raises(DfstransError, match="all labelled anomalous"):
+        normal_episodes(machine(3, labels=[1, 1, 1]))
+    with pytest.raises(DfstransError, match=r"at least two normal episodes.*got 1"):
+        plant(machine(1), InjectionSettings())
+
+
+def test_too_few_episodes_for_all_kinds_is_said() -> None:
+    said = plant(MACHINE, of("drift,gain,spike", share=0.3)).statements
+    assert any("only 5 episodes get a fault, fewer than the 9 kinds and strengths" in one for one in said)
