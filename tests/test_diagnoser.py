@@ -115,7 +115,7 @@ def test_the_paper_s_preset_is_its_network_and_its_training() -> None:
         16,
     )
     assert (training.noise, training.time_shift, training.sensor_dropout, training.weight_averaging) == (0, 0, 0, 0)
-    assert (training.patience, training.judged_by, training.gradient_clip) == (40, "loss", None)
+    assert (training.patience, training.select_by, training.gradient_clip) == (40, "loss", None)
 
 
 def test_bf16_scores_many_episodes_nearly_as_32_bits_do_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:

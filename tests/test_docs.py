@@ -16,7 +16,7 @@ from dfstrans.lab.elevator.fleet import RANGES
 from dfstrans.lab.elevator.sensors import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES, SimulationSettings
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
-from dfstrans.training.evaluation import Standing
+from dfstrans.training.evaluation import ChanceCheck
 from tests.report.drawn import made_diagnosis
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -139,7 +139,9 @@ def test_commits_named_with_figures_are_in_the_history() -> None:
 
 def test_every_key_and_column_of_a_diagnosis_is_documented() -> None:
     diagnosis, _ = made_diagnosis()
-    diagnosis = replace(diagnosis, resembles=(Resemblance("bump", 1, 2),), standing=Standing(True, "good", "why"))
+    diagnosis = replace(
+        diagnosis, resembles=(Resemblance("bump", 1, 2),), chance_check=ChanceCheck(True, "good", "why")
+    )
     content, columns = diagnosis.to_dict(), set(diagnosis.to_frame().columns)
     keys = set(content)
     for value in content.values():

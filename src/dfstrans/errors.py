@@ -34,13 +34,13 @@ def settings_as_options(on: bool = True) -> Iterator[None]:
         _as_options.reset(token)
 
 
-def spelled(name: str, value: Any = _NO_VALUE) -> str:
+def option_name(name: str, value: Any = _NO_VALUE) -> str:
     """A setting, perhaps with a value (`...` for any), as its user writes it.
 
-    >>> spelled("threshold_rule"), spelled("threshold_rule", "fixed"), spelled("labels", ...)
+    >>> option_name("threshold_rule"), option_name("threshold_rule", "fixed"), option_name("labels", ...)
     ('threshold_rule', "threshold_rule='fixed'", 'labels=…')
     >>> with settings_as_options():
-    ...     spelled("threshold_rule"), spelled("threshold_rule", "fixed"), spelled("sort_time", True)
+    ...     option_name("threshold_rule"), option_name("threshold_rule", "fixed"), option_name("sort_time", True)
     ('--threshold-rule', '--threshold-rule fixed', '--sort-time')
     """
     if not _as_options.get():
@@ -50,13 +50,13 @@ def spelled(name: str, value: Any = _NO_VALUE) -> str:
     return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"
 
 
-def spelled_in_reading(name: str, value: Any = _NO_VALUE) -> str:
+def reading_option_name(name: str, value: Any = _NO_VALUE) -> str:
     """A setting of how recordings are read, in a message that comes after they were.
 
-    >>> spelled_in_reading("drop_sensors", ...)
+    >>> reading_option_name("drop_sensors", ...)
     'load_episodes(…, drop_sensors=…)'
     """
-    return spelled(name, value) if _as_options.get() else f"load_episodes(…, {spelled(name, value)})"
+    return option_name(name, value) if _as_options.get() else f"load_episodes(…, {option_name(name, value)})"
 
 
 def counted(n: int, noun: str) -> str:

@@ -15,7 +15,7 @@ def no_progress(what: str, total: int) -> AbstractContextManager[Callable[[int],
     return nullcontext(lambda _: None)
 
 
-def told(items: Iterable[Item], what: str, total: int, progress: Progress) -> Iterator[Item]:
+def track(items: Iterable[Item], what: str, total: int, progress: Progress) -> Iterator[Item]:
     """The items one after the other; each that is done is told."""
     with progress(what, total) as advance:
         for item in items:

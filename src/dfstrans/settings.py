@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 
 Encoding = Literal["faithful", "vanilla", "none"]
 Embedding = Literal["cnn", "linear", "tanh"]
@@ -18,7 +18,7 @@ Pooling = Literal["mean", "mean+deviation"]
 Precision = Literal["auto", "32", "bf16"]
 Schedule = Literal["one-cycle", "constant"]
 Imbalance = Literal["weighted", "none"]
-Judge = Literal["pr-auc", "loss"]
+SelectBy = Literal["pr-auc", "loss"]
 ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
@@ -45,7 +45,7 @@ def check_kernel(points: int) -> None:
     """Refuse a kernel that a convolution of unchanged length cannot have."""
     if points % 2 == 0:
         raise ValueError(
-            f"expected {spelled('kernel')} to be odd, so that a convolution keeps the length, got {points}; use "
+            f"expected {option_name('kernel')} to be odd, so that a convolution keeps the length, got {points}; use "
             f"{points - 1} or {points + 1}"
         )
 
@@ -108,20 +108,21 @@ class NetworkSettings(Settings):
     def _check_widths(self) -> Self:
         if self.d_model == 0:
             raise ValueError(
-                f"expected {spelled('segment_length')} to be at least {2**self.blocks}, since each of {self.blocks} "
-                f"convolution blocks halves a segment, got {self.segment_length}; use longer segments or fewer "
-                f"{spelled('blocks')}"
+                f"expected {option_name('segment_length')} to be at least {2**self.blocks}, since each of "
+                f"{self.blocks} convolution blocks halves a segment, got {self.segment_length}; use longer "
+                "segments or fewer "
+                f"{option_name('blocks')}"
             )
         if self.d_model % 2:
             raise ValueError(
                 f"expected an even embedding width, got {self.d_model} = {self.filters} filters × "
-                f"{self.d_model // self.filters} points; use an even number of {spelled('filters')}"
+                f"{self.d_model // self.filters} points; use an even number of {option_name('filters')}"
             )
         if self.d_model % self.heads:
             divisors = [str(count) for count in range(1, self.d_model + 1) if self.d_model % count == 0]
             raise ValueError(
-                f"expected {spelled('heads')} to divide the embedding width {self.d_model} (filters × segment length "
-                f"÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
+                f"expected {option_name('heads')} to divide the embedding width {self.d_model} (filters × segment "
+                f"length ÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
             )
         check_kernel(self.kernel)
         return self
@@ -142,17 +143,17 @@ class DecisionSettings(Settings):
 
     @model_validator(mode="after")
     def _check_threshold(self) -> Self:
-        rule, value = spelled("threshold_rule", self.threshold_rule), self.threshold_value
+        rule, value = option_name("threshold_rule", self.threshold_rule), self.threshold_value
         if self.threshold_rule == "f1" and value is not None:
             raise ValueError(
-                f"expected no {spelled('threshold_value')} with {rule}, got {value}; drop it, or choose "
-                f"{spelled('threshold_rule', 'fixed')} or {spelled('threshold_rule', 'false-alarm-rate')}"
+                f"expected no {option_name('threshold_value')} with {rule}, got {value}; drop it, or choose "
+                f"{option_name('threshold_rule', 'fixed')} or {option_name('threshold_rule', 'false-alarm-rate')}"
             )
         if self.threshold_rule != "f1" and (value is None or not 0 <= value <= 1):
             example = 0.5 if self.threshold_rule == "fixed" else 0.01
             raise ValueError(
-                f"expected {spelled('threshold_value')} between 0 and 1 with {rule}, "
-                f"got {'none' if value is None else value}; give one, such as {spelled('threshold_value', example)}"
+                f"expected {option_name('threshold_value')} between 0 and 1 with {rule}, "
+                f"got {'none' if value is None else value}; give one, such as {option_name('threshold_value', example)}"
             )
         return self
 
@@ -178,7 +179,7 @@ class LearningSettings(Settings):
         ge=1,
         description="Most normal episodes for each anomalous one in an epoch, others in each; all by default.",
     )
-    judged_by: Judge = Field(default="pr-auc", description="What tells the best epoch on the validation part.")
+    select_by: SelectBy = Field(default="pr-auc", description="What tells the best epoch on the validation part.")
     gradient_clip: float | None = Field(
         default=1.0, gt=0, description="Largest gradient norm; the preset paper has none."
     )
@@ -239,7 +240,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "batch_size": 16,
         "epochs": 200,
         "patience": 40,
-        "judged_by": "loss",
+        "select_by": "loss",
         "gradient_clip": None,
         "learning_rate": 1e-5,
         "weight_decay": 0.0,
@@ -300,9 +301,9 @@ def _problem(kind: type[BaseModel], problem: Any) -> str:
     if problem["type"] == "extra_forbidden":
         return f"unknown setting {name!r}; expected one of: {', '.join(kind.model_fields)}"
     if problem["type"] == "missing":
-        return f"expected a value for {spelled(name)}, got none; give one"
+        return f"expected a value for {option_name(name)}, got none; give one"
     if problem["type"] == "value_error":
-        return f"{spelled(name)}: {message}" if name else message
+        return f"{option_name(name)}: {message}" if name else message
     field = kind.model_fields.get(name)
     if field is None:
         return f"{name}: {message}, got {problem['input']!r}; correct it"
@@ -310,7 +311,7 @@ def _problem(kind: type[BaseModel], problem: Any) -> str:
     if kind in (NetworkSettings, TrainingSettings):
         default = PRESETS["tuned"].get(name, default)
     remedy = "give such a value" if default is None else f"give such a value (the default is {default})"
-    return f"expected {spelled(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
+    return f"expected {option_name(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
 
 
 def _in_words(field: FieldInfo) -> str:

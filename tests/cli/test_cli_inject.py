@@ -236,9 +236,9 @@ def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_resul
         printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
     assert "fewer than 20 of them cannot settle that rate" in found["threshold_note"]
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
-    assert found["standing"] == model.standing._asdict()
-    assert not model.standing.better_than_guessing
-    assert f"warning: {model.standing.sentence}" in remarks
+    assert found["chance_check"] == model.chance_check._asdict()
+    assert not model.chance_check.better_than_guessing
+    assert f"warning: {model.chance_check.sentence}" in remarks
     assert json.loads((folder / "report.json").read_text())["threshold_note"] == model.threshold_.note
 
 

@@ -7,7 +7,14 @@ import torch
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.diagnosis.counterfactual import MadeNormal, Mask, RankingCurves, first_cells, places_of, ranking_curves
+from dfstrans.diagnosis.counterfactual import (
+    Counterfactual,
+    Mask,
+    RankingCurves,
+    first_cells,
+    places_of,
+    ranking_curves,
+)
 from dfstrans.errors import DfstransError
 
 
@@ -74,15 +81,15 @@ def test_a_curve_is_the_probability_with_the_first_cells_made_normal(detector: D
 
 def test_no_variant_is_tried_twice(detector: Diagnoser, planted: Episodes, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[bytes] = []
-    logits = MadeNormal.logits
+    logits = Counterfactual.logits
 
-    def counted(self: MadeNormal, replaced: Mask) -> npt.NDArray[np.float64]:
+    def counted(self: Counterfactual, replaced: Mask) -> npt.NDArray[np.float64]:
         tried.extend(mask.tobytes() for mask in replaced)
         return logits(self, replaced)
 
-    monkeypatch.setattr(MadeNormal, "logits", counted)
+    monkeypatch.setattr(Counterfactual, "logits", counted)
     reference = detector.require_reference()
-    cells = MadeNormal.of(detector, planted[:1], reference).shape
+    cells = Counterfactual.of(detector, planted[:1], reference).shape
     ranking = np.arange(np.prod(cells), dtype=np.float64).reshape(cells)
     curves = ranking_curves(detector, planted[:1], ranking, reference, [10.0, 50.0], draws=3)
     assert len(set(tried)) == len(tried)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser
-from dfstrans.diagnosis.counterfactual import MadeNormal, integrated_gradients
+from dfstrans.diagnosis.counterfactual import Counterfactual, integrated_gradients
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
 
@@ -23,7 +23,7 @@ def test_they_add_up_to_the_logit_beyond_that_of_a_normal_episode(
     monkeypatch.setattr("dfstrans.diagnosis.counterfactual.STEPS", 200)  # its kinks are met by chance with few
     episode = tiny_episodes()[-1]
     found = integrated_gradients(detector, episode, detector.reference_)
-    cells = MadeNormal.of(detector, episode, detector.reference_)
+    cells = Counterfactual.of(detector, episode, detector.reference_)
     whole, normal = cells.logits(np.stack([np.zeros(cells.shape, dtype=bool), np.ones(cells.shape, dtype=bool)]))
     assert found.shape == cells.shape
     assert whole == pytest.approx(detector.decision_function(episode)[0], abs=1e-5)

@@ -5,7 +5,7 @@ import pytest
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.diagnosis.bands import SCORES
-from dfstrans.diagnosis.counterfactual import MadeNormal
+from dfstrans.diagnosis.counterfactual import Counterfactual
 from dfstrans.diagnosis.inspection import episode_scores
 from dfstrans.diagnosis.reference import NormalCourse, NormalReference
 from dfstrans.diagnosis.scores import EpisodeScores, global_spatial_relevance
@@ -164,7 +164,7 @@ def test_what_happens_once_in_many_moments_has_its_examples() -> None:
 
 def test_a_shorter_episode_is_made_normal_with_its_own_places_in_time(of_two_lengths: Episodes) -> None:
     detector = Diagnoser(**WIDER).fit(of_two_lengths)
-    cells = MadeNormal.of(detector, of_two_lengths[:1], detector.reference_)
+    cells = Counterfactual.of(detector, of_two_lengths[:1], detector.reference_)
     assert cells.shape == (15, 3)
     np.testing.assert_allclose(cells.normal[:, 1], cells.embedding[:, 1], atol=1e-5)  # the sensor that never moves
 

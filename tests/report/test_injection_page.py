@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dfstrans.lab.injection.page import PANELS, strength_figure, write_injection
 from dfstrans.lab.injection.study import CellResult, Metric, StudyResult
-from dfstrans.training.evaluation import Standing
+from dfstrans.training.evaluation import ChanceCheck
 
 
 def cell(kind: str, strength: float, unit: str, detected: int) -> CellResult:
@@ -22,7 +22,7 @@ RESULT = StudyResult(
     false_alarms_per_100_normal=6.7,
     threshold=0.625,
     threshold_note="so few that no false alarm is allowed",
-    standing=Standing(False, "this detector is not shown to be better than guessing", "rank-sum test"),
+    chance_check=ChanceCheck(False, "this detector is not shown to be better than guessing", "rank-sum test"),
     sensors=10,
     split="random",
     settings={},
@@ -74,7 +74,7 @@ def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_onl
     page = write_injection(tmp_path / "report.html", RESULT, *SOURCE).read_text()
     assert "This detector is not shown to be better than guessing." in page
     assert "from a probability of 0.625 on (so few that no false alarm is allowed)" in page
-    good = replace(RESULT, standing=Standing(True, "this detector is better than guessing"))
+    good = replace(RESULT, chance_check=ChanceCheck(True, "this detector is better than guessing"))
     assert "guessing" not in write_injection(tmp_path / "good.html", good, *SOURCE).read_text().split("</style>")[1]
 
 
@@ -87,5 +87,5 @@ def test_a_result_is_plain_data() -> None:
     content = RESULT.to_dict()
     assert content["cells"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1
     assert content["cells"][0]["diagnosis"] == {}
-    assert content["standing"]["better_than_guessing"] is False
+    assert content["chance_check"]["better_than_guessing"] is False
     assert RESULT.cells[1].value("segment_hit") is None

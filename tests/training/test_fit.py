@@ -225,7 +225,7 @@ def test_an_epoch_may_be_judged_by_its_loss_alone(schedule: str, monkeypatch: py
     orders = iter([1.0, *[0.1] * 6, 1.0, *[0.1] * 6])
     monkeypatch.setattr("dfstrans.training.lightning_module.average_precision", lambda *_: next(orders))
     by_order = train(epochs=7, learning_rate=0.01, schedule=schedule)
-    by_loss = train(epochs=7, learning_rate=0.01, schedule=schedule, judged_by="loss")
+    by_loss = train(epochs=7, learning_rate=0.01, schedule=schedule, select_by="loss")
     losses = [row["validation_loss"] for row in by_loss.log]
     assert by_order.best_epoch == 1
     assert by_loss.best_epoch == int(np.argmin(losses)) + 1 > 1

@@ -48,7 +48,7 @@ def diagnose(
         typer.Option(help="All episodes, or a part of the set the model was trained from."),
     ] = "all",
     trust: Annotated[
-        bool, typer.Option("--trust/--no-trust", help="Judge the attention of each anomalous episode; takes longer.")
+        bool, typer.Option("--trust/--no-trust", help="SelectBy the attention of each anomalous episode; takes longer.")
     ] = True,
     all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
@@ -72,7 +72,7 @@ def diagnose(
     if raw and not as_json:
         raise DfstransError("expected --json with --raw, got --raw alone; add --json, or take --out for a table")
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
-    warn_of_guessing(detector.standing)
+    warn_of_guessing(detector.chance_check)
     episodes = beside if part == "all" else part_of(detector, beside, part)
     if episode:
         episodes = select_ids(episodes, episode)

@@ -139,7 +139,7 @@ def inject(
     written = _write(report, study, content)
     for statement in study.statements[len(planted.statements) :]:  # those of the trials
         remark(statement)
-    warn_of_guessing(study.standing)
+    warn_of_guessing(study.chance_check)
     if as_json:
         print_json({**content, "report": str(written)})
         return

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from dfstrans.cli.output import remark
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.training.evaluation import Standing
+from dfstrans.training.evaluation import ChanceCheck
 
 if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes
@@ -152,7 +152,7 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
     return shares
 
 
-def warn_of_guessing(standing: Standing) -> None:
+def warn_of_guessing(chance_check: ChanceCheck) -> None:
     """Say that a detector is not shown to be better than guessing, or that nobody can tell."""
-    if not standing.better_than_guessing:
-        remark(f"warning: {standing.sentence}")
+    if not chance_check.better_than_guessing:
+        remark(f"warning: {chance_check.sentence}")

@@ -48,7 +48,7 @@ def predict(
 
     detector = load_detector(model).predict_in(precision)
     episodes = with_or_without_labels(data, read)
-    warn_of_guessing(detector.standing)
+    warn_of_guessing(detector.chance_check)
     episodes, left_out = scorable(detector, episodes, remark)
     warn_of_silent_sensors(detector, episodes)
     table = predict_table(detector, episodes)

@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.cli.compare import Finished, Jobs, Threads, names_in, print_table, run_with_progress
 from dfstrans.cli.output import AsJson, print_json, progress, remark
-from dfstrans.errors import spelled
+from dfstrans.errors import option_name
 from dfstrans.lab.elevator.settings import Preset
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def reproduce(
 
 
 def _say_that_it_is_a_part(request: Request) -> None:
-    options = " and ".join(map(spelled, request.part))
+    options = " and ".join(map(option_name, request.part))
     remark(
         f"only shown, not written: a part of {request.target}, chosen by {options}; --finished without writes all that "
         "is finished"

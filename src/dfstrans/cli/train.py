@@ -17,7 +17,7 @@ from dfstrans.cli.output import (
     warn_of_overlap,
 )
 from dfstrans.detectors.registry import detector_kind, detector_names
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
 
 if TYPE_CHECKING:
@@ -85,10 +85,10 @@ def train(
         "threshold": detector.threshold_.model_dump(),
         "calibration": detector.calibration_.model_dump(),
         "metrics": detector.metrics_,
-        "standing": detector.standing._asdict(),
+        "chance_check": detector.chance_check._asdict(),
         "loss_beside_guessing": loss,
     }
-    warn_of_guessing(detector.standing)
+    warn_of_guessing(detector.chance_check)
     _warn_of_no_threshold(detector)
     _warn_of_a_slow_learner(loss, len(detector.log_))
     if as_json:
@@ -144,7 +144,7 @@ def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str,
         check_settings(settings)
         return settings
     known = detector_kind(model)().get_params()
-    foreign = [spelled(name) for name in given if name not in known]
+    foreign = [option_name(name) for name in given if name not in known]
     foreign += ["--preset"] if preset != "tuned" else []
     if foreign:
         raise DfstransError(

@@ -19,11 +19,11 @@ from dfstrans.data.timing import (
     REMEDY_IF_SEVERAL,
     ROUNDED,
     coarse,
+    describe_slow_rates,
     may_hide_a_signal,
     times_slower,
-    told,
 )
-from dfstrans.errors import counted, shortlist, spelled, spelled_in_reading
+from dfstrans.errors import counted, option_name, reading_option_name, shortlist
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ def class_findings(check: DataCheck) -> list[Finding]:
             named = check.label_like_sensors[0]
             guess = (
                 f"; is it {shortlist(check.label_like_sensors)}, now read as a sensor, which is 0 in some episodes and "
-                f"1 in the others? then say so ({spelled_in_reading('label_column', named)}); of arrays, move it into "
+                f"1 in the others? then say so ({reading_option_name('label_column', named)}); of arrays, move it into "
                 "one called labels and leave the sensor out"
             )
         said = f"no labels: good for prediction; to train, add a label column or a label table{guess}"
@@ -385,7 +385,7 @@ def place_findings(check: DataCheck) -> list[Finding]:
             )
         )
     if check.slower_episodes:
-        found.append(Finding("warning", told(check.slower_episodes)))
+        found.append(Finding("warning", describe_slow_rates(check.slower_episodes)))
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]
         found.append(
@@ -430,10 +430,10 @@ def sensor_findings(
         add(
             "error",
             f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as missing "
-            f"({spelled_in_reading('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end",
+            f"({reading_option_name('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end",
         )
     if check.empty_sensors:
-        remedy = f"leave them out ({spelled_in_reading('drop_sensors', ...)})"
+        remedy = f"leave them out ({reading_option_name('drop_sensors', ...)})"
         add("error", f"no value at all in {shortlist(check.empty_sensors)}: {remedy}")
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
     if constant:
@@ -453,14 +453,14 @@ def sensor_findings(
             "warning",
             f"as good as the label: {shortlist(check.telltale_sensors)} has one highest value in all normal and "
             "another in all anomalous episodes; if it is a label and no measurement, leave it out "
-            f"({spelled_in_reading('drop_sensors', ...)})",
+            f"({reading_option_name('drop_sensors', ...)})",
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]
         add(
             "warning",
-            f"identical sensors: {shortlist(groups)}; keep one of each ({spelled_in_reading('drop_sensors', ...)}), or "
-            "blame will be shared",
+            f"identical sensors: {shortlist(groups)}; keep one of each ({reading_option_name('drop_sensors', ...)}), "
+            "or blame will be shared",
         )
     much = [name for name, share in check.missing_by_sensor.items() if share - between > MUCH_MISSING and share < 1]
     if much:
@@ -468,7 +468,7 @@ def sensor_findings(
         add(
             "warning",
             f"many missing values in {shortlist(shares)}: find out why, or leave the sensors out "
-            f"({spelled_in_reading('drop_sensors', ...)})",
+            f"({reading_option_name('drop_sensors', ...)})",
         )
     if absent:
         shown = [f"{name} ({counted(count, 'episode')})" for name, count in absent.items()]
@@ -513,7 +513,7 @@ def shape_findings(check: DataCheck, n_timepoints: int, tally: Tally) -> list[Fi
             Finding(
                 "warning",
                 f"the shortest episode has {check.shortest} points, and training needs {FEWEST_POINTS} (fewer with "
-                f"fewer {spelled('blocks')}); leave short episodes out",
+                f"fewer {option_name('blocks')}); leave short episodes out",
             )
         )
     if check.longest > LENGTH_RATIO * check.shortest:

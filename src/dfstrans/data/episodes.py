@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dfstrans.data.splits import three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import Truth
-from dfstrans.errors import DfstransError, shortlist, spelled, spelled_in_reading
+from dfstrans.errors import DfstransError, option_name, reading_option_name, shortlist
 
 Values = npt.NDArray[np.float32] | StoredValues
 
@@ -185,8 +185,9 @@ class Episodes:
         """The group of each episode, or an error that says how to give them."""
         if self.groups is None:
             raise DfstransError(
-                f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name "
-                f"the column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
+                f"expected episodes with a group (machine, channel) for {option_name('split', 'grouped')}, got none; "
+                f"name the column with the group ({option_name('group_column', ...)}), or use "
+                f"{option_name('split', 'random')}"
             )
         return self.groups
 
@@ -374,7 +375,7 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
         raise DfstransError(
             f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; "
             f"give 0 and 1, or say which value means anomalous when they are read "
-            f"({spelled_in_reading('anomalous_value', ...)})"
+            f"({reading_option_name('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
 

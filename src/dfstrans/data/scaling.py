@@ -16,11 +16,11 @@ from dfstrans.data.timing import (
     REMEDY_IF_SEVERAL,
     ROUNDED,
     coarse,
+    describe_slow_rates,
     may_hide_a_signal,
     times_slower,
-    told,
 )
-from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
+from dfstrans.errors import DfstransError, reading_option_name, shortlist
 
 BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
 
@@ -65,7 +65,7 @@ class SensorScaler:
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
-                f"leave these sensors out ({spelled_in_reading('drop_sensors', ...)})"
+                f"leave these sensors out ({reading_option_name('drop_sensors', ...)})"
             )
         lost = (minimum == maximum) & may_hide_a_signal(maximum)
         for hit, said, remedy in (
@@ -82,7 +82,7 @@ class SensorScaler:
                 stacklevel=2,
             )
         if 0 < len(slower) < len(episodes) - len(blank):
-            warnings.warn(told(slower), stacklevel=2)
+            warnings.warn(describe_slow_rates(slower), stacklevel=2)
         return cls(episodes.sensors, minimum, maximum, total / count)
 
     @property
@@ -138,7 +138,7 @@ def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tupl
         names = [name for name, bad in zip(sensors, infinite, strict=True) if bad]
         raise DfstransError(
             f"expected finite numbers, got infinite values in episode {episode_id!r}, sensors: {', '.join(names)}; "
-            f"set them to NaN, or read them as missing ({spelled_in_reading('infinite_as_missing', True)}); "
+            f"set them to NaN, or read them as missing ({reading_option_name('infinite_as_missing', True)}); "
             "beyond 3.4e38, 32 bits end"
         )
 

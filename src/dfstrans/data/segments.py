@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, beyond_measure, check_finite
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 
 if TYPE_CHECKING:
     from dfstrans.settings import NetworkSettings
@@ -123,14 +123,14 @@ def check_segment_length(episodes: Episodes, segment_length: int) -> None:
             raise DfstransError(
                 f"expected episodes of at least {segment_length} points, a segment's length, got {shortest} points of "
                 f"{episodes.n_sensors} sensors, which looks transposed; swap the last two axes to (episode, sensor, "
-                f"timepoint), or, if it is right, train with a shorter {spelled('segment_length')}"
+                f"timepoint), or, if it is right, train with a shorter {option_name('segment_length')}"
             )
         name = episodes.ids[int(episodes.lengths.argmin())]
-        fewer = f" and fewer {spelled('blocks')}" if shortest < FEWEST_POINTS else ""
+        fewer = f" and fewer {option_name('blocks')}" if shortest < FEWEST_POINTS else ""
         raise DfstransError(
             f"expected episodes of at least {segment_length} points, the length of a segment, got {shortest} in "
-            f"episode {str(name)!r}; train with a shorter {spelled('segment_length')}{fewer}, or leave short episodes "
-            "out"
+            f"episode {str(name)!r}; train with a shorter {option_name('segment_length')}{fewer}, or leave short "
+            "episodes out"
         )
 
 

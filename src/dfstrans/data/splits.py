@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError, shortlist, spelled_in_reading
+from dfstrans.errors import DfstransError, reading_option_name, shortlist
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
@@ -114,9 +114,9 @@ def _deal_groups(
     if len(names) < wanted_parts:
         raise DfstransError(
             f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({shortlist(names)}); name a "
-            f"column that tells more of them apart ({spelled_in_reading('group_column', ...)}); where one long "
+            f"column that tells more of them apart ({reading_option_name('group_column', ...)}); where one long "
             "recording is cut, add a column with the day or the shift of each row and name it "
-            f"({spelled_in_reading('id_column', ...)}), so that each is a group; or take a split that is not by group"
+            f"({reading_option_name('id_column', ...)}), so that each is a group; or take a split that is not by group"
         )
     classes, coded = np.unique(labels, return_inverse=True)
     counts = np.zeros((len(names), len(classes)))

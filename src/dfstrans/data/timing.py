@@ -57,7 +57,7 @@ def times_slower(present: npt.NDArray[np.bool_]) -> int:
     return 1 if len(places) < _FEWEST else int(np.gcd.reduce(places - places[0]))
 
 
-def told(slower: Mapping[str, int]) -> str:
+def describe_slow_rates(slower: Mapping[str, int]) -> str:
     """How much slower each of these episodes was recorded, and what to do."""
     shown = [f"{name} ({times} times)" for name, times in slower.items()]
     return (

@@ -17,7 +17,7 @@ from dfstrans.deploy.onnx_file import INPUTS, OnnxRecord, with_record
 from dfstrans.deploy.runtime import INSTALL, OnnxDetector
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import ExportRecord, read_whole_record, save_export
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
 from dfstrans.model.plain import PlainNetwork, PlainPass
 from dfstrans.settings import DFSTRANS
@@ -112,7 +112,9 @@ def _check_request(model: Path, out: Path) -> None:
                 f"expected the package {package} for an export, got none ({error}); {INSTALL}"
             ) from error
     if out.suffix.lower() != ".onnx" or out.is_dir():
-        raise DfstransError(f"expected {spelled('out')} to be a file that ends in .onnx, got {out}; choose such a name")
+        raise DfstransError(
+            f"expected {option_name('out')} to be a file that ends in .onnx, got {out}; choose such a name"
+        )
     estimator = read_whole_record(model).estimator
     if estimator != DFSTRANS:
         raise DfstransError(

@@ -21,16 +21,16 @@ from dfstrans.data.inputs import as_episodes, as_in_training, check_scored, matc
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
 from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import DecisionSettings, Precision, Settings
 from dfstrans.training.calibration import calibrate, choose_threshold
-from dfstrans.training.evaluation import Evaluation, Standing, evaluate_probabilities, standing
+from dfstrans.training.evaluation import ChanceCheck, Evaluation, check_against_chance, evaluate_probabilities
 from dfstrans.training.run_folder import LogRows
 
 Weights = dict[str, Tensor]
 
 
-class Lesson(NamedTuple):
+class TrainingTask(NamedTuple):
     """All that a detector learns from and by, and where it may keep its progress."""
 
     network: Any
@@ -43,7 +43,7 @@ class Lesson(NamedTuple):
     progress: bool = False
 
 
-class Learned(NamedTuple):
+class TrainingResult(NamedTuple):
     """What became of a lesson, besides what the detector keeps."""
 
     odds: float  # what those of an anomaly were raised by: its weight in the loss, and normal episodes left out
@@ -72,7 +72,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """Refuse episodes that are too short or too long for these settings."""
 
     @abstractmethod
-    def _learn(self, lesson: Lesson) -> Learned:
+    def _learn(self, lesson: TrainingTask) -> TrainingResult:
         """Learn, and keep what was learned only at the end: an earlier fit outlives one that fails."""
 
     @abstractmethod
@@ -123,23 +123,23 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         if len(validation) == 0:
             raise DfstransError(
                 f"expected at least one episode for validation, got {len(episodes)} episodes and "
-                f"{spelled('validation_fraction', training.validation_fraction)}; record more episodes or use a "
+                f"{option_name('validation_fraction', training.validation_fraction)}; record more episodes or use a "
                 "larger fraction"
             )
         network = self.network_settings(episodes)
         for part in (train, validation):
             self.check_lengths(part, network)
         scaler = SensorScaler.fit(train)
-        learned = self._learn(Lesson(network, training, scaler, train, validation, run_folder, resume, progress))
+        learned = self._learn(TrainingTask(network, training, scaler, train, validation, run_folder, resume, progress))
         self.network_settings_, self.training_settings_, self.scaler_ = network, training, scaler
         self.sensors_, self.units_ = episodes.sensors, episodes.units
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_ = learned.best_epoch, learned.log
         self.data_ = DataRecord.of(train, validation)
-        self._settle(train, validation, learned.odds)
+        self._calibrate_and_reference(train, validation, learned.odds)
         return self
 
-    def _settle(self, train: Episodes, validation: Episodes, odds: float) -> None:
+    def _calibrate_and_reference(self, train: Episodes, validation: Episodes, odds: float) -> None:
         """Calibrate, choose the threshold and record the figures, all on the validation part."""
         labels = validation.require_labels()
         logits = self.decision_function(validation)
@@ -160,7 +160,8 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """Score in this precision from now on; only a network has a choice."""
         if precision == "bf16":
             raise DfstransError(
-                f"expected a network, got {self.estimator_name}, which has no bf16; use {spelled('precision', 'auto')}"
+                f"expected a network, got {self.estimator_name}, which has no bf16; use "
+                f"{option_name('precision', 'auto')}"
             )
         return self
 
@@ -203,9 +204,9 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         return self.threshold_.value
 
     @property
-    def standing(self) -> Standing:
+    def chance_check(self) -> ChanceCheck:
         """Whether it told its own held-out episodes apart better than guessing would."""
-        return standing(self.metrics_)
+        return check_against_chance(self.metrics_)
 
     def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from dfstrans.training.evaluation import standing
+from dfstrans.training.evaluation import check_against_chance
 
 FIGURES = {
     "episodes": "episodes",
@@ -69,7 +69,7 @@ def _range(shortest: int, longest: int) -> str:
 
 def _standing(metrics: dict[str, dict[str, Any]]) -> str:
     """Whether it is better than guessing; in bold where it is not."""
-    found = standing(metrics)
+    found = check_against_chance(metrics)
     sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
     return sentence if found.better_than_guessing else f"**{sentence}**"
 

@@ -21,12 +21,12 @@ from dfstrans.settings import (
     Embedding,
     Encoding,
     Imbalance,
-    Judge,
     NetworkSettings,
     Norm,
     Pooling,
     Precision,
     Schedule,
+    SelectBy,
     Settings,
     ThresholdRule,
 )
@@ -81,7 +81,7 @@ class Diagnoser(NetworkClassifier):
         weight_decay: float = 0.05,
         patience: int = 20,
         normals_per_anomaly: float | None = None,
-        judged_by: Judge = "pr-auc",
+        select_by: SelectBy = "pr-auc",
         gradient_clip: float | None = 1.0,
         schedule: Schedule = "one-cycle",
         imbalance: Imbalance = "weighted",
@@ -116,7 +116,7 @@ class Diagnoser(NetworkClassifier):
         self.weight_decay = weight_decay
         self.patience = patience
         self.normals_per_anomaly = normals_per_anomaly
-        self.judged_by = judged_by
+        self.select_by = select_by
         self.gradient_clip = gradient_clip
         self.schedule = schedule
         self.imbalance = imbalance
@@ -183,11 +183,11 @@ class Diagnoser(NetworkClassifier):
 
     # ---- what is normal, and what known faults look like, travels with the model --------------------------------
 
-    def _settle(self, train: Episodes, validation: Episodes, odds: float) -> None:
+    def _calibrate_and_reference(self, train: Episodes, validation: Episodes, odds: float) -> None:
         from dfstrans.diagnosis.known_faults import KnownCases
         from dfstrans.diagnosis.reference import NormalReference
 
-        super()._settle(train, validation, odds)
+        super()._calibrate_and_reference(train, validation, odds)
         labels, seed = train.require_labels(), self.training_settings_.seed
         self.reference_: NormalReference | None = NormalReference.fit(self, train[labels == 0], seed=seed)
         self.known_cases_ = KnownCases.of(self, train[labels == 1])

@@ -13,7 +13,7 @@ import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.detectors.base import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.errors import DfstransError
 from dfstrans.model.arithmetic import computing_in
 from dfstrans.model.detector import DetectorNetwork
@@ -60,7 +60,7 @@ class NetworkClassifier(EpisodeClassifier):
         epochs = default_epochs(drawn, batch_size) if self.epochs is None else checked.epochs
         return checked.model_copy(update={"batch_size": batch_size, "epochs": epochs})
 
-    def _learn(self, lesson: Lesson) -> Learned:
+    def _learn(self, lesson: TrainingTask) -> TrainingResult:
         from dfstrans.training.fit import train_network
 
         trained = train_network(
@@ -76,7 +76,7 @@ class NetworkClassifier(EpisodeClassifier):
         )
         self.network_ = trained.network
         self._prediction_precision = "32"
-        return Learned(trained.odds, trained.best_epoch, trained.log)
+        return TrainingResult(trained.odds, trained.best_epoch, trained.log)
 
     @property
     def loss_beside_guessing(self) -> float:

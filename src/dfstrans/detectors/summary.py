@@ -18,7 +18,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset
-from dfstrans.training.evaluation import standing
+from dfstrans.training.evaluation import check_against_chance
 
 PARTS = {
     "embedding": ("embedding", "levels"),
@@ -74,7 +74,7 @@ def model_summary(folder: Path) -> dict[str, Any]:
         "threshold": record.threshold.model_dump(),
         "calibration": record.calibration.model_dump(),
         "metrics": record.metrics,
-        "standing": standing(record.metrics)._asdict(),
+        "chance_check": check_against_chance(record.metrics)._asdict(),
         "created": record.created,
         "versions": record.versions,
     }

@@ -1,6 +1,6 @@
 """The floor: boosted trees on a few statistics of each sensor, which see no moment and no order of moments.
 
-Learned by scikit-learn's `HistGradientBoostingClassifier`; kept as plain arrays, from which a few lines predict.
+TrainingResult by scikit-learn's `HistGradientBoostingClassifier`; kept as plain arrays, from which a few lines predict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
 from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.base import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.settings import Settings
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.evaluation import Labels, average_precision
@@ -131,7 +131,7 @@ class BoostingClassifier(EpisodeClassifier):
     estimator_name: ClassVar[str] = "boosting"
     network_kind: ClassVar[type[Settings]] = BoostingSettings
 
-    def _learn(self, lesson: Lesson) -> Learned:
+    def _learn(self, lesson: TrainingTask) -> TrainingResult:
         settings, labels = lesson.network, lesson.train.require_labels()
         weight = positive_weight(labels, lesson.training)
         model = HistGradientBoostingClassifier(
@@ -147,7 +147,7 @@ class BoostingClassifier(EpisodeClassifier):
         staged = trees.stages(sensor_statistics(lesson.validation, lesson.scaler))
         best = _best_stage(staged, lesson.validation.require_labels(), weight)
         self.trees_ = trees.keep(best)
-        return Learned(weight, best)
+        return TrainingResult(weight, best)
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         features = sensor_statistics(episodes, self.scaler_)

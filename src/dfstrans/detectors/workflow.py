@@ -19,8 +19,8 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.registry import detector_kind
 from dfstrans.detectors.saved_model import check_place, holds_model, library_versions, read_record
-from dfstrans.errors import DfstransError, Remark, spelled
-from dfstrans.progress import Progress, no_progress, told
+from dfstrans.errors import DfstransError, Remark, option_name
+from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
 from dfstrans.training.run_folder import TENSORBOARD, can_resume
 
@@ -96,7 +96,7 @@ def _finished(
     )
     if not same:
         return None
-    remedy = f"nothing to go on with; train without {spelled('resume')} to repeat it"
+    remedy = f"nothing to go on with; train without {option_name('resume')} to repeat it"
     others = [
         f"{name} {record.versions.get(name, 'unknown')} instead of {version}"
         for name, version in library_versions().items()
@@ -156,13 +156,13 @@ def evaluate_diagnoses(
     if not isinstance(detector, Diagnoser):
         raise DfstransError(
             f"expected a model of the kind {DFSTRANS!r} for diagnoses, got {detector.estimator_name!r}, which tells "
-            f"that an episode is anomalous but not why; evaluate it without {spelled('diagnosis')}"
+            f"that an episode is anomalous but not why; evaluate it without {option_name('diagnosis')}"
         )
     tested = detector.check_input(tested)
     reference = tested if train is None else detector.check_input(train)
     normal = reference[reference.require_labels() == 0]
     anomalous = tested[tested.require_labels() == 1]
-    diagnoses = told(detector.diagnose(anomalous, trust=True), "diagnosing", len(anomalous), progress)
+    diagnoses = track(detector.diagnose(anomalous, trust=True), "diagnosing", len(anomalous), progress)
     return assess(detector, detector.require_reference(), diagnoses, anomalous, normal, progress)
 
 
@@ -178,24 +178,24 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
     if part == "all":
         if same_set:
             warnings.warn(
-                f"these are the episodes the model was trained from, and {spelled('part', 'all')} includes those "
-                f"it was trained on, so the figures flatter; use {spelled('part', 'test')} (the parts are "
+                f"these are the episodes the model was trained from, and {option_name('part', 'all')} includes those "
+                f"it was trained on, so the figures flatter; use {option_name('part', 'test')} (the parts are "
                 f"{', '.join(PARTS)} and all)",
                 stacklevel=2,
             )
         return episodes
     if not same_set or record.split is None:
         raise DfstransError(
-            f"expected the very episodes that the model was trained from, for {spelled('part', part)}, got others; "
-            f"evaluate all of these ({spelled('part', 'all')}), or give the recordings of training, read with the same "
-            "options"
+            f"expected the very episodes that the model was trained from, for {option_name('part', part)}, got others; "
+            f"evaluate all of these ({option_name('part', 'all')}), or give the recordings of training, read with the "
+            "same options"
         )
     cut = episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")
     if part != "test" and cut[0].fingerprint() != record.train_fingerprint:
         raise DfstransError(
-            f"expected the parts that the model was trained with, for {spelled('part', part)}, got others, since "
+            f"expected the parts that the model was trained with, for {option_name('part', part)}, got others, since "
             "versions of before cut some sets otherwise, but for the test part; train again, or take "
-            f"{spelled('part', 'test')}"
+            f"{option_name('part', 'test')}"
         )
     return cut[PARTS.index(part)]
 

@@ -10,8 +10,8 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.counterfactual import RankingCurves, integrated_gradients, ranking_curves, require_captum
 from dfstrans.diagnosis.examples import NormalCells, TooFewNormalError
 from dfstrans.diagnosis.metrics import KnownCause, Ranking, evaluate_rankings, known_causes
-from dfstrans.errors import DfstransError, spelled
-from dfstrans.progress import Progress, no_progress, told
+from dfstrans.errors import DfstransError, option_name
+from dfstrans.progress import Progress, no_progress, track
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +45,7 @@ def assess(
         raise _none_detected(episodes, 0, "give anomalous recordings whose faults are known")
     found = {d.episode_id: d for d in diagnoses if d.is_anomaly and d.episode_id in causes}
     if not found:
-        remedy = f"train a better model, or one with a lower {spelled('threshold_value')}"
+        remedy = f"train a better model, or one with a lower {option_name('threshold_value')}"
         raise _none_detected(episodes, len(causes), f"none of these is called anomalous: {remedy}")
     detected = episodes[[row for row, name in enumerate(episodes.ids) if str(name) in found]]
     found = {str(name): found[str(name)] for name in detected.ids}
@@ -67,11 +67,11 @@ def assess(
     else:
         rankings[GRADIENTS] = {
             name: Ranking.from_cells(np.abs(integrated_gradients(detector, detected[row], reference)))
-            for row, name in told(enumerate(found), "integrated gradients", len(found), progress)
+            for row, name in track(enumerate(found), "integrated gradients", len(found), progress)
         }
     curves = [
         ranking_curves(detector, detected[row], one.ranking, reference, draws=DRAWS, seed=row)
-        for row, one in told(enumerate(found.values()), "deletion and insertion", len(found), progress)
+        for row, one in track(enumerate(found.values()), "deletion and insertion", len(found), progress)
     ]
     return {
         "detected": len(found),

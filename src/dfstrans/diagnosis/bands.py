@@ -178,18 +178,20 @@ def beyond_band(
         at)
     """
 
-    def told(names: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
+    def described(names: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
         return BeyondBand(names, *run, float(segment_bounds[run[0], 0]), float(segment_bounds[run[1], 1]), excess)
 
     throughout = (0, len(segment_bounds) - 1)
     by_sensor = zip(sensors, sensor_excess.tolist(), strict=True)
-    of_sensors = [told((name,), throughout, excess) for name, excess in by_sensor if excess > 1]
-    of_moments = [told((), run, float(segment_excess[run[0] : run[1] + 1].max())) for run in runs_above(segment_excess)]
+    of_sensors = [described((name,), throughout, excess) for name, excess in by_sensor if excess > 1]
+    of_moments = [
+        described((), run, float(segment_excess[run[0] : run[1] + 1].max())) for run in runs_above(segment_excess)
+    ]
     of_pairs = []
     for looking, at, segment, excess in changed_pairs:
         course = pair_excess[:, sensors.index(looking), sensors.index(at)]
         run = next(run for run in runs_above(course) if run[0] <= segment <= run[1])
-        of_pairs.append(told((looking, at), run, excess))
+        of_pairs.append(described((looking, at), run, excess))
     return [one for found in (of_sensors, of_moments, of_pairs) for one in sorted(found, key=lambda one: -one.excess)]
 
 

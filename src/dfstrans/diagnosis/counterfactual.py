@@ -27,7 +27,7 @@ CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants that are judg
 
 
 @dataclass(frozen=True, eq=False)
-class MadeNormal:
+class Counterfactual:
     """One episode of which cells can be made normal: they get the mean embedding of normal episodes.
 
     Shape:
@@ -39,7 +39,7 @@ class MadeNormal:
     normal: Tensor
 
     @classmethod
-    def of(cls, detector: Detector, episode: Any, reference: NormalReference) -> MadeNormal:
+    def of(cls, detector: Detector, episode: Any, reference: NormalReference) -> Counterfactual:
         """The first of the episodes as the network embeds it, with what is normal for its length."""
         segments, valid, _ = next(iter(detector.batches(episode)))
         settings = detector.network_settings_
@@ -67,7 +67,7 @@ class MadeNormal:
 
 def occlusion(detector: Detector, episode: Any, reference: NormalReference) -> npt.NDArray[np.float64]:
     """How far the logit of one episode falls when a cell has the mean embedding of normal ones: (segment, sensor)."""
-    episode_cells = MadeNormal.of(detector, episode, reference)
+    episode_cells = Counterfactual.of(detector, episode, reference)
     t, s = episode_cells.shape
     whole = episode_cells.logits(np.zeros((1, t, s), dtype=np.bool_))
     one_each = np.eye(t * s, dtype=np.bool_).reshape(-1, t, s)
@@ -84,7 +84,7 @@ def integrated_gradients(detector: Detector, episode: Any, reference: NormalRefe
     that occlusion puts in. They add up to logit(x) − logit(n).
     """
     method = require_captum().IntegratedGradients(lambda x: detector.network_.attend(x).logit)
-    cells = MadeNormal.of(detector, episode, reference)
+    cells = Counterfactual.of(detector, episode, reference)
     episode_embedding, normal = (x.clone()[None] for x in (cells.embedding, cells.normal))  # gradients pass a clone
     at_once = max(1, CELLS_AT_ONCE // int(np.prod(cells.shape)))
     found: Tensor = method.attribute(
@@ -165,7 +165,7 @@ def ranking_curves(
             f"expected percentages between 0 and 100 and at least one draw, got {list(percentages)} and {draws}; "
             f"correct them, such as {list(PERCENTAGES)} and {DRAWS}"
         )
-    cells = MadeNormal.of(detector, episode, reference)
+    cells = Counterfactual.of(detector, episode, reference)
     if ranking.shape != cells.shape:
         raise DfstransError(
             f"expected a ranking of {cells.shape} (segment, sensor), as the episode has, got {ranking.shape}; give the "
@@ -234,7 +234,7 @@ def _figures(percentages: Array, deletion: Array, insertion: Array) -> dict[str,
     }
 
 
-def _probabilities(detector: Detector, cells: MadeNormal, replaced: npt.NDArray[np.bool_]) -> Array:
+def _probabilities(detector: Detector, cells: Counterfactual, replaced: npt.NDArray[np.bool_]) -> Array:
     """The probability of each variant: (…, segment, sensor) → (…).
 
     Each distinct variant is tried once: at 0 and at 100 % all orders are the same, a quarter of the usual steps.

@@ -52,7 +52,7 @@ def diagnose(
             bands=reference.bands(scores),
             health=reference.health.examine(episode.values, detector.scaler_),
             resembles=known.resembled_by(episode.id, scores.features),
-            standing=detector.standing,
+            chance_check=detector.chance_check,
             time_unit=episodes.time_unit if episodes.interval else "points",
             usual_course=None if reference.course is None else reference.course.of(len(starts)),
         )

@@ -19,7 +19,7 @@ from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:
     from dfstrans.diagnosis.trust import Verdict
-    from dfstrans.training.evaluation import Standing
+    from dfstrans.training.evaluation import ChanceCheck
 
 
 class RankedSensor(NamedTuple):
@@ -87,7 +87,9 @@ class Diagnosis:
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
     time_unit: str = ""  # of `segment_bounds`: "points" without an interval, empty where nobody knows
     trust: Verdict | None = None  # None where it was not asked for
-    standing: Standing | None = None  # whether the detector itself is better than guessing; None where nobody asked
+    chance_check: ChanceCheck | None = (
+        None  # whether the detector itself is better than guessing; None where nobody asked
+    )
     occlusion: Array | None = None  # (segment, sensor): fall of the logit were it normal; see `ranking`
     usual_course: Array | None = (
         None  # (segment, sensor, 2): lowest and highest value of normal ones; see `NormalCourse`
@@ -139,7 +141,7 @@ class Diagnosis:
     @property
     def only_a_guess(self) -> bool:
         """Whether the detector is not shown to be better than guessing."""
-        return self.standing is not None and self.standing.better_than_guessing is False
+        return self.chance_check is not None and self.chance_check.better_than_guessing is False
 
     @property
     def likely_cause(self) -> str | None:
@@ -268,8 +270,8 @@ class Diagnosis:
         if self.instrument_suspected:
             symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
             text += f" Instrument fault suspected: {self.top_sensor} is {symptoms}."
-        if self.standing is not None and self.only_a_guess:
-            text += f" But {self.standing.sentence}."
+        if self.chance_check is not None and self.only_a_guess:
+            text += f" But {self.chance_check.sentence}."
         return text
 
     def to_frame(self) -> pd.DataFrame:
@@ -312,7 +314,7 @@ class Diagnosis:
             "health": [finding._asdict() for finding in self.health],
             "instrument_suspected": self.instrument_suspected,
             "trust": None if self.trust is None else self.trust.to_dict(),
-            "detector": None if self.standing is None else self.standing._asdict(),
+            "detector": None if self.chance_check is None else self.chance_check._asdict(),
             "ranked_by": "deviation" if self.occlusion is None else "occlusion",
             "summary": self.summary(),
         }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dfstrans.data.scaling import SensorScaler
     from dfstrans.model.network import DFSTrans, ForwardPass
     from dfstrans.settings import NetworkSettings
-    from dfstrans.training.evaluation import Standing
+    from dfstrans.training.evaluation import ChanceCheck
 
 
 class Detector(Protocol):
@@ -43,7 +43,7 @@ class Detector(Protocol):
         """The probability from which on an episode is called anomalous."""
 
     @property
-    def standing(self) -> Standing:
+    def chance_check(self) -> ChanceCheck:
         """Whether it is better than guessing."""
 
     def forward(self, X: Any) -> Iterator[ForwardPass]:  # noqa: N803

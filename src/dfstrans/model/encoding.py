@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import check_segment_length, count_segments
-from dfstrans.errors import DfstransError, spelled, spelled_in_reading
+from dfstrans.errors import DfstransError, option_name, reading_option_name
 
 if TYPE_CHECKING:
     from dfstrans.settings import Encoding
@@ -47,7 +47,7 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
         raise DfstransError(
             f"expected at most {d_model} segments (the embedding width d_model), got {n_segments}: beyond that the "
             "faithful encoding repeats itself and is no longer faithful; use a longer "
-            f"{spelled('segment_length')}, more {spelled('filters')}, or {spelled('encoding', 'vanilla')}"
+            f"{option_name('segment_length')}, more {option_name('filters')}, or {option_name('encoding', 'vanilla')}"
         )
     position = np.arange(n_segments)[:, None]  # τ from 0: the Gram matrix is the same as from 1
     frequency = lattice_frequencies(d_model)[1:-1]  # ω₁ … ω_K
@@ -134,7 +134,7 @@ def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
         raise DfstransError(
             f"expected episodes of at most {cut.d_model * cut.segment_length} points, the {cut.d_model} segments of "
             f"{cut.segment_length} points that this model can tell apart, got {longest} in episode {str(name)!r}; cut "
-            f"the recordings (tables and folders of them: {spelled_in_reading('length', ...)}), or train again with "
+            f"the recordings (tables and folders of them: {reading_option_name('length', ...)}), or train again with "
             "longer segments"
         )
     positional_encoding(cut.encoding, n_segments, cut.d_model)

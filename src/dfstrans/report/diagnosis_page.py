@@ -55,7 +55,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         path,
         "diagnosis.html",
         diagnosis=diagnosis,
-        standing=diagnosis.standing,
+        chance_check=diagnosis.chance_check,
         sensors=sensors,
         first=diagnosis.top_segments(1)[0],
         worst={one.sensor: worst_moment(diagnosis, one.sensor) for one in sensors},
@@ -98,7 +98,7 @@ def index_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, An
     return {
         "diagnoses": sorted(found, key=lambda content: -content["severity"]),
         "anomalous": sum(content["is_anomaly"] for content in found),
-        "standing": next((content["detector"] for content in found if content["detector"]), None),
+        "chance_check": next((content["detector"] for content in found if content["detector"]), None),
         "causes": any(content["resembles"] for content in found),
         "judged": any(content["trust"] for content in found),
         "folder": folder,

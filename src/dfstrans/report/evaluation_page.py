@@ -25,7 +25,7 @@ class ReportedDetector(Protocol):
     best_epoch_: int
 
     @property
-    def standing(self) -> Any:
+    def chance_check(self) -> Any:
         """Whether it is better than guessing."""
 
     def evaluate(self, X: Episodes) -> Any:  # noqa: N803
@@ -76,7 +76,7 @@ def write_report(
         details=details,
         agreement=agreement(test, diagnoses),
         **index_content([diagnosis.to_dict() for diagnosis in diagnoses if diagnosis.is_anomaly], folder)
-        | {"standing": detector.standing},
+        | {"chance_check": detector.chance_check},
     )
 
 

@@ -97,7 +97,7 @@ LEVEL = 0.05  # chance that guessing orders the episodes as well; above it a par
 HELD_OUT = ("validation", "test")  # parts that the weights were not fitted to
 
 
-class Standing(NamedTuple):
+class ChanceCheck(NamedTuple):
     """Whether a detector told its own held-out episodes apart better than guessing would; None: too few to tell."""
 
     better_than_guessing: bool | None
@@ -110,7 +110,7 @@ class Standing(NamedTuple):
         return f"{self.note} ({self.why})" if self.why else self.note
 
 
-def standing(metrics: Mapping[str, Mapping[str, Any]]) -> Standing:
+def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceCheck:
     """What the figures of the validation and the test part say, each tried by the rank-sum test at 5 %.
 
     A part too small to pass even with a faultless order says nothing. Of the others each has to pass: the validation
@@ -118,7 +118,7 @@ def standing(metrics: Mapping[str, Mapping[str, Any]]) -> Standing:
     """
     tried = {part: figures for part in HELD_OUT if _can_tell(figures := metrics.get(part, {}))}
     if not tried:
-        return Standing(
+        return ChanceCheck(
             None, "too few validation and test episodes to tell whether this detector is better than guessing"
         )
     chances = {part: rank_sum_chance(figures["roc_auc"], *_counts(figures)) for part, figures in tried.items()}
@@ -126,10 +126,10 @@ def standing(metrics: Mapping[str, Mapping[str, Any]]) -> Standing:
     why = "; ".join(["rank-sum test", *shown])
     failed = [part for part, p in chances.items() if p > LEVEL]
     if not failed:
-        return Standing(True, "this detector is better than guessing", why)
+        return ChanceCheck(True, "this detector is better than guessing", why)
     parts = " and ".join(failed) + (" parts" if len(failed) > 1 else " part")
     note = f"this detector is not shown to be better than guessing on its {parts}"
-    return Standing(False, f"{note}; try it on more labelled episodes before you act on it", why)
+    return ChanceCheck(False, f"{note}; try it on more labelled episodes before you act on it", why)
 
 
 def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:

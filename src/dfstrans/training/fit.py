@@ -22,7 +22,7 @@ from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
 from dfstrans.model.arithmetic import uses_bf16
 from dfstrans.model.detector import DetectorNetwork
@@ -83,7 +83,7 @@ def train_network(
         record = _run_record(shape, settings, train, validation)
         checkpoint = prepare_run_folder(run_folder, record, defaults, resume)
     # only a schedule that anneals makes later epochs the better ones among equals
-    ranks_and_anneals = settings.judged_by == "pr-auc" and settings.schedule == "one-cycle"
+    ranks_and_anneals = settings.select_by == "pr-auc" and settings.schedule == "one-cycle"
     best = BestWeights(MONITOR, _tested(validation) if ranks_and_anneals else 0)
     log = EpochLog(run_folder / LOG if run_folder else None)
     # a cycle that is cut off has not annealed: its best epochs are those that would have come
@@ -135,7 +135,7 @@ def train_network(
     if not best.weights:
         raise DfstransError(
             "expected a loss that is a number, but training diverged from its first epoch on; "
-            f"use a smaller {spelled('learning_rate')}, or {spelled('precision', '32')}"
+            f"use a smaller {option_name('learning_rate')}, or {option_name('precision', '32')}"
         )
     network.load_state_dict(best.weights)
     return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight * thinning)

@@ -128,7 +128,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.log("validation_f1", best_f1(truth, scores)[0])
         self.log("validation_pr_auc", pr_auc)
         # what an epoch is judged by: PR-AUC, and among equals the loss; the loss alone where one class is missing
-        ranked = self.settings.judged_by == "pr-auc" and 0 < truth.sum() < len(truth)
+        ranked = self.settings.select_by == "pr-auc" and 0 < truth.sum() < len(truth)
         self.log("validation_score", (pr_auc if ranked else 0.0) - 1e-3 * loss)
 
     def configure_optimizers(self) -> dict[str, Any]:

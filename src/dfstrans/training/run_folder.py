@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
 
 LogRows = list[dict[str, float]]
@@ -65,12 +65,12 @@ def prepare_run_folder(
                 folder,
                 f"the settings and data of the interrupted run in {folder}",
                 ", ".join(changed),
-                f"give the same ones, or start anew without {spelled('resume')}",
+                f"give the same ones, or start anew without {option_name('resume')}",
             )
         if not checkpoint_is_whole(folder):
             raise DfstransError(
                 f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
-                f"{spelled('resume')}"
+                f"{option_name('resume')}"
             )
         return folder / CHECKPOINT
     if resume:
@@ -114,7 +114,7 @@ def _changes(earlier: dict[str, Any], now: dict[str, Any], defaults: dict[str, d
     for group in ("network", "training"):
         before = {**defaults[group], **earlier.get(group, {})}
         changed += [
-            f"{spelled(name, value)} instead of {before.get(name, 'what an earlier version did')}"
+            f"{option_name(name, value)} instead of {before.get(name, 'what an earlier version did')}"
             for name, value in now[group].items()
             if name not in before or before[name] != value
         ]
@@ -132,5 +132,5 @@ def _read_run_record(folder: Path) -> dict[str, Any]:
             folder,
             f"the record of an interrupted run at {folder / RUN_RECORD}",
             "none that can be read",
-            f"start anew without {spelled('resume')}",
+            f"start anew without {option_name('resume')}",
         ) from error

@@ -43,7 +43,7 @@ WITHOUT_A_ROW = {
     "weight_decay": "goes with the learning rate",
     "epochs": "how long to train, not what is trained",
     "patience": "goes with the epochs",
-    "judged_by": "goes with the patience",
+    "select_by": "goes with the patience",
     "gradient_clip": "goes with the learning rate",
 }
 """What the presets differ in, and why it is taken away with everything only."""

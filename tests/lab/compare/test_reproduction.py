@@ -339,9 +339,9 @@ def test_a_cell_that_is_older_than_a_setting_of_a_preset_is_not_of_that_preset(c
     pretend(folder, "dfstrans-paper")
     path = cell_path(folder, "dfstrans-paper", 0)
     cell = read_cell(path)
-    older = {name: value for name, value in cell.settings.items() if name != "judged_by"}
+    older = {name: value for name, value in cell.settings.items() if name != "select_by"}
     path.write_text(cell.model_copy(update={"settings": older}).model_dump_json())
-    with pytest.raises(DfstransError, match="judged_by='pr-auc' instead of 'loss'"):
+    with pytest.raises(DfstransError, match="select_by='pr-auc' instead of 'loss'"):
         finished_cells(folder, ["dfstrans-paper"], 1, {})
 
 

@@ -95,7 +95,9 @@ from tests.lab.elevator.test_growing_file import contents
 def kill(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-moments = {"layout": (growing_file, "_reserve"), "room": (os, "posix_fallocate"), "name": (growing_file, "replace_file")}
+moments = {
+    "layout": (growing_file, "_reserve"), "room": (os, "posix_fallocate"), "name": (growing_file, "replace_file")
+}
 setattr(*moments[sys.argv[1]], kill)
 growing_file.GrowingFile(Path(sys.argv[2]), contents())
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dfstrans.lab.injection.page import verdict
 from dfstrans.lab.injection.study import CellResult, StudyResult
-from dfstrans.training.evaluation import Standing
+from dfstrans.training.evaluation import ChanceCheck
 
 
 def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95, trials: int = 20) -> CellResult:
@@ -13,7 +13,7 @@ def cell(kind: str, strength: float, recall: float, roc_auc: float | None = 0.95
 
 def said(*cells: CellResult, normal: int = 30) -> list[str]:
     return verdict(
-        StudyResult((), 100, 50, 9, normal, 5.0, 0.5, "given", Standing(True, "good"), 6, "random", {}, cells)
+        StudyResult((), 100, 50, 9, normal, 5.0, 0.5, "given", ChanceCheck(True, "good"), 6, "random", {}, cells)
     )
 
 

@@ -12,7 +12,7 @@ from dfstrans.data.readers import folders as folder
 from dfstrans.data.readers import hdf5, numpy_files, paper_hdf5, server_machines, telemanom, uea
 from dfstrans.data.readers import rows as long_table
 from dfstrans.data.readers.opening import ReadOptions, opening
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 __all__ = ["ReadOptions", "load_episodes"]
 
@@ -93,9 +93,11 @@ def _require_heeded(found: Format, options: ReadOptions, path: Path) -> None:
     if idle:
         raise DfstransError(
             f"expected only options that apply to {path}, which is {found.NAME}, got also "
-            f"{shortlist(map(spelled, idle))}; leave them out (it heeds {shortlist(map(spelled, sorted(heeded)), 20)})"
+            f"{shortlist(map(option_name, idle))}; leave them out (it heeds "
+            f"{shortlist(map(option_name, sorted(heeded)), 20)})"
         )
     if options.stride is not None and options.length is None and found in (long_table, folder):
         raise DfstransError(
-            f"expected {spelled('length')} with {spelled('stride', options.stride)}, got none; give both or neither"
+            f"expected {option_name('length')} with {option_name('stride', options.stride)}, got none; give both "
+            "or neither"
         )

@@ -19,7 +19,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.readers.tables import MISSING
 from dfstrans.data.storage import StoredValues, infinite_to_nan
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 _SYNONYMS = {
     "id": ("episode_id", "episode", "episodeid", "id", "series_id", "sample_id", "run_id", "run", "sequence_id"),
@@ -70,7 +70,7 @@ def warn_of_second_label(roles: Roles, source: Path) -> None:
     if roles.label is not None and second:
         warnings.warn(
             f"{shortlist(second)} of {source} is read as a sensor, because {roles.label!r} is the label; if it tells "
-            f"the answer, too, leave it out ({spelled('drop_sensors', second[0])})",
+            f"the answer, too, leave it out ({option_name('drop_sensors', second[0])})",
             stacklevel=3,
         )
 
@@ -117,8 +117,8 @@ def _named(names: Sequence[str], wanted: str, option: str, source: Path) -> str:
     found = matching(names, wanted)
     if found is None:
         raise DfstransError(
-            f"expected a column {wanted!r} in {source} ({spelled(option)}), got {shortlist(names, 20)}; "
-            f"correct {spelled(option)}"
+            f"expected a column {wanted!r} in {source} ({option_name(option)}), got {shortlist(names, 20)}; "
+            f"correct {option_name(option)}"
         )
     return found
 
@@ -243,7 +243,7 @@ def times(column: Any, name: str, source: Path) -> Times:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type)):
         raise DfstransError(
             f"expected times in column {name!r} of {source} as numbers or dates, got {column.type}; convert them, or "
-            f"name another column ({spelled('time_column', ...)})"
+            f"name another column ({option_name('time_column', ...)})"
         )
     bare, unit_of_numbers = name_and_unit(name)
     if not unit_of_numbers and bare.lower().endswith("_s"):
@@ -308,7 +308,7 @@ def labels_and_words(
         if strange:
             raise UnreadableLabelsError(
                 f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {shortlist(strange)}; say which value "
-                f"means anomalous ({spelled('anomalous_value', ...)})",
+                f"means anomalous ({option_name('anomalous_value', ...)})",
                 name,
             )
     else:
@@ -323,7 +323,7 @@ def require_occurs(anomalous_value: str | None, words: Collection[str], source: 
     if anomalous_value is not None and len(words) > 1 and not any(_same(word, anomalous_value) for word in words):
         raise DfstransError(
             f"expected the anomalous label {anomalous_value!r} in {source}, got {shortlist(words)}; "
-            f"correct {spelled('anomalous_value')}"
+            f"correct {option_name('anomalous_value')}"
         )
 
 
@@ -362,10 +362,10 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
 
 def _no_sensor(name: str) -> str:
     """What to do with a column that is none."""
-    roles = ", ".join(spelled(f"{role}_column") for role in ("label", "time", "id"))
+    roles = ", ".join(option_name(f"{role}_column") for role in ("label", "time", "id"))
     return (
-        f"say what the column is if it is no sensor ({roles} or {spelled('group_column', name)}), or leave it out "
-        f"({spelled('drop_sensors', name)})"
+        f"say what the column is if it is no sensor ({roles} or {option_name('group_column', name)}), or leave it out "
+        f"({option_name('drop_sensors', name)})"
     )
 
 
@@ -395,7 +395,7 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
         )
     raise DfstransError(
         f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, got "
-        f"{got}; rewrite them, or name another column ({spelled('time_column', ...)})"
+        f"{got}; rewrite them, or name another column ({option_name('time_column', ...)})"
     )
 
 
@@ -407,7 +407,9 @@ def without_dropped(episodes: Episodes, options: ReadOptions, source: Path) -> E
     require_dropped(episodes.sensors, options, source)
     dropped = dropped_columns(episodes.sensors, options)
     if len(dropped) == episodes.n_sensors:
-        raise DfstransError(f"expected to keep a sensor of {source}, got all in {spelled('drop_sensors')}; correct it")
+        raise DfstransError(
+            f"expected to keep a sensor of {source}, got all in {option_name('drop_sensors')}; correct it"
+        )
     return episodes.select_sensors([name for name in episodes.sensors if name not in dropped]) if dropped else episodes
 
 
@@ -426,5 +428,5 @@ def without_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
         f"expected finite values, got {len(rows)} infinite ones in sensors "
         f"{shortlist(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
         f"{shortlist(episodes.ids[np.unique(rows)])}; correct them, or read them as missing "
-        f"({spelled('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end"
+        f"({option_name('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end"
     )

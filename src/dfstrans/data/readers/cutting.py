@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.errors import DfstransError, counted, shortlist, spelled
+from dfstrans.errors import DfstransError, counted, option_name, shortlist
 
 AT = "@"  # between a recording and the first point of a piece, in the id of that piece
 PIECE = re.compile(rf"(?P<recording>.+){AT}(?P<start>0|[1-9][0-9]{{0,17}})", re.DOTALL)
@@ -42,7 +42,7 @@ def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
         warnings.warn(
             f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {shortlist(whole)}; where "
             "the fault is in a part of them only, label each row, or give a table of faults with start and end "
-            f"({spelled('faults', ...)})",
+            f"({option_name('faults', ...)})",
             stacklevel=2,
         )
     empty = int(counts.sum()) - len(pieces)
@@ -56,8 +56,8 @@ def cut_as_told(recordings: Episodes, options: ReadOptions) -> Episodes:
         named = shortlist(f"{recordings.ids[row]} ({left[row]})" for row in losing)
         warnings.warn(
             f"in no episode: {counted(int(left.sum()), 'point')} at the end of {len(losing)} of "
-            f"{counted(len(recordings), 'recording')}: {named}; a {spelled('length')} that divides the recordings "
-            f"leaves none over, with a shorter {spelled('stride')} fewer points than the stride are left",
+            f"{counted(len(recordings), 'recording')}: {named}; a {option_name('length')} that divides the recordings "
+            f"leaves none over, with a shorter {option_name('stride')} fewer points than the stride are left",
             stacklevel=2,
         )
     return pieces
@@ -108,7 +108,7 @@ def cut(
     if total == 0:
         raise DfstransError(
             f"expected recordings of at least {length} points, got at most {int(recordings.lengths.max())}; "
-            f"choose a smaller {spelled('length')}"
+            f"choose a smaller {option_name('length')}"
         )
     values = np.empty((total, recordings.n_sensors, length), dtype=np.float32)
     labels = np.zeros(total, dtype=np.int8)

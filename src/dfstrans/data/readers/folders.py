@@ -26,7 +26,7 @@ from dfstrans.data.readers.labels import (
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.rows import OPTIONS, Rows, gather, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 __all__ = ["NAME", "OPTIONS", "read", "recognises"]
 
@@ -106,7 +106,7 @@ def _read_one(table: Table | _ArrayTable, options: ReadOptions, told: Collection
     if len(rows.ids) > 1:
         raise DfstransError(
             f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; read the file "
-            f"itself if it is a long table, or leave the column out ({spelled('drop_sensors')})"
+            f"itself if it is a long table, or leave the column out ({option_name('drop_sensors')})"
         )
     return rows
 
@@ -143,7 +143,7 @@ def _require_same_units(first: Rows, part: Rows, first_file: Path, file: Path) -
         if unit and units[name] and unit != units[name]:
             raise DfstransError(
                 f"expected each sensor in the same unit in all files, got {name} in {unit} in {first_file.name} and in "
-                f"{units[name]} in {file.name}; convert it to one unit, or leave it out ({spelled('drop_sensors')})"
+                f"{units[name]} in {file.name}; convert it to one unit, or leave it out ({option_name('drop_sensors')})"
             )
 
 
@@ -174,7 +174,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
                     ([f"none called {shortlist(missing)}"] if missing else [])
                     + ([f"also {shortlist(extra)}"] if extra else [])
                 )
-                + f"; rename or add the columns, or leave them out ({spelled('drop_sensors')})"
+                + f"; rename or add the columns, or leave them out ({option_name('drop_sensors')})"
             )
         for what, here, there in (
             ("time", part.time, first.time),
@@ -190,7 +190,7 @@ def _stacked(parts: list[Rows], files: list[Path]) -> Rows:
             raise DfstransError(
                 f"expected time in the same unit in all files, got {first.time_unit or 'no unit'} in {files[0].name} "
                 f"and {part.time_unit or 'no unit'} in {file.name}; convert it to one unit and header, such as "
-                f"time [s], or leave the column out ({spelled('drop_sensors')})"
+                f"time [s], or leave the column out ({option_name('drop_sensors')})"
             )
         _require_same_units(first, part, files[0], file)
     _warn_of_units_told_in_some(parts, files)

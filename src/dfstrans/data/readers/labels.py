@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import UNLABELLED, Roles, bare_name, find_roles, labels, matching, texts
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
 from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 _TOLD = ("id", "label", "group")  # by a label table
 _ID_NAMES = ("file", "filename", "file_name", "name")
@@ -36,7 +36,7 @@ def read_label_table(path: Path, options: ReadOptions) -> LabelTable:
     if id_column is None or label_column is None:
         raise DfstransError(
             f"expected the columns id and label in the label table {path}, got {shortlist(table.names)}; rename them, "
-            f"or name them ({spelled('id_column', ...)}, {spelled('label_column', ...)})"
+            f"or name them ({option_name('id_column', ...)}, {option_name('label_column', ...)})"
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
     columns = table.read(dict.fromkeys(wanted, "text"))
@@ -109,9 +109,9 @@ def told_by_table(names: Sequence[str], label_table: Path | None, options: ReadO
         found = matching(of_table, wanted)
         if found is None:
             raise DfstransError(
-                f"expected a column {wanted!r} ({spelled(option)}) in the recordings or in their label table "
+                f"expected a column {wanted!r} ({option_name(option)}) in the recordings or in their label table "
                 f"{label_table}, got {shortlist(dict.fromkeys(names), 20)} and {shortlist(of_table, 20)}; correct "
-                f"{spelled(option)}"
+                f"{option_name(option)}"
             )
         told[role] = found
     return told
@@ -153,7 +153,7 @@ def with_label_table(episodes: Episodes, table: LabelTable, *, keep_labels: bool
         raise DfstransError(
             f"expected a label for each episode in {table.path}, got none for {shortlist(unlabelled)} but for "
             f"{shortlist(table.label, 3)}; write the ids alike (001 is not 1), add their rows, or "
-            f"give another label table ({spelled('labels', ...)})"
+            f"give another label table ({option_name('labels', ...)})"
         )
     labelled = episodes
     if episodes.labels is None or not keep_labels:
@@ -207,7 +207,7 @@ def with_fault_table(episodes: Episodes, beside: Path, options: ReadOptions) -> 
         if isinstance(error, EmptyTableError) or beside.is_file():  # in a folder the other is a recording
             warnings.warn(
                 f"left aside {path}: {error}; if it is about faults of {beside.name}, mend it and name it "
-                f"({spelled('faults', ...)})",
+                f"({option_name('faults', ...)})",
                 stacklevel=2,
             )
         return episodes
@@ -217,7 +217,8 @@ def with_fault_table(episodes: Episodes, beside: Path, options: ReadOptions) -> 
     if unknown and options.faults is None and beside.is_file() and table_stem(path).lower() == STEM:
         warnings.warn(
             f"left aside the faults in {path}: they are of episodes that {beside.name} does not have "
-            f"({shortlist(unknown)}); if they belong to it, mend the ids and name the table ({spelled('faults', ...)})",
+            f"({shortlist(unknown)}); if they belong to it, mend the ids and name the table "
+            f"({option_name('faults', ...)})",
             stacklevel=2,
         )
         return episodes

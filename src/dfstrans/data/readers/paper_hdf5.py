@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import require_occurs
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.storage import StoredArray, StoredValues
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 NAME = "the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)"
 OPTIONS = frozenset({"n_sensors", "n_timepoints", "anomalous_value"})
@@ -72,8 +72,9 @@ def _sizes(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
         ways = [f"{k} × {width // k}" for k in range(1, min(width, 1000) + 1) if width % k == 0]
         got = f"{options.n_sensors} × {options.n_timepoints}" if given else "neither"
         raise DfstransError(
-            f"expected {spelled('n_sensors')} × {spelled('n_timepoints')} = {width} values and a label in each row of "
-            f"{path}, got {got}; give {spelled('n_sensors', ...)} or {spelled('n_timepoints', ...)}; possible: "
+            f"expected {option_name('n_sensors')} × {option_name('n_timepoints')} = {width} values and a label in "
+            f"each row of {path}, got {got}; give {option_name('n_sensors', ...)} or "
+            f"{option_name('n_timepoints', ...)}; possible: "
             f"{shortlist(ways, 30)}"
         )
     return n_sensors, n_timepoints

@@ -43,7 +43,7 @@ from dfstrans.data.readers.labels import (
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
 from dfstrans.data.readers.times import Index, first_points, median_step, past_midnight, places_in_order, places_on_grid
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def _require_labels_throughout(rows: Rows) -> None:
     torn = [f"{rows.ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
     if torn and not (rows.labels == UNLABELLED).all():
         raise DfstransError(
-            f"expected a label in each row of recordings that are cut ({spelled('length')}), got rows without one in "
-            f"{shortlist(torn)}; write 0 where it was normal, or leave out rows of which nobody knows"
+            f"expected a label in each row of recordings that are cut ({option_name('length')}), got rows without one "
+            f"in {shortlist(torn)}; write 0 where it was normal, or leave out rows of which nobody knows"
         )
 
 
@@ -183,7 +183,7 @@ def _groups(rows: Rows, order: npt.NDArray[np.intp] | None, starts: Index) -> li
         raise DfstransError(
             f"expected one group per episode, got several in {shortlist(torn)}; does each group number its episodes "
             "by itself? then make the ids distinct; is each group a recording? then name its column "
-            f"({spelled('id_column')})"
+            f"({option_name('id_column')})"
         )
     return [rows.group_names[i] for i in first.tolist()]
 
@@ -225,7 +225,8 @@ def read(path: Path, options: ReadOptions) -> Episodes:
             raise DfstransError(
                 f"expected a column with the episode of each row (such as episode_id) in {path}, got "
                 f"{shortlist(table.names, 12)}; name it "
-                f"({spelled('id_column', ...)}), or give a length to cut one recording by ({spelled('length', ...)})"
+                f"({option_name('id_column', ...)}), or give a length to cut one recording by "
+                f"({option_name('length', ...)})"
             )
         rows = read_rows(table, roles, options)
         warn_of_second_label(roles, path)
@@ -259,7 +260,7 @@ def _label_table_beside(path: Path, episodes: Episodes, options: ReadOptions) ->
         return general
     warnings.warn(
         f"left aside the label table {general}: it has no row for some episodes of {path.name}, which stay unlabelled; "
-        f"if it is theirs, add the rows and name it ({spelled('labels', ...)})",
+        f"if it is theirs, add the rows and name it ({option_name('labels', ...)})",
         stacklevel=2,
     )
     return None

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.opening import ReadOptions, opening
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 NAME = "a telemanom folder (labeled_anomalies.csv, test/<channel>.npy)"
 OPTIONS = frozenset({"length", "stride", "spacecraft"})
@@ -81,5 +81,5 @@ def _spacecraft(found: set[str], options: ReadOptions, path: Path) -> str:
         return found.pop()
     raise DfstransError(
         f"expected one of the spacecraft {shortlist(sorted(found))} in {path}, got {options.spacecraft or 'none'}; "
-        f"choose one, since their sensors differ ({spelled('spacecraft', 'SMAP')})"
+        f"choose one, since their sensors differ ({option_name('spacecraft', 'SMAP')})"
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError, shortlist, spelled
+from dfstrans.errors import DfstransError, option_name, shortlist
 
 JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
 DAY = 86_400.0  # seconds
@@ -44,14 +44,14 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
         raise DfstransError(
             f"expected regular time (median step {interval:g}), got a step of {steps[worst]:g} in episode "
             f"{ids[episode[worst]]!r} after time {time[worst]:g}, and {len(off)} irregular steps in all; resample the "
-            f"data, or take the rows as they come ({spelled('irregular_time', 'ignore')})"
+            f"data, or take the rows as they come ({option_name('irregular_time', 'ignore')})"
         )
     if whole.sum() > _MOST_INSERTED * len(time) + 1000:
         worst = int(np.argmax(whole))
         raise DfstransError(
             f"expected recordings without long gaps, got one of {whole[worst]:.0f} points in episode "
             f"{ids[episode[worst]]!r} after time {time[worst]:g}; split the episode there, or take the rows as they "
-            f"come ({spelled('irregular_time', 'ignore')})"
+            f"come ({option_name('irregular_time', 'ignore')})"
         )
     run = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
     starts = np.concatenate([[0], np.flatnonzero(~inside) + 1])
@@ -174,18 +174,18 @@ def _require_rising(
         raise DfstransError(
             f"expected each episode once, got the same times more than once in {shortlist(ids[i] for i in again)}: "
             "are there several recordings in it? name the column that tells them apart, such as that of the machine "
-            f"({spelled('id_column')}); was it recorded or written twice under one id, or the clock set back? give "
+            f"({option_name('id_column')}); was it recorded or written twice under one id, or the clock set back? give "
             "each recording an id of its own, leave out the copy, or write times in UTC"
         )
     if falls:
         raise DfstransError(
             f"expected time to rise within each episode, got it unsorted {where}; sort the rows "
-            f"({spelled('sort_time', True)})"
+            f"({option_name('sort_time', True)})"
         )
     raise DfstransError(
         f"expected each time once within an episode, got a repeated one {where}, and repeated times in "
         f"{shortlist(ids[i] for i in again)}; leave out the repeated rows, or take them as they come "
-        f"({spelled('irregular_time', 'ignore')})"
+        f"({option_name('irregular_time', 'ignore')})"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.segments import count_segments
 from dfstrans.diagnosis.metrics.rankings import Array, Mask, Points, points_per_segment
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def known_causes(
     if episodes.truth is None and episodes.faults is None:
         raise DfstransError(
             "expected episodes whose causes are known, got neither faults nor graded truth; read them with a table of "
-            f"the faults of each episode ({spelled('faults', ...)}), or use recordings that come with them"
+            f"the faults of each episode ({option_name('faults', ...)}), or use recordings that come with them"
         )
     of_row = _by_faults if episodes.truth is None else _by_truth
     return [of_row(episodes, row, kind, segment_length) for row, kind in enumerate(episodes.fault_kinds())]

@@ -19,7 +19,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
 from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.base import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.settings import Settings
 
 NEIGHBOURS = "neighbours"  # no detector but a gauge: it looks at no value, so that what it reaches is leak
@@ -69,10 +69,10 @@ class NeighbourClassifier(EpisodeClassifier):
     estimator_name: ClassVar[str] = NEIGHBOURS
     network_kind: ClassVar[type[Settings]] = NeighbourSettings
 
-    def _learn(self, lesson: Lesson) -> Learned:
+    def _learn(self, lesson: TrainingTask) -> TrainingResult:
         self.places_ = Places.of(lesson.train)
         self.labels_ = lesson.train.require_labels().astype(np.int8)
-        return Learned(1.0)
+        return TrainingResult(1.0)
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         places = Places.of(episodes)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.splits import Split, SplitKind, folds
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
 PARTS = ("training", "validation", "test")
@@ -65,7 +65,7 @@ def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:
 def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> list[Split]:
     """The splits, each with both classes in all its parts; the first ones are the same for any number of folds."""
     if n_folds < 1:
-        raise DfstransError(f"expected at least one of {spelled('folds')}, got {n_folds}; correct it")
+        raise DfstransError(f"expected at least one of {option_name('folds')}, got {n_folds}; correct it")
     labels = episodes.require_labels()
     if n_folds > (rarer := _rarer(labels)):
         splits_of(episodes, split, rarer, seed)  # tells of what fewer folds would not mend
@@ -76,12 +76,12 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
             anomalous = int(labels[rows].sum())
             normal, least = len(rows) - anomalous, 2 if part == "training" else 1
             if min(anomalous, normal) < least:
-                fewer = f" or fewer splits ({spelled('folds', number)})" if number else ""
+                fewer = f" or fewer splits ({option_name('folds', number)})" if number else ""
                 raise DfstransError(
                     f"expected at least {least} normal and {least} anomalous episodes in the {part} part of every "
                     f"split, got {normal} and {anomalous} in split {number}, since the groups are too few or too "
                     "uneven; add episodes of the rarer class or more groups of them, or try another "
-                    f"{spelled('seed')}{fewer}"
+                    f"{option_name('seed')}{fewer}"
                 )
     return found
 

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field
 
 from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.saved_model import library_versions
-from dfstrans.errors import DfstransError, settings_as_options, spelled
+from dfstrans.errors import DfstransError, option_name, settings_as_options
 from dfstrans.files import disk_errors_explained, written_atomically
 from dfstrans.lab.compare.protocols import ProtocolName
 from dfstrans.settings import Settings
@@ -229,8 +229,8 @@ def require_some(folder: Path, cells: Collection[Cell]) -> None:
     """Refuse to show a folder of which no cell is finished."""
     if not cells:
         raise DfstransError(
-            f"expected finished cells in {folder}, got none; leave out {spelled('finished', True)} to compute them, or "
-            f"give the folder that has them ({spelled('out', ...)})"
+            f"expected finished cells in {folder}, got none; leave out {option_name('finished', True)} to compute "
+            f"them, or give the folder that has them ({option_name('out', ...)})"
         )
 
 

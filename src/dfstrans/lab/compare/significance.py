@@ -13,7 +13,7 @@ from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
 from dfstrans.lab.compare.leakage import NEIGHBOURS
 from dfstrans.lab.compare.runs import Cell, Figures
 from dfstrans.training.calibration import too_few
-from dfstrans.training.evaluation import standing
+from dfstrans.training.evaluation import check_against_chance
 
 LEVEL = 0.95  # of the interval
 FEWEST_SPLITS = 3  # with two, a single difference would have to tell what chance does
@@ -89,7 +89,7 @@ def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
 
 def doubt(cells: Sequence[Cell]) -> str | None:
     """On how many of these cells, all of one model, the test does not show more than guessing; None: it does on all."""
-    poor = [cell for cell in cells if standing({"test": cell.test}).better_than_guessing is False]
+    poor = [cell for cell in cells if check_against_chance({"test": cell.test}).better_than_guessing is False]
     if not poor:
         return None
     where = f"on {len(poor)} of {len(cells)} splits" if len(cells) > 1 else "on its split"

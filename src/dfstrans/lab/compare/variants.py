@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
-from dfstrans.errors import DfstransError, did_you_mean, spelled
+from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.lab.compare.leakage import NEIGHBOURS, NeighbourClassifier
 from dfstrans.lab.compare.runs import as_recorded
 from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, TrainingSettings
@@ -26,13 +26,13 @@ def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> Non
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         raise DfstransError(
-            f"expected {spelled(setting)} among {', '.join(known)}, got {', '.join(unknown) or 'none'}; "
+            f"expected {option_name(setting)} among {', '.join(known)}, got {', '.join(unknown) or 'none'}; "
             f"{did_you_mean(unknown[0] if unknown else '', known)}"
         )
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DfstransError(
-            f"expected each of {spelled(setting)} once, got {', '.join(twice)} more often; name it once"
+            f"expected each of {option_name(setting)} once, got {', '.join(twice)} more often; name it once"
         )
 
 
@@ -166,7 +166,7 @@ def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
     for setting in overrides:
         if setting not in known:
             raise DfstransError(
-                f"expected settings that one of {', '.join(models)} has, got {spelled(setting)}; leave it out"
+                f"expected settings that one of {', '.join(models)} has, got {option_name(setting)}; leave it out"
             )
 
 

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.lab.elevator.fleet import Trip
-from dfstrans.lab.elevator.machine import Profile
 from dfstrans.lab.elevator.motion import CyclesPerMetre, Metre, Ratio
 from dfstrans.lab.elevator.plant import SHOE_DISTANCE, Friction, Plant
-from dfstrans.lab.elevator.rails import HEIGHTS, MILLIMETRE, Rails, bracket_profile, random_profile
+from dfstrans.lab.elevator.rails import HEIGHTS, MILLIMETRE, Profile, Rails, bracket_profile, random_profile
 from dfstrans.lab.elevator.sensors import NAMES
 from dfstrans.lab.elevator.settings import SEVERITIES, Stream, generator
 

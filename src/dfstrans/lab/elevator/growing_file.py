@@ -22,7 +22,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Fault
 from dfstrans.data.layout import FORMAT, VERSION, faults_to_json
 from dfstrans.data.writers import fixed_text
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import disk_errors_explained, replace_file
 
 TEXT_BYTES = {"faults": 2048, "recipes": 4096}
@@ -333,7 +333,7 @@ def _require_same_recipe(partial: Path, recipe: dict[str, Any]) -> None:
         ) from error
     wanted = _plain(recipe)
     differing = [
-        f"{name if name == MAKER else spelled(name)} {there.get(name)!r} there, {wanted.get(name)!r} now"
+        f"{name if name == MAKER else option_name(name)} {there.get(name)!r} there, {wanted.get(name)!r} now"
         for name in sorted({*there, *wanted})
         if there.get(name) != wanted.get(name)
     ]

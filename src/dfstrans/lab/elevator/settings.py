@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.elevator.motion import N_FLOORS, SAMPLING_RATE, longest_duration
 from dfstrans.settings import Settings
 
@@ -88,7 +88,9 @@ class SimulationSettings(Settings):
     def of(cls, preset: Preset | None, given: dict[str, Any]) -> Self:
         """The settings of a preset, but for those that are given."""
         if preset is not None and preset not in PRESETS:
-            raise DfstransError(f"expected {spelled('preset')} to be {' or '.join(PRESETS)}, got {preset!r}; name one")
+            raise DfstransError(
+                f"expected {option_name('preset')} to be {' or '.join(PRESETS)}, got {preset!r}; name one"
+            )
         return cls(**{**(PRESETS[preset] if preset else {}), **given})
 
     @model_validator(mode="before")
@@ -121,7 +123,8 @@ class SimulationSettings(Settings):
     def _check(self) -> Self:
         if self.normal + self.faulty == 0:
             raise ValueError(
-                f"expected at least one journey, got {spelled('normal', 0)} and {spelled('faulty', 0)}; ask for some"
+                f"expected at least one journey, got {option_name('normal', 0)} and {option_name('faulty', 0)}; "
+                "ask for some"
             )
         for kind in self.faults:
             if self.severity is not None and self.severity[1] > LIMITS[kind]:
@@ -131,26 +134,26 @@ class SimulationSettings(Settings):
                 )
         if self.sampling_rate not in SAMPLING_RATES:
             raise ValueError(
-                f"expected a {spelled('sampling_rate')} that divides {SAMPLING_RATE} Hz and gives whole segments of "
-                f"{SEGMENT_SECONDS} s ({', '.join(map(str, SAMPLING_RATES))}), got {self.sampling_rate}"
+                f"expected a {option_name('sampling_rate')} that divides {SAMPLING_RATE} Hz and gives whole segments "
+                f"of {SEGMENT_SECONDS} s ({', '.join(map(str, SAMPLING_RATES))}), got {self.sampling_rate}"
             )
         if self.n_timepoints % self.segment_length:
             raise ValueError(
-                f"expected {spelled('n_timepoints')} to be a multiple of {self.segment_length}, the samples of a "
+                f"expected {option_name('n_timepoints')} to be a multiple of {self.segment_length}, the samples of a "
                 f"segment of {SEGMENT_SECONDS} s, got {self.n_timepoints}"
             )
         if self.shortest > self.longest:
             raise ValueError(
-                f"expected journeys of at most {self.longest} floors, got {spelled('shortest', self.shortest)}; lower "
-                f"{spelled('shortest')}, too, or raise {spelled('longest')}"
+                f"expected journeys of at most {self.longest} floors, got {option_name('shortest', self.shortest)}; "
+                f"lower {option_name('shortest')}, too, or raise {option_name('longest')}"
             )
         needed, there = longest_duration(self.longest), self.duration
         if needed > there:
             raise ValueError(
                 f"expected a recording of at least {needed:.1f} s for journeys of {self.longest} floors, got "
                 f"{there:g} s ({self.n_timepoints} samples at {self.sampling_rate} Hz); use more "
-                f"{spelled('n_timepoints')}, a lower {spelled('sampling_rate')}, or shorter journeys "
-                f"({spelled('longest')})"
+                f"{option_name('n_timepoints')}, a lower {option_name('sampling_rate')}, or shorter journeys "
+                f"({option_name('longest')})"
             )
         return self
 
@@ -182,7 +185,7 @@ class SimulationSettings(Settings):
 
 def _severity(given: Any) -> tuple[float, float]:
     """From … to; a single number is both."""
-    name, pair = spelled("severity"), (given, given) if isinstance(given, Real) else given
+    name, pair = option_name("severity"), (given, given) if isinstance(given, Real) else given
     if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(one, Real) for one in pair):
         raise ValueError(f"expected {name} as two numbers (from, to), got {given!r}; give both, or one for all")
     low, high = float(pair[0]), float(pair[1])

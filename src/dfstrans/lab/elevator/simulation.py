@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.truth import Truth
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import disk_errors_explained
 from dfstrans.lab.elevator.faults import ElevatorFault, draw_fault, on_signals
 from dfstrans.lab.elevator.fleet import FleetMember, Trip, as_plain, draw_conditions, draw_installation, draw_trip
@@ -252,7 +252,8 @@ def _count(name: str, given: int | None) -> int | None:
 def _warn_of_no_fault(settings: SimulationSettings) -> None:
     if settings.faulty and settings.severity is not None and settings.severity[0] == 0:
         warnings.warn(
-            f"with a {spelled('severity')} of 0, or near it, journeys that are labelled faulty are as good as normal",
+            f"with a {option_name('severity')} of 0, or near it, journeys that are labelled faulty are as good as "
+            "normal",
             stacklevel=3,
         )
 
@@ -311,7 +312,7 @@ def require_free(path: Path, overwrite: bool) -> None:
     if is_there and not overwrite:
         raise DfstransError(
             f"expected nothing at {path}, or these very journeys, got something else; choose another name, or replace "
-            f"it with {spelled('overwrite', True)}"
+            f"it with {option_name('overwrite', True)}"
         )
 
 
@@ -359,4 +360,4 @@ def in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int
 
 def _require_jobs(jobs: int) -> None:
     if jobs < 1:
-        raise DfstransError(f"expected {spelled('jobs')} to be at least 1, got {jobs}; ask for 1 or more")
+        raise DfstransError(f"expected {option_name('jobs')} to be at least 1, got {jobs}; ask for 1 or more")

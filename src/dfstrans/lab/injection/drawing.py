@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.injection import effects
 from dfstrans.lab.injection.normal import NormalSensors
 from dfstrans.lab.injection.settings import KINDS, OF_EPISODE
@@ -158,8 +158,8 @@ def require_fits(kind: str, strength: float, shortest: int, duration: float) -> 
     if kind == "lag" and strength + n_points > shortest:
         raise DfstransError(
             f"expected a lag that fits into the shortest episode, of {shortest} points, together with the fault's "
-            f"{n_points} points, got {strength:g}; use a smaller {spelled('strength', 'lag=…')} or a smaller "
-            f"{spelled('duration')}"
+            f"{n_points} points, got {strength:g}; use a smaller {option_name('strength', 'lag=…')} or a smaller "
+            f"{option_name('duration')}"
         )
 
 

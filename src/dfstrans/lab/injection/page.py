@@ -84,7 +84,7 @@ def write_injection(path: Path, result: StudyResult, recordings: str, command: s
         recordings=recordings,
         command=command,
         cells=result.cells,
-        standing=result.standing,
+        chance_check=result.chance_check,
         verdict=verdict(result),
         figure=as_div(strength_figure(result)),
     )

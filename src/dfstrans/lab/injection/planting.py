@@ -14,7 +14,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.storage import ChangedRows, StoredValues
 from dfstrans.data.writers import fixed_text, write_hdf5
-from dfstrans.errors import DfstransError, counted, spelled
+from dfstrans.errors import DfstransError, counted, option_name
 from dfstrans.files import written_atomically
 from dfstrans.lab.injection.drawing import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.lab.injection.normal import COUPLED, NormalSensors
@@ -134,8 +134,8 @@ def plant(
         )
     if by_group and normal.groups is None:
         raise DfstransError(
-            f"expected episodes with a group (machine, channel) for {spelled('split', 'grouped')}, got none; name the "
-            f"column with the group ({spelled('group_column', ...)}), or use {spelled('split', 'random')}"
+            f"expected episodes with a group (machine, channel) for {option_name('split', 'grouped')}, got none; name "
+            f"the column with the group ({option_name('group_column', ...)}), or use {option_name('split', 'random')}"
         )
     sensors = NormalSensors.measure(normal)
     cells, statements = _possible(settings, sensors, int(normal.lengths.min()))
@@ -160,8 +160,8 @@ def _turns(n_normal: int, cells: list[Cell], settings: InjectionSettings) -> lis
     if rounds > len(cells):
         raise DfstransError(
             f"expected at most {len(cells)} twins of an episode, one of each kind and strength, got {rounds} with "
-            f"{spelled('share', settings.share)}; use a share of at most {len(cells) / (1 + len(cells)):.2f}, or more "
-            "kinds or strengths"
+            f"{option_name('share', settings.share)}; use a share of at most {len(cells) / (1 + len(cells)):.2f}, or "
+            "more kinds or strengths"
         )
     rng = np.random.default_rng(settings.seed)
     rows, order = rng.permutation(n_normal), rng.permutation(len(cells))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
 
 SPREADS, SWINGS = "spreads", "added swings"  # of the sensor that has the fault
@@ -94,7 +94,7 @@ class InjectionSettings(Settings):
                 raise ValueError(
                     f"expected strengths of {kind} {bounds} ({'whole points' if unit == POINTS else unit}), got "
                     f"{', '.join(f'{value:g}' for value in wrong) or 'none'}; give "
-                    f"such ones, as in {spelled('strength', example(kind))}"
+                    f"such ones, as in {option_name('strength', example(kind))}"
                 )
         return self
 
@@ -132,7 +132,7 @@ def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tup
             if kind not in kinds:
                 raise DfstransError(
                     f"expected strengths of the kinds that are planted ({', '.join(kinds)}), got {text!r}; add {kind} "
-                    f"to {spelled('kinds')}, or drop its strengths"
+                    f"to {option_name('kinds')}, or drop its strengths"
                 )
             named[kind] = _numbers(numbers, text)
             continue
@@ -140,7 +140,7 @@ def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tup
         if not by_movement:
             raise DfstransError(
                 f"expected the strengths of each kind by its name, since none of {', '.join(kinds)} is measured in "
-                f"spreads or swings, got {text!r}; write {spelled('strength', example(kinds[0]))}"
+                f"spreads or swings, got {text!r}; write {option_name('strength', example(kinds[0]))}"
             )
         plain |= dict.fromkeys(by_movement, _numbers(text, text))
     return plain | named
@@ -173,5 +173,5 @@ def _require_known(kinds: Iterable[str] | Mapping[str, Any]) -> None:
     if unknown:
         raise DfstransError(
             f"expected kinds of fault among {', '.join(KINDS)}, got {', '.join(map(repr, unknown))}; correct "
-            f"{spelled('kinds')}"
+            f"{option_name('kinds')}"
         )

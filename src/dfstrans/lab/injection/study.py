@@ -28,7 +28,7 @@ from dfstrans.lab.injection.planting import (
 )
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
 from dfstrans.progress import Progress, no_progress
-from dfstrans.training.evaluation import Standing, evaluate_probabilities
+from dfstrans.training.evaluation import ChanceCheck, evaluate_probabilities
 
 TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
 
@@ -97,7 +97,7 @@ class CellResult:
 class StudyResult:
     """All kinds and strengths, what they were tried on, and by what detector.
 
-    `threshold_note` tells how its threshold was chosen, `standing` whether it is better than guessing.
+    `threshold_note` tells how its threshold was chosen, `chance_check` whether it is better than guessing.
     """
 
     statements: tuple[str, ...]
@@ -108,7 +108,7 @@ class StudyResult:
     false_alarms_per_100_normal: float
     threshold: float
     threshold_note: str
-    standing: Standing
+    chance_check: ChanceCheck
     sensors: int
     split: str
     settings: dict[str, Any]
@@ -120,7 +120,7 @@ class StudyResult:
         return {
             **content,
             "statements": list(self.statements),
-            "standing": self.standing._asdict(),
+            "chance_check": self.chance_check._asdict(),
             "cells": [cell.to_dict() for cell in self.cells],
         }
 
@@ -180,7 +180,7 @@ def run_study(
         false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
         threshold=detector.threshold_.value,
         threshold_note=detector.threshold_.note,
-        standing=detector.standing,
+        chance_check=detector.chance_check,
         sensors=len(planted.sensors),
         split="by group" if planting.by_group else "by source episode",
         settings=settings.model_dump(mode="json"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.elevator.settings import Preset
 from dfstrans.lab.paper.ablation import ABLATION
 from dfstrans.lab.paper.printed import DETECTION, DIAGNOSES, PARAMETERS, figure_or_table
@@ -64,20 +64,20 @@ def _check(request: Request) -> None:
     target = request.target
     if request.counts_only and target not in ("tab:timeparams", "tab:n_params_s"):
         raise DfstransError(
-            f"expected a table of parameters for {spelled('counts_only', True)}, got {target}; leave it out"
+            f"expected a table of parameters for {option_name('counts_only', True)}, got {target}; leave it out"
         )
     if request.seeds != 1 and target != ABLATION:
-        raise DfstransError(f"expected {spelled('seeds')} with {ABLATION} only, got it with {target}; leave it out")
+        raise DfstransError(f"expected {option_name('seeds')} with {ABLATION} only, got it with {target}; leave it out")
     if request.model is not None and target not in DIAGNOSES:
         raise DfstransError(
-            f"expected {spelled('model')} with figures of diagnoses ({', '.join(DIAGNOSES)}), got it with {target}; "
-            "leave it out"
+            f"expected {option_name('model')} with figures of diagnoses ({', '.join(DIAGNOSES)}), got it with "
+            f"{target}; leave it out"
         )
     for setting in [*request.part, *(["threads"] if request.threads is not None else [])]:
         if setting not in _options(request):
             raise DfstransError(
-                f"expected {spelled(setting)} with tables of detection only, got it with {target}, which has no use "
-                "for it; leave it out"
+                f"expected {option_name(setting)} with tables of detection only, got it with {target}, which has no "
+                "use for it; leave it out"
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.compare.protocols import PROTOCOLS, ProtocolName
 from dfstrans.lab.elevator.settings import Preset, SimulationSettings
 
@@ -83,8 +83,8 @@ def place_of(name: str, protocol: ProtocolName, folder: Path, preset: Preset) ->
     if not path.is_dir():
         raise DfstransError(
             f"expected {data.folder}/ in {folder} for {data.title}, got no such folder; put {data.source} there, name "
-            f"the folder that holds it ({spelled('data', ...)} or the variable DFSTRANS_DATA), or choose other "
-            f"{spelled('data_sets')}"
+            f"the folder that holds it ({option_name('data', ...)} or the variable DFSTRANS_DATA), or choose other "
+            f"{option_name('data_sets')}"
         )
     stride = OVERLAPPING_STRIDE if PROTOCOLS[protocol].overlapping else LENGTH
     return Place(path, {**data.read, "length": LENGTH, "stride": stride})

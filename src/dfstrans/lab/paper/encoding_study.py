@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.readers.opening import opening, require_content
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.paper.fourier import (
     Blur,
     Faithfulness,
@@ -116,17 +116,17 @@ def _positions(segments: int) -> tuple[int, ...]:
 def _check(segments: int, width: int) -> None:
     if width < 2 or width % 2 or width > LARGEST_WIDTH:
         raise DfstransError(
-            f"expected {spelled('width')} to be an even number from 2 to {LARGEST_WIDTH} (sine and cosine come "
+            f"expected {option_name('width')} to be an even number from 2 to {LARGEST_WIDTH} (sine and cosine come "
             f"in pairs), got {width}; take {min(max(2, width + width % 2), LARGEST_WIDTH)}"
         )
     if segments < 2:
         raise DfstransError(
-            f"expected {spelled('segments')} to be at least 2, got {segments}; there is nothing to tell apart"
+            f"expected {option_name('segments')} to be at least 2, got {segments}; there is nothing to tell apart"
         )
     if segments > width:
         raise DfstransError(
             f"expected at most {width} segments for an encoding of width {width}, got {segments}: beyond that the "
-            f"faithful encoding repeats itself; use fewer {spelled('segments')} or a larger {spelled('width')}"
+            f"faithful encoding repeats itself; use fewer {option_name('segments')} or a larger {option_name('width')}"
         )
 
 

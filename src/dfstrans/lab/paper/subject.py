@@ -13,7 +13,7 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import holds_model
 from dfstrans.detectors.workflow import part_of, partial_folder, train_model
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.compare.grid import some_of
 from dfstrans.lab.paper.datasets import data_folder, place_of
 from dfstrans.lab.paper.request import QUICK, Request, Simulate
@@ -124,19 +124,19 @@ def subject_of(request: Request, simulate: Simulate) -> Subject:
     if request.model is not None:
         if request.data is None:
             raise DfstransError(
-                f"expected the recordings to diagnose with {spelled('model')}, got none; name a file of them with "
-                f"{spelled('data', ...)}"
+                f"expected the recordings to diagnose with {option_name('model')}, got none; name a file of them with "
+                f"{option_name('data', ...)}"
             )
         if "epochs" in request.overrides or "seed" in request.overrides:
             raise DfstransError(
-                f"expected neither {spelled('epochs')} nor {spelled('seed')} with {spelled('model')}, which is trained "
-                "already, got one of them; leave it out"
+                f"expected neither {option_name('epochs')} nor {option_name('seed')} with {option_name('model')}, "
+                "which is trained already, got one of them; leave it out"
             )
         return _shown(request, Diagnoser.load(request.model), load_episodes(request.data), request.model.name)
     if request.data is not None and request.data.is_file():
         raise DfstransError(
             f"expected a folder for simulated journeys, got the file {request.data}; name the model that is to "
-            f"diagnose these recordings ({spelled('model', ...)}), or leave {spelled('data')} out"
+            f"diagnose these recordings ({option_name('model', ...)}), or leave {option_name('data')} out"
         )
     place = place_of("elevator", "no-overlap", data_folder(request.data), request.preset).path
     if request.finished:
@@ -159,8 +159,8 @@ def _require_there(request: Request, journeys: Path) -> None:
     ):
         if not there:
             raise DfstransError(
-                f"expected {what} at {place} for {spelled('finished', True)}, which computes no such, got none; leave "
-                f"it out to simulate and train, or give a trained {spelled('model', ...)}"
+                f"expected {what} at {place} for {option_name('finished', True)}, which computes no such, got none; "
+                f"leave it out to simulate and train, or give a trained {option_name('model', ...)}"
             )
 
 
@@ -181,7 +181,7 @@ def trained(request: Request, episodes: Episodes) -> Diagnoser:
     except OtherRunError as other:
         raise DfstransError(
             f"expected the interrupted training of this very request at {other.folder}, got {other.found}; give the "
-            f"same settings to go on with it, move that folder, or choose another {spelled('out')} (nothing was "
+            f"same settings to go on with it, move that folder, or choose another {option_name('out')} (nothing was "
             "overwritten)"
         ) from other
     assert isinstance(detector, Diagnoser)  # the default kind
@@ -201,7 +201,7 @@ def _check_kept(request: Request, kept: Diagnoser, wanted: Diagnoser, episodes: 
     if changed:
         raise DfstransError(
             f"expected the model of this very request at {request.out}, got one with {', '.join(changed)}; choose "
-            f"another {spelled('out')}, or move that model (nothing was overwritten)"
+            f"another {option_name('out')}, or move that model (nothing was overwritten)"
         )
 
 

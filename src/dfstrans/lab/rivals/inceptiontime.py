@@ -16,7 +16,7 @@ from torch.nn import functional
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.network import NetworkClassifier
-from dfstrans.errors import spelled
+from dfstrans.errors import option_name
 from dfstrans.lab.rivals.layers import PointNorm, WholeEpisodeSettings, mean_over_time, rejoin, silence
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
@@ -39,7 +39,7 @@ class InceptionTimeSettings(WholeEpisodeSettings):
     def _check_kernels(self) -> Self:
         if any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(
-                f"expected {spelled('kernels')} that are odd, so that a convolution keeps the length, got "
+                f"expected {option_name('kernels')} that are odd, so that a convolution keeps the length, got "
                 f"{self.kernels}; use others, such as (9, 19, 39)"
             )
         return self

@@ -13,7 +13,7 @@ from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError, spelled
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
 
 
@@ -94,5 +94,5 @@ def check_longest(episodes: Episodes, n_timepoints: int, name: str) -> None:
         raise DfstransError(
             f"expected episodes of at most {n_timepoints} points, the length that this {name} was built for, got "
             f"{episodes.lengths[long]} in episode {str(episodes.ids[long])!r}; cut it, or train with a larger "
-            f"{spelled('n_timepoints')}"
+            f"{option_name('n_timepoints')}"
         )

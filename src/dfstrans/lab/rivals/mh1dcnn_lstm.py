@@ -19,7 +19,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, default_segment_length
 from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.network import NetworkClassifier
-from dfstrans.errors import spelled
+from dfstrans.errors import option_name
 from dfstrans.lab.rivals.layers import last_of_each
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
@@ -53,9 +53,10 @@ class MH1DCNNLSTMSettings(Settings):
     def _check_width(self) -> Self:
         if self.width == 0:
             raise ValueError(
-                f"expected {spelled('segment_length')} to be at least {2**self.blocks}, since each of {self.blocks} "
-                f"convolution blocks halves a segment, got {self.segment_length}; use longer segments, fewer "
-                f"{spelled('blocks')} or {spelled('pool', False)}"
+                f"expected {option_name('segment_length')} to be at least {2**self.blocks}, since each of "
+                f"{self.blocks} convolution blocks halves a segment, got {self.segment_length}; use longer "
+                "segments, fewer "
+                f"{option_name('blocks')} or {option_name('pool', False)}"
             )
         check_kernel(self.kernel)
         return self

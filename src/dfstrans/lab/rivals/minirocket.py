@@ -20,7 +20,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler
 from dfstrans.data.segments import cut_segments
 from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.base import EpisodeClassifier, Learned, Lesson, Weights
+from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals.layers import check_longest
 from dfstrans.settings import Settings
@@ -70,7 +70,7 @@ class MiniRocketClassifier(EpisodeClassifier):
         """Refuse episodes that are longer than what the convolutions were made for."""
         check_longest(episodes, network.n_timepoints, self.estimator_name)
 
-    def _learn(self, lesson: Lesson) -> Learned:
+    def _learn(self, lesson: TrainingTask) -> TrainingResult:
         settings, train, labels = lesson.network, lesson.train, lesson.train.require_labels()
         seed = lesson.training.seed
         transform = _transform(settings.kernels, seed)
@@ -89,7 +89,7 @@ class MiniRocketClassifier(EpisodeClassifier):
         self.weight_ = slope * ridge.coef_ / scale
         self.bias_ = np.float64(slope * ridge.intercept_ + offset - mean @ self.weight_)
         self.transform_ = transform
-        return Learned(1.0)  # the logit is that of the plain shares of the classes
+        return TrainingResult(1.0)  # the logit is that of the plain shares of the classes
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         if len(episodes) == 0:

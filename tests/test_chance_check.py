@@ -14,11 +14,11 @@ from dfstrans import Diagnoser, Episodes
 from dfstrans.cli.options import warn_of_guessing
 from dfstrans.detectors.card import model_card
 from dfstrans.report.diagnosis_page import write_diagnosis, write_index
-from dfstrans.training.evaluation import Standing, rank_sum_chance, standing
+from dfstrans.training.evaluation import ChanceCheck, check_against_chance, rank_sum_chance
 from tests.report.drawn import made_diagnosis
 from tests.tiny import TINY
 
-GUESS = Standing(
+GUESS = ChanceCheck(
     False,
     "this detector is not shown to be better than guessing on its validation part; try it on more labelled episodes "
     "before you act on it",
@@ -42,9 +42,9 @@ def test_the_chance_is_that_of_all_orders_counted_one_by_one() -> None:
 
 def test_every_held_out_part_has_to_be_better_than_guessing() -> None:
     good, bad = figures(0.8), figures(0.55)
-    assert standing({"validation": good, "test": good}).better_than_guessing is True
-    assert standing({"validation": bad, "test": good}).note == GUESS.note
-    flattered = standing({"validation": good, "test": bad})
+    assert check_against_chance({"validation": good, "test": good}).better_than_guessing is True
+    assert check_against_chance({"validation": bad, "test": good}).note == GUESS.note
+    flattered = check_against_chance({"validation": good, "test": bad})
     assert flattered.better_than_guessing is False
     assert "on its test part" in flattered.note
     assert "test: ROC-AUC 0.55, p = 0.27" in flattered.why
@@ -54,11 +54,11 @@ def test_every_held_out_part_has_to_be_better_than_guessing() -> None:
     "metrics", [{}, {"validation": figures(None)}, {"validation": figures(1.0, 1, 10), "test": {}}]
 )
 def test_parts_that_are_too_small_tell_nothing(metrics: dict[str, Any]) -> None:
-    assert standing(metrics).better_than_guessing is None
+    assert check_against_chance(metrics).better_than_guessing is None
 
 
 def test_a_small_test_part_does_not_spoil_a_good_validation_part() -> None:
-    assert standing({"validation": figures(0.9), "test": figures(0.5, 1, 4)}).better_than_guessing is True
+    assert check_against_chance({"validation": figures(0.9), "test": figures(0.5, 1, 4)}).better_than_guessing is True
 
 
 def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagnoses(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagn
 
 def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis()
-    for standing_, there in ((GUESS, True), (Standing(True, "better"), False), (None, False)):
-        one = replace(diagnosis, standing=standing_)
+    for standing_, there in ((GUESS, True), (ChanceCheck(True, "better"), False), (None, False)):
+        one = replace(diagnosis, chance_check=standing_)
         pages = write_diagnosis(tmp_path / "a.html", one, recording), write_index(tmp_path / "i.html", [one.to_dict()])
         assert [("This detector is not shown to be better than guessing" in page.read_text()) for page in pages] == [
             there
@@ -87,7 +87,7 @@ def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path)
 
 
 def test_the_command_line_speaks_only_where_there_is_doubt(capsys: pytest.CaptureFixture[str]) -> None:
-    warn_of_guessing(Standing(True, "better"))
+    warn_of_guessing(ChanceCheck(True, "better"))
     assert capsys.readouterr().err == ""
     warn_of_guessing(GUESS)
     assert capsys.readouterr().err.startswith("warning: this detector is not shown to be better than guessing")
