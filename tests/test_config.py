@@ -39,8 +39,11 @@ def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:
             r"even embedding width, got 5 = 5 filters × 1 points; use an even number of filters",
         ),
         ({"heads": 7}, r"heads to divide the embedding width 120 .*, got 7; use one of 1, 2, 3, 4, 5, 6, 8, 10, 12"),
-        ({"levels": 5000}, r"levels to be a whole number of at least 0 and of at most 256, got 5000; .*default is 16"),
-        ({"levels": 1}, r"levels: expected 0, for no statistics, or at least 2 steps, got 1"),
+        (
+            {"quantile_features": 5000},
+            r"quantile_features to be a whole number of at least 0 and of at most 256, got 5000; .*default is 16",
+        ),
+        ({"quantile_features": 1}, r"quantile_features: expected 0, for no statistics, or at least 2 steps, got 1"),
         ({"kernel": 4}, r"kernel to be odd.*got 4; use 3 or 5"),
         (
             {"segment_length": 7},

@@ -81,14 +81,14 @@ class NetworkSettings(Settings):
     )
     encoding: Encoding = Field(default="faithful", description="Positional encoding.")
     embedding: Embedding = Field(default="cnn", description="How a segment becomes a vector.")
-    levels: int = Field(
+    quantile_features: int = Field(
         default=0,
         ge=0,
         le=256,  # quantiles are taken of some 20 000 segments at most
         description="Steps that statistics of a segment are coded in, beside the embedding; 0: no statistics.",
     )
 
-    @field_validator("levels")
+    @field_validator("quantile_features")
     @classmethod
     def _check_levels(cls, steps: int) -> int:
         if steps == 1:  # from the lowest to the highest: nothing is told apart by it
@@ -221,7 +221,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "pooling": "mean+deviation",
         "dropout": 0.0,
         "norm": "renorm",
-        "levels": 16,
+        "quantile_features": 16,
         "batch_size": None,
         "epochs": None,
         "sensor_dropout": 0.0,
@@ -236,7 +236,7 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "pooling": "mean",
         "dropout": 0.1,
         "norm": "batch",
-        "levels": 0,
+        "quantile_features": 0,
         "batch_size": 16,
         "epochs": 200,
         "patience": 40,

@@ -70,7 +70,7 @@ def test_loss_and_gradients_are_those_of_the_whole_batch(
 def test_pairs_mixed_after_the_embedding_have_the_gradients_of_the_whole_batch(
     segments: Tensor, monkeypatch: pytest.MonkeyPatch, episodes_at_once: int
 ) -> None:
-    network, mixing = random_network(levels=3), Mixing(torch.tensor(0.3), torch.tensor([4, 3, 2, 0, 1]))
+    network, mixing = random_network(quantile_features=3), Mixing(torch.tensor(0.3), torch.tensor([4, 3, 2, 0, 1]))
     monkeypatch.setattr(network_module, "PART_VALUES", episodes_at_once * VALUES_OF_AN_EPISODE)
     assert network.episodes_at_once(segments) == episodes_at_once
     valid = torch.ones(N_EPISODES, N_SEGMENTS, dtype=torch.bool)
@@ -82,7 +82,7 @@ def test_pairs_mixed_after_the_embedding_have_the_gradients_of_the_whole_batch(
 
     whole = gradients(network, loss_at_once)
     by_parts = gradients(network, lambda: network.training_loss(segments, valid, LABELS, entropy, mixing))
-    assert float(whole["levels.weight"].abs().sum()) > 0.01
+    assert float(whole["quantile_features.weight"].abs().sum()) > 0.01
     for name, expected in whole.items():
         torch.testing.assert_close(
             by_parts[name], expected, rtol=1e-4, atol=1e-6, msg=lambda m, name=name: f"{name}: {m}"

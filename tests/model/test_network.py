@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.model.test_quantile_features import slow_levels
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
@@ -16,10 +17,9 @@ from dfstrans.errors import DfstransError
 from dfstrans.model import network as network_module
 from dfstrans.model.attention import Attention
 from dfstrans.model.encoding import positional_encoding
-from dfstrans.model.levels import STATISTICS
 from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
+from dfstrans.model.quantile_features import STATISTICS
 from dfstrans.settings import NetworkSettings
-from tests.model.test_levels import slow_levels
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
 POOLINGS = ("mean", "mean+deviation")
@@ -29,7 +29,15 @@ GARBAGE = (math.nan, math.inf, -math.inf, 1e30)
 def random_network(seed: int = 0, **changes: object) -> DFSTrans:
     """A tiny network in double precision, with random weights and random batch-norm statistics."""
     torch.manual_seed(seed)
-    sizes = {"segment_length": P, "blocks": 2, "filters": 4, "kernel": 3, "heads": 2, "feedforward": 16, "levels": 3}
+    sizes = {
+        "segment_length": P,
+        "blocks": 2,
+        "filters": 4,
+        "kernel": 3,
+        "heads": 2,
+        "feedforward": 16,
+        "quantile_features": 3,
+    }
     network = DFSTrans(NetworkSettings(**{"n_sensors": S, "head_width": 8, "dropout": 0.0, **sizes, **changes}))
     for parameter in network.parameters():
         if parameter.dim() < 2:
@@ -38,8 +46,8 @@ def random_network(seed: int = 0, **changes: object) -> DFSTrans:
         if isinstance(norm, nn.BatchNorm1d):
             norm.running_mean.normal_()
             norm.running_var.uniform_(0.5, 2)
-    if network.levels is not None:
-        network.levels.edges.copy_(torch.randn(S, STATISTICS, 4).sort(dim=-1).values)
+    if network.quantile_features is not None:
+        network.quantile_features.edges.copy_(torch.randn(S, STATISTICS, 4).sort(dim=-1).values)
     return network.double()
 
 
@@ -82,7 +90,7 @@ def slow_network(network: DFSTrans, episode: Tensor, weigh: float = 1.0) -> tupl
     n_segments = len(episode)
     encoding = torch.as_tensor(positional_encoding(network.settings.encoding, n_segments, D))
     embedded = torch.stack([network.embedding(segment[None])[0] for segment in episode])
-    embedded = embedded + slow_levels(network.levels, episode)
+    embedded = embedded + slow_levels(network.quantile_features, episode)
     x = [[embedded[t, s] + encoding[t] for s in range(S)] for t in range(n_segments)]
     temporal, spatial = [], []
     for layer in network.layers:

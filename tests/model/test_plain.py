@@ -19,7 +19,7 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"layers": 2, "encoding": "vanilla"},
     {"embedding": "linear", "encoding": "none"},
-    {"pooling": "mean+deviation", "levels": 5},
+    {"pooling": "mean+deviation", "quantile_features": 5},
     {"embedding": "tanh", "kernel": 1, "blocks": 1},
 ]
 

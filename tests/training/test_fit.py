@@ -14,8 +14,8 @@ import torch
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
 from dfstrans.model import arithmetic
-from dfstrans.model.levels import SegmentLevels
 from dfstrans.model.network import DFSTrans
+from dfstrans.model.quantile_features import QuantileFeatures
 from dfstrans.settings import NetworkSettings, TrainingSettings
 from dfstrans.training.batches import batch_loader
 from dfstrans.training.callbacks import EpochLog
@@ -28,7 +28,7 @@ SCALER = SensorScaler.fit(TRAIN)
 NETWORK = NetworkSettings(
     n_sensors=3, **{name: TINY[name] for name in ("segment_length", "filters", "heads", "feedforward", "head_width")}
 )
-CODED = NETWORK.model_copy(update={"levels": 5})
+CODED = NETWORK.model_copy(update={"quantile_features": 5})
 
 
 def train(
@@ -101,7 +101,7 @@ def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
 def test_levels_end_at_the_quantiles_of_the_training_part() -> None:
     expected = DFSTrans(CODED)
     expected.prepare(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
-    assert torch.equal(train(network=CODED, epochs=2).network.levels.edges, expected.levels.edges)
+    assert torch.equal(train(network=CODED, epochs=2).network.quantile_features.edges, expected.quantile_features.edges)
 
 
 def test_a_run_that_goes_on_keeps_the_levels_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,9 +109,9 @@ def test_a_run_that_goes_on_keeps_the_levels_it_began_with(tmp_path: Path, monke
         interrupt_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path, network=CODED)
-    begun = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]["network.levels.edges"]
-    monkeypatch.setattr(SegmentLevels, "fit", lambda *_: pytest.fail("levels were taken anew"))
-    assert torch.equal(train(tmp_path, resume=True, network=CODED).network.levels.edges, begun)
+    begun = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]["network.quantile_features.edges"]
+    monkeypatch.setattr(QuantileFeatures, "fit", lambda *_: pytest.fail("levels were taken anew"))
+    assert torch.equal(train(tmp_path, resume=True, network=CODED).network.quantile_features.edges, begun)
 
 
 def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp_path: Path) -> None:

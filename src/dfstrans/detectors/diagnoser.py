@@ -74,7 +74,7 @@ class Diagnoser(NetworkClassifier):
         norm: Norm = "renorm",
         encoding: Encoding = "faithful",
         embedding: Embedding = "cnn",
-        levels: int = 16,
+        quantile_features: int = 16,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 2e-3,
@@ -109,7 +109,7 @@ class Diagnoser(NetworkClassifier):
         self.norm = norm
         self.encoding = encoding
         self.embedding = embedding
-        self.levels = levels
+        self.quantile_features = quantile_features
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate

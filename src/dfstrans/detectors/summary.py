@@ -21,7 +21,7 @@ from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset
 from dfstrans.training.evaluation import check_against_chance
 
 PARTS = {
-    "embedding": ("embedding", "levels"),
+    "embedding": ("embedding", "quantile_features"),
     "temporal attention": ("temporal",),
     "spatial attention": ("spatial",),
     "feed-forward": ("feedforward",),

@@ -15,10 +15,10 @@ from dfstrans.model.detector import DetectorNetwork, LossOfPart, TrainingPart
 from dfstrans.model.embedding import build_embedding
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.feedforward import FeedForward
-from dfstrans.model.levels import STATISTICS, SegmentLevels
 from dfstrans.model.loss_by_parts import loss_by_parts
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.pooling import added, even_share, pool, pooled_width
+from dfstrans.model.quantile_features import STATISTICS, QuantileFeatures
 from dfstrans.settings import NetworkSettings
 
 PART_VALUES = 1 << 22  # of a part of a batch: larger ones win nothing, smaller ones cost calls (docs/performance.md)
@@ -112,7 +112,7 @@ class DFSTrans(DetectorNetwork):
         self.settings = settings
         d = settings.d_model
         self.embedding = build_embedding(settings)
-        self.levels = SegmentLevels(settings) if settings.levels else None
+        self.quantile_features = QuantileFeatures(settings) if settings.quantile_features else None
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
         self.head = ExactLinear(pooled_width(settings.n_sensors * d, settings.pooling), settings.head_width)
         self.logit = ExactLinear(settings.head_width, 1)
@@ -140,8 +140,8 @@ class DFSTrans(DetectorNetwork):
 
     def prepare(self, part: TrainingPart) -> None:
         """Take the quantiles that statistics are coded by."""
-        if self.levels is not None:
-            self.levels.fit(part)
+        if self.quantile_features is not None:
+            self.quantile_features.fit(part)
 
     def training_loss(
         self,
@@ -157,7 +157,10 @@ class DFSTrans(DetectorNetwork):
         """
         if valid is not None and bool(valid.all()):
             valid = None
-        embeds = {*self.embedding.parameters(), *([] if self.levels is None else self.levels.parameters())}
+        embeds = {
+            *self.embedding.parameters(),
+            *([] if self.quantile_features is None else self.quantile_features.parameters()),
+        }
 
         def loss(x: Tensor, rows: slice) -> Tensor:
             return loss_of_part(self.attend(x, None if valid is None else valid[rows]).logit, rows)
@@ -180,7 +183,7 @@ class DFSTrans(DetectorNetwork):
         settings = self.settings
         attended = settings.layers * (settings.d_model + settings.heads * (t + s))
         convolved = settings.filters * (p // 2)
-        coded = settings.levels * STATISTICS
+        coded = settings.quantile_features * STATISTICS
         return max(1, PART_VALUES // (t * s * max(attended, convolved, coded)))
 
     def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
@@ -251,7 +254,7 @@ class DFSTrans(DetectorNetwork):
     def _embed_segments(self, segments: Tensor) -> Tensor:
         """(segment, sensor, point) → (segment, sensor, d)."""
         x: Tensor = self.embedding(segments)
-        return x if self.levels is None else x + self.levels(segments).to(x.dtype)
+        return x if self.quantile_features is None else x + self.quantile_features(segments).to(x.dtype)
 
     def _encode(self, n_segments: int, like: Tensor) -> Tensor:
         """The positional encoding, the same for every sensor, as a constant of shape (t, 1, d)."""

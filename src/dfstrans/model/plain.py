@@ -56,8 +56,8 @@ class PlainNetwork(nn.Module):
         present = valid.to(segments.dtype)  # (b, t)
         share = present / present.sum(dim=1, keepdim=True)  # (b, t), sums to 1
         x = _embed(network.embedding, segments)  # (b, t, s, d)
-        if network.levels is not None:
-            x = x + network.levels(segments)
+        if network.quantile_features is not None:
+            x = x + network.quantile_features(segments)
         x = x + self.encoding(valid).unsqueeze(1)
         temporal, spatial = [], []
         for layer in network.layers:

@@ -33,7 +33,7 @@ def test_every_row_of_the_ablation_differs_from_the_whole_in_what_it_says() -> N
     single = {name for model, names in changed.items() if "-paper" not in model for name in names}
     assert single == {
         "weight_averaging", "mixup", "sensor_dropout", "time_shift", "imbalance", "schedule", "encoding", "norm",
-        "dropout", "pooling", "levels",
+        "dropout", "pooling", "quantile_features",
     }  # fmt: skip
 
 

@@ -124,12 +124,12 @@ def test_a_cell_of_before_levels_had_none_whatever_the_preset_has_now(results: P
     content = json.loads(cell_path(results, "boosting", 0).read_text())
     for name in ("dfstrans", "dfstrans-paper"):
         settings = as_recorded(settings_of_model(name, {}))
-        del settings["levels"]
+        del settings["quantile_features"]
         path = cell_path(tmp_path, name, 0)
         path.parent.mkdir()
         path.write_text(json.dumps({**content, "model": name, "settings": settings}))
     assert len(Grid(comparison(tmp_path, models=("dfstrans-paper",), folds=1), EPISODES).finished()) == 1
-    with pytest.raises(DfstransError, match="got one with levels=0 instead of 16; choose another folder"):
+    with pytest.raises(DfstransError, match="got one with quantile_features=0 instead of 16; choose another folder"):
         Grid(comparison(tmp_path, models=("dfstrans",), folds=1), EPISODES)
 
 

@@ -368,7 +368,7 @@ def test_a_table_shows_no_finished_model_that_is_not_of_its_kind(cells: Path, tm
         return [row[1] for row in reproduce(chosen, nothing).tables[0].rows]
 
     assert shown("tab:qresults_pe") == ["dfstrans", "dfstrans-vanilla", "dfstrans-vanilla+epochs=3"]
-    assert shown("tab:linear_comp") == ["dfstrans", "dfstrans+levels=0", "dfstrans-linear", "dfstrans-tanh"]
+    assert shown("tab:linear_comp") == ["dfstrans", "dfstrans+quantile_features=0", "dfstrans-linear", "dfstrans-tanh"]
     assert shown("tab:qresults")[-4:] == ["boosting", "neighbours", "minirocket", "tapnet-plain"]
 
 

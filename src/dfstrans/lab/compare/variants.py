@@ -62,9 +62,9 @@ VARIANTS: dict[str, Variant] = {
     **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for episodes that overlap
     "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
-    # how segments become vectors, without statistics beside them: the twin of these two is dfstrans+levels=0
-    "dfstrans-linear": Variant("dfstrans", {"embedding": "linear", "levels": 0}),
-    "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh", "levels": 0}),
+    # how segments become vectors, without statistics beside them: the twin of these two is dfstrans+quantile_features=0
+    "dfstrans-linear": Variant("dfstrans", {"embedding": "linear", "quantile_features": 0}),
+    "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh", "quantile_features": 0}),
 }
 """What a name of `--models` stands for; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
 CHANGE = "+"  # between a name and what is changed

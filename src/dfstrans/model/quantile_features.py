@@ -17,7 +17,7 @@ MOST_VALUES = 1 << 24  # statistics that are held for it: of very many sensors, 
 NARROWEST = 1e-4  # step, as a share of a sensor's range: what moves by less is at rest
 
 
-class SegmentLevels(nn.Module):
+class QuantileFeatures(nn.Module):
     """How high each statistic of a segment stands among those of the training part, mapped to d_model numbers.
 
     A statistic is coded by the steps that it has passed: 1 for each that lies below it, 0 for each above, in between
@@ -32,7 +32,7 @@ class SegmentLevels(nn.Module):
 
     def __init__(self, settings: NetworkSettings) -> None:
         super().__init__()
-        s, levels = settings.n_sensors, settings.levels
+        s, levels = settings.n_sensors, settings.quantile_features
         self.register_buffer("edges", torch.linspace(0, 1, levels + 1).expand(s, STATISTICS, -1).clone())
         bound = (STATISTICS * levels) ** -0.5
         self.weight = nn.Parameter(torch.empty(s, STATISTICS * levels, settings.d_model).uniform_(-bound, bound))

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from dfstrans.model import levels as levels_module
-from dfstrans.model.levels import STATISTICS, SegmentLevels, statistics
+from dfstrans.model import quantile_features as features_module
+from dfstrans.model.quantile_features import STATISTICS, QuantileFeatures, statistics
 from dfstrans.settings import NetworkSettings
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
 
 
-def slow_levels(levels: SegmentLevels, segments: Tensor) -> Tensor:
+def slow_levels(levels: QuantileFeatures, segments: Tensor) -> Tensor:
     """(segment, sensor, point) → (segment, sensor, d_model), number by number."""
     n, s, _ = segments.shape
     embedded = segments.new_zeros(n, s, levels.weight.shape[-1])
@@ -33,10 +33,10 @@ def slow_levels(levels: SegmentLevels, segments: Tensor) -> Tensor:
     return embedded
 
 
-def random_levels(steps: int = 4) -> SegmentLevels:
+def random_levels(steps: int = 4) -> QuantileFeatures:
     torch.manual_seed(0)
     shape = {"n_sensors": S, "segment_length": P, "blocks": 2, "filters": 4, "heads": 2}
-    return SegmentLevels(NetworkSettings(**shape, levels=steps)).double()
+    return QuantileFeatures(NetworkSettings(**shape, quantile_features=steps)).double()
 
 
 def random_part(n_batches: int, size: int) -> list[tuple[Tensor, Tensor, Tensor]]:
@@ -83,7 +83,7 @@ def test_a_statistic_at_its_median_has_passed_half_of_the_steps() -> None:
 
 
 def test_of_a_large_training_part_some_segments_of_every_batch_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(levels_module, "MOST_SEGMENTS", 12)
+    monkeypatch.setattr(features_module, "MOST_SEGMENTS", 12)
     part = [(torch.full((10, 2, S, P), float(n)), torch.ones(10, 2, dtype=torch.bool), torch.zeros(10)) for n in (0, 1)]
     levels = random_levels(2)
     levels.fit(part)
@@ -106,7 +106,7 @@ def test_a_sensor_that_never_moved_has_nothing_to_say() -> None:
 def test_segments_of_a_large_training_part_are_drawn_from_all_places(
     n_batches: int, size: int, segments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(levels_module, "MOST_SEGMENTS", 300)
+    monkeypatch.setattr(features_module, "MOST_SEGMENTS", 300)
     place = torch.arange(float(segments))[:, None, None].expand(size, segments, S, P)  # the level is the place
     levels = random_levels(2)
     levels.fit([(place, torch.ones(size, segments, dtype=torch.bool), torch.zeros(size))] * n_batches)
