@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.test_quantile_features import slow_levels
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.testing import assert_close
@@ -20,6 +19,7 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
 from dfstrans.model.quantile_features import STATISTICS
 from dfstrans.settings import NetworkSettings
+from tests.model.test_quantile_features import slow_levels
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
 POOLINGS = ("mean", "mean+deviation")
