@@ -77,7 +77,7 @@ def test_a_warning_of_two_files_is_one_finding_and_a_remark_is_none(
             warnings.warn("overflow in a library", RuntimeWarning, stacklevel=1)
         return planted_episodes(8, 8)
 
-    monkeypatch.setattr("dfstrans.data.readers.load_episodes", load)
+    monkeypatch.setattr("dfstrans.cli.data.load_episodes", load)
     _, out, err = run("data", "check", tmp_path, "--json")
     messages = [finding["message"] for finding in json.loads(out)["findings"]]
     assert messages.count("points are missing") == 1
@@ -95,5 +95,3 @@ def test_convert_keeps_everything(table: Path, tmp_path: Path) -> None:
 def test_recordings_without_labels_are_exempt_from_exit_code_1(table: Path, tmp_path: Path) -> None:
     pd.read_csv(table).drop(columns="label").to_csv(tmp_path / "new.csv", index=False)
     assert run("data", "check", tmp_path / "new.csv")[0] == 0
-    _, out, _ = run("data", "check", "--help")
-    assert "recordings without labels are exempt" in " ".join(out.split())

@@ -33,16 +33,16 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")
-def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_are_said_to_flatter(
+def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_get_a_remark(
     model: Path, table: Path
 ) -> None:
     code, out, err = run("diagnose", model, table, "--all", "--no-trust", "--part", "test", "--json")
     assert code == 0
     assert len(json.loads(out)) < 10
-    assert "flatters" not in err
+    assert "too good" not in err
     code, _, err = run("diagnose", model, table, "--no-trust")
     assert code == 0
-    assert "the model was trained on most of these episodes, which flatters; --part test" in err
+    assert "trained on most of these episodes" in err
 
 
 def test_the_numbers_behind_a_page_are_given_to_programs_that_ask(model: Path, table: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Results go to stdout, progress and remarks to stderr."""
+"""The command line. Commands are loaded on demand; results go to stdout, progress and remarks to stderr."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dfstrans import __version__
-from dfstrans.cli.output import remark
 from dfstrans.errors import DfstransError, Remark, settings_as_options
 
-COMMANDS = {  # each is the `app` of the file of its name
+COMMANDS = {  # short help of each command, which is the `app` of the module of that name
     "train": "Train a detector on labelled recordings, test it, and save it.",
     "evaluate": "Evaluate a saved model on labelled recordings.",
     "predict": "Predict anomaly probabilities for new recordings.",
@@ -33,18 +32,18 @@ COMMANDS = {  # each is the `app` of the file of its name
 
 
 class LazyCommands(TyperGroup):
-    """Loads the file of a command when it is called: the list of commands must not wait for torch."""
+    """Imports the module of a command when it is called, so that `--help` need not wait for torch."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All commands, the everyday ones first."""
+        """Return all commands, everyday ones first."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A stand-in with the help that the list shows."""
+        """Return a stand-in that carries the short help."""
         return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command itself."""
+        """Return the command itself."""
         name, found, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             found = typer.main.get_command(import_module(f"dfstrans.cli.{name}").app)
@@ -62,20 +61,20 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line. Exit code 0: done; 1: done, with a negative result, or interrupted; 2: bad input."""
+    """Run the command line. Exit codes: 0 success, 1 negative result or internal error, 2 bad input, 130 Ctrl-C."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     warnings.showwarning = _Warnings()
     try:
         with settings_as_options():
-            app(arguments)
+            app(arguments, prog_name="dfstrans")
     except DfstransError as error:
         if debug:
             traceback.print_exc()
             sys.exit(2)
         _fail(str(error), 2)
     except KeyboardInterrupt:
-        _fail("interrupted", 1)
+        _fail("interrupted", 130)  # by convention of shells
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -83,23 +82,23 @@ def main() -> None:
         if debug:
             raise
         _fail(
-            f"the system refused: {error}; see to the disk, the permissions or where the output goes, and try again "
-            "(with --debug, it tells where)",
+            f"the operating system reports: {error}; check disk space, permissions and paths, then try again "
+            "(--debug shows where it happened)",
             2,
         )
     except Exception as error:
         if debug:
             raise
-        _fail(f"something went wrong inside dfstrans ({type(error).__name__}: {error}); run again with --debug", 1)
+        _fail(f"internal error ({type(error).__name__}: {error}); run again with --debug for the traceback", 1)
 
 
-@app.callback(epilog="Every command takes --debug, for the full traceback of an error.")
+@app.callback(epilog="Every command accepts --debug, which shows the traceback of an error.")
 def dfstrans(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=lambda on: _version(on))
     ] = False,
 ) -> None:
-    """What went wrong, when and where: detect and diagnose anomalies in recordings of many sensors."""
+    """Detect and diagnose anomalies in multi-sensor recordings: what went wrong, when and where."""
 
 
 def _version(on: bool) -> None:
@@ -114,7 +113,7 @@ def _fail(message: str, code: int) -> Any:
 
 
 class _Warnings:
-    """Says each warning once, however many steps of a command come upon it."""
+    """Prints each warning once, however often it is raised."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -122,4 +121,4 @@ class _Warnings:
     def __call__(self, message: Any, *_: Any, **__: Any) -> None:
         if str(message) not in self._said:
             self._said.add(str(message))
-            remark(str(message) if isinstance(message, Remark) else f"warning: {message}")
+            print(message if isinstance(message, Remark) else f"warning: {message}", file=sys.stderr)

@@ -1,34 +1,33 @@
-"""`dfstrans data`: what recordings hold, and the same in another format."""
+"""`dfstrans data`: check recordings, and convert them to another format."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from dfstrans.cli.options import Data, reading
 from dfstrans.cli.output import AsJson, print_json, print_result, progress
+from dfstrans.data.check import Finding, check_episodes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.writers import save_episodes
+from dfstrans.errors import Remark
 
-if TYPE_CHECKING:
-    from dfstrans.data.episodes import Episodes
-
-
-app = typer.Typer(no_args_is_help=True, help="Look at recordings, and convert them.")
+app = typer.Typer(no_args_is_help=True, help="Check recordings, and convert them to another format.")
 
 
 @app.command("check", epilog="Example: dfstrans data check recordings.csv")
 @reading
 def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
-    """Tell what was read and what is suspicious about it.
+    """Report what was read from recordings and what looks suspicious.
 
-    The exit code is 1 when something keeps one from training; recordings without labels are exempt: they can be
+    Exits with 1 if the recordings cannot be trained on. Missing labels alone do not count: unlabelled recordings can be
     predicted.
     """
-    from dfstrans.data.check import Finding, check_episodes
-
     episodes, warned = _read_with_warnings(data, read)
     with progress("checking", len(episodes)) as advance:
         found = check_episodes(episodes, advance)
@@ -48,13 +47,10 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
 
 
 def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, list[str]]:
-    """The recordings, and what reading them warned of, each once; where they cannot be read, it is said aloud.
+    """Read recordings and collect the reader's warnings, which become findings.
 
-    So is what is no finding: a remark, or a warning of a library.
+    Remarks and warnings of libraries are shown as usual; so is every warning if reading fails.
     """
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.errors import Remark
-
     read_well, found = False, []
     try:
         with warnings.catch_warnings(record=True) as warned:
@@ -75,14 +71,11 @@ def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, lis
 @reading
 def convert(
     data: Data,
-    out: Annotated[Path, typer.Argument(help="Where to write: .h5, .parquet or .npz.", show_default=False)],
+    out: Annotated[Path, typer.Argument(help="File to write: .h5, .parquet or .npz.", show_default=False)],
     read: dict[str, Any],
     as_json: AsJson = False,
 ) -> None:
-    """Read recordings of any known format and write them as HDF5, Parquet or npz."""
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.data.writers import save_episodes
-
+    """Read recordings in any supported format and write them as HDF5, Parquet or npz."""
     episodes = load_episodes(data, **read)
     save_episodes(episodes, out)
     print_result({"written": str(out), "episodes": len(episodes), "anomalous": episodes.n_anomalous}, as_json)

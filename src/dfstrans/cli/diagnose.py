@@ -1,4 +1,4 @@
-"""`dfstrans diagnose`: which sensors, at which moments, are unlike normal."""
+"""`dfstrans diagnose`: which sensors deviate from normal, and when."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from dfstrans.errors import DfstransError, counted
 from dfstrans.files import filled_at_once, written_atomically
 from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
 from dfstrans.report.figure_folder import FigureFolder
+from dfstrans.report.terminal import NUMBERS, diagnoses_table
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
 
@@ -41,49 +42,57 @@ def diagnose(
     data: Data,
     read: dict[str, Any],
     episode: Annotated[
-        list[str] | None, typer.Option("--episode", help="Only this one, by its id. May be repeated.")
+        list[str] | None, typer.Option("--episode", help="Diagnose only the episode with this id. May be repeated.")
     ] = None,
     part: Annotated[
         Literal["all", "train", "validation", "test"],
-        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+        typer.Option(help="Diagnose all episodes, or one part of the set the model was trained from."),
     ] = "all",
     trust: Annotated[
-        bool, typer.Option("--trust/--no-trust", help="SelectBy the attention of each anomalous episode; takes longer.")
+        bool,
+        typer.Option(
+            "--trust/--no-trust", help="Check for each anomaly whether its attention can be trusted. Takes longer."
+        ),
     ] = True,
-    all_episodes: Annotated[bool, typer.Option("--all", help="Also those that are not called anomalous.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV table: one row per sensor and moment.")] = None,
+    all_episodes: Annotated[bool, typer.Option("--all", help="Include episodes that are predicted normal.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="CSV file to write, a row per sensor and segment.")
+    ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Write a page (FILE.html, for one --episode), or a folder with a page each."),
+        typer.Option(
+            "--html", help="Page to write (FILE.html, with one --episode), or folder for a page each."
+        ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Write the figures for print into a folder, as PDF and SVG.")
+        Path | None, typer.Option("--figures", help="Folder for print-quality figures, as PDF and SVG.")
     ] = None,
     raw: Annotated[
-        bool, typer.Option("--raw", help="With --json: also every score of each sensor, moment and pair.")
+        bool, typer.Option("--raw", help="With --json: include every score of every sensor, segment and pair.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell which sensors, at which moments, are unlike normal, and how they hang together.
+    """Show which sensors deviate from normal, when, and which sensor pairs are coupled unusually.
 
-    Without --episode: of every episode that is called anomalous.
+    Without --episode, every episode that is predicted anomalous is diagnosed.
     """
-
     if raw and not as_json:
-        raise DfstransError("expected --json with --raw, got --raw alone; add --json, or take --out for a table")
+        raise DfstransError("expected --json with --raw, got --raw alone; add --json, or use --out for a table")
     detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
     warn_of_guessing(detector.chance_check)
     episodes = beside if part == "all" else part_of(detector, beside, part)
     if episode:
         episodes = select_ids(episodes, episode)
     elif part == "all" and trained_from(detector, beside):
-        remark("the model was trained on most of these episodes, which flatters; --part test has those it never saw")
+        remark(
+            "the model was trained on most of these episodes, so results look too good; use --part test"
+        )
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
     warn_of_silent_sensors(detector, episodes)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
-            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder's "
-            "name for a page each"
+            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or name a folder "
+            "to get one page per episode"
         )
     with progress("diagnosing", len(episodes)) as advance:
         keep_normal = all_episodes or bool(episode)
@@ -110,23 +119,19 @@ def diagnose(
         print_json(found)
         return
     if not found:
-        print(f"none of {len(episodes)} episodes is called anomalous; --all shows them nevertheless")
+        print(f"none of the {len(episodes)} episodes is predicted anomalous; use --all to diagnose them anyway")
         return
     print_diagnoses(found)
 
 
 def print_diagnoses(found: list[dict[str, Any]]) -> None:
-    """One in full sentences, several in a table."""
-    from dfstrans.report.terminal import NUMBERS, diagnoses_table
-
+    """Print one diagnosis as sentences, several as a table."""
     if len(found) == 1:
         print(found[0]["summary"])
         return
     titles, rows = diagnoses_table(found)
     print_columns(titles, rows, words=set(titles) - NUMBERS)
-    remark(
-        f"called anomalous from a probability of {found[0]['threshold']:.3f} on; a distance from normal of 1 is usual"
-    )
+    remark(f"anomalous: probability of at least {found[0]['threshold']:.3f}; a distance from normal of 1 is typical")
     if len(found) > len(rows):
         print(f"… {len(found) - len(rows)} more, see --html or --json")
 
@@ -144,11 +149,11 @@ def diagnose_table(
     raw: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """Diagnose the episodes that are called anomalous, or all, as plain data; also a CSV table of every cell at `out`.
+    """Diagnose the episodes predicted anomalous, or all of them with `keep_normal`, and write what is asked for.
 
-    `pages` is a file for the page of a single episode, or a folder for one page each and an index; `figures` a folder
-    for figures in print quality. In both, an episode is drawn beside the one of `beside` that is labelled normal and
-    most like it. With `raw` the data hold every score, too. One episode at a time is in memory, however many there are.
+    `out` is a CSV table of all cells; `pages` a file for a single episode, or a folder for one page each and an index;
+    `figures` a folder for print-quality figures. Figures show each episode next to the most similar one of `beside`
+    that is labelled normal. Only one episode is in memory at a time.
     """
     found: list[dict[str, Any]] = []
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
@@ -179,5 +184,5 @@ def diagnose_table(
 
 
 def _page(pages: Path, episode_id: str) -> Path:
-    """Where the page of an episode is: the file itself, or a file of its name in the folder."""
+    """Path of an episode's page: the file itself, or a file named after the episode in the folder."""
     return pages if pages.suffix == ".html" else pages / page_name(episode_id)

@@ -1,4 +1,4 @@
-"""`dfstrans evaluate`: a model's decisions beside the labels, its diagnoses beside known causes."""
+"""`dfstrans evaluate`: compare decisions with labels, and diagnoses with known causes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import typer
 
 from dfstrans.cli.options import Data, Model, reading, warn_of_silent_sensors, warn_out_of_range
 from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json, progress, remark
+from dfstrans.data.readers import load_episodes
+from dfstrans.detectors.registry import load_detector
+from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
+from dfstrans.diagnosis.assessment import headline
 
 EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
 
@@ -22,18 +26,14 @@ def evaluate(
     read: dict[str, Any],
     part: Annotated[
         Literal["all", "train", "validation", "test"],
-        typer.Option(help="All episodes, or a part of the set the model was trained from."),
+        typer.Option(help="Evaluate all episodes, or one part of the set the model was trained from."),
     ] = "all",
     diagnosis: Annotated[
         bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare a model's decisions with the labels of recordings, and its diagnoses with known causes."""
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.detectors.registry import load_detector
-    from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
-
+    """Compare a model's decisions with labels and, on request, its diagnoses with known causes."""
     detector, episodes = load_detector(model), load_episodes(data, **read)
     tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
     warn_of_silent_sensors(detector, tested)
@@ -53,9 +53,7 @@ def evaluate(
 
 
 def _print_assessment(found: dict[str, Any]) -> None:
-    """How good the rankings of detected anomalies are, beside chance, and whether the decision follows it."""
-    from dfstrans.diagnosis.assessment import headline
-
+    """Print how well rankings match known causes, next to chance, and whether decisions depend on what they show."""
     support = ", ".join(f"{word} in {n}" for word, n in found["support"].items())
     print(
         f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not judged'}"
@@ -68,5 +66,5 @@ def _print_assessment(found: dict[str, Any]) -> None:
     rows = [
         (name, f"{value:.2f}", f"{curves['random_figures'][name]:.2f}") for name, value in curves["figures"].items()
     ]
-    question = "does the decision follow what is shown?"
+    question = "does the decision depend on what is shown?"
     print_columns((question, "shown", "random"), rows, words=(question,))

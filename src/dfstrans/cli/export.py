@@ -1,4 +1,4 @@
-"""`dfstrans export`: a saved model as one file that needs no torch."""
+"""`dfstrans export`: write a saved model as one file that needs no torch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import typer
 
 from dfstrans.cli.options import Model, reading
 from dfstrans.cli.output import AsJson, print_json, remark
+from dfstrans.data.readers import load_episodes
+from dfstrans.deploy.onnx_export import export_onnx
 from dfstrans.errors import DfstransError
 
 EXAMPLE = "Example: dfstrans export model --format onnx --data recordings.csv"
@@ -21,23 +23,21 @@ app = typer.Typer()
 def export(
     model: Model,
     read: dict[str, Any],
-    to: Annotated[Literal["onnx"], typer.Option("--format", help="What to write.", show_default=False)],
-    out: Annotated[Path | None, typer.Option("--out", help="The file to write (default: MODEL.onnx).")] = None,
+    to: Annotated[Literal["onnx"], typer.Option("--format", help="Format to write.", show_default=False)],
+    out: Annotated[Path | None, typer.Option("--out", help="File to write. Default: MODEL.onnx.")] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", help="Recordings to compare with torch on (default: generated ones).")
+        Path | None,
+        typer.Option("--data", help="Recordings on which to compare the export with torch. Default: generated ones."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as one file for `dfstrans.deploy.runtime`, which needs no torch.
+    """Write a model as one file for `dfstrans.runtime`, which needs no torch.
 
-    The file is compared with torch before it is written; how far the two differ is added to the model card.
+    The exported network is compared with torch first; the largest difference is recorded in the model card.
     """
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.deploy.onnx_export import export_onnx
-
     place = model.absolute().with_name(f"{model.absolute().name}.onnx") if out is None else out
     if data is None and read:
-        raise DfstransError("expected --data with options for reading, got none; name the recordings, or drop them")
+        raise DfstransError("expected --data with reading options, got none; add --data, or drop the reading options")
     found = export_onnx(model, place, None if data is None else load_episodes(data, **read))
     result = {"written": str(place), "megabytes": round(place.stat().st_size / 1e6, 2), **found.model_dump(mode="json")}
     if as_json:
@@ -47,7 +47,4 @@ def export(
     print(f"written   {place}, {result['megabytes']} MB")
     print(f"compared  with torch on {episodes}: a logit differs by at most {found.logit_difference:.2g}")
     if found.generated:
-        remark(
-            "the episodes were random walks around the training mean, half of them on three levels; "
-            "give real ones with --data"
-        )
+        remark("the comparison used random walks around the training mean; use --data to compare on real recordings")

@@ -1,4 +1,4 @@
-"""How commands speak: results on stdout, remarks and progress on stderr."""
+"""Output of commands: results on stdout, remarks and progress on stderr."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from dfstrans.detectors.card import FIGURES
+
 GAP = 2  # between columns
-INTERRUPTED = 130  # exit code after Ctrl-C, as of a shell
-QUIET_SECONDS = 2.0  # in which progress is not worth a line
+INTERRUPTED = 130  # exit code after Ctrl-C, by convention of shells
+QUIET_SECONDS = 2.0  # shorter work prints no progress lines
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def remark(message: str) -> None:
-    """Say something that is not a result."""
+    """Print a message that is not part of the result."""
     print(message, file=sys.stderr)
 
 
 def warn_of_overlap(split: str, read: dict[str, Any]) -> None:
-    """Say that figures flatter where windows that overlap are split at random."""
+    """Warn that a random split of overlapping episodes leaks data between the parts."""
     if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
         warnings.warn(
-            "episodes that overlap stand on both sides of a random split, so the test figures flatter; "
-            "use --split grouped, or a stride as long as the episodes",
+            "overlapping episodes end up on both sides of a random split, so test results look too good; "
+            "use --split grouped, or a stride of at least the length",
             stacklevel=3,
         )
 
 
 def print_json(content: Any) -> None:
-    """Print a result for programs."""
+    """Print a result as JSON."""
     print(json.dumps(content, indent=2, allow_nan=False))
 
 
 def print_result(content: dict[str, Any], as_json: bool) -> None:
-    """Print a result of a few lines for people, or for programs."""
+    """Print a short result as lines of text, or as JSON."""
     if as_json:
         print_json(content)
     else:
@@ -53,10 +55,10 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
 
 
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: Container[str]) -> None:
-    """Print rows under their titles: columns of `words` to the left, of numbers to the right.
+    """Print a table; columns named in `words` are left-aligned, the others right-aligned.
 
-    In a terminal what is too wide goes on below, after the `words` that a row begins with; elsewhere each row is one
-    line.
+    In a terminal, a table that is too wide continues below, repeating the leading `words` columns. Elsewhere each row
+    is one line.
     """
     columns = list(zip(titles, *rows, strict=True))
     widths = [max(map(cell_len, column)) for column in columns]
@@ -75,9 +77,9 @@ def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: C
 
 
 def _panels(widths: Sequence[int], limit: int | None, names: int = 1) -> list[list[int]]:
-    """The columns that stand beside each other, each time after those that name a row.
+    """Group columns into panels that fit into `limit` characters; each panel repeats the leading `names` columns.
 
-    `limit` is the width of the terminal; names that would fill half of it are cut down to the first.
+    If those would fill half of the terminal, only the first is repeated.
 
     >>> _panels([8, 5, 5, 5], None), _panels([8, 5, 5, 5], 22), _panels([80, 5], 40)
     ([[0, 1, 2, 3]], [[0, 1, 2], [0, 3]], [[0, 1]])
@@ -98,9 +100,7 @@ def _panels(widths: Sequence[int], limit: int | None, names: int = 1) -> list[li
 
 
 def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
-    """One column per part, one row per figure."""
-    from dfstrans.detectors.card import FIGURES
-
+    """Print metrics, one column per part."""
     found = {name: [figures.get(key) for figures in metrics.values()] for key, name in FIGURES.items()}
     rows = [(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells)) for name, cells in found.items()]
     print_columns(("", *metrics), rows, words=("",))
@@ -108,7 +108,7 @@ def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on stderr, or lines where that is no terminal; gives the function that moves it on."""
+    """Show a progress bar on stderr, or lines if it is not a terminal; yields the function that advances it."""
     from rich.progress import Progress
 
     console = Console(stderr=True)
@@ -121,7 +121,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _lines(what: str, total: int) -> Callable[[int], None]:
-    """A function that says every ten per cent how much is done; what takes no time is not worth a line."""
+    """Return a function that prints a line for every ten per cent, except for short work."""
     done, said, began = 0, 0, time.monotonic()
 
     def advance(n: int) -> None:

@@ -1,4 +1,4 @@
-"""`dfstrans predict`: the anomaly probability of each episode, and the decision."""
+"""`dfstrans predict`: anomaly probability and decision for each episode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from dfstrans.cli.options import (
     with_or_without_labels,
 )
 from dfstrans.cli.output import AsJson, print_json, remark
+from dfstrans.detectors.registry import load_detector
+from dfstrans.detectors.workflow import predict_table, scorable
 from dfstrans.errors import counted
+from dfstrans.files import written_atomically
 from dfstrans.settings import Precision
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
@@ -31,21 +34,17 @@ def predict(
     model: Model,
     data: Data,
     read: dict[str, Any],
-    out: Annotated[Path | None, typer.Option("--out", help="Write a CSV file instead of printing.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write instead of printing.")] = None,
     precision: Annotated[
         Precision,
         typer.Option(
-            help="Arithmetic of a network; auto: bf16 where the processor has it, "
-            "which is faster for wide networks and changes scores slightly."
+            help="Numeric precision of a network. auto uses bf16 if the processor supports it: "
+            "faster for wide networks, slightly different scores."
         ),
     ] = "32",
     as_json: AsJson = False,
 ) -> None:
-    """Give the anomaly probability of each episode, and the decision."""
-    from dfstrans.detectors.registry import load_detector
-    from dfstrans.detectors.workflow import predict_table, scorable
-    from dfstrans.files import written_atomically
-
+    """Predict the anomaly probability of each episode, and decide."""
     detector = load_detector(model).predict_in(precision)
     episodes = with_or_without_labels(data, read)
     warn_of_guessing(detector.chance_check)
