@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint types check bench bench-quick clean help
+.PHONY: demo test test-all lint types check docs bench bench-quick size graph clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -42,5 +42,15 @@ bench: $(READY)  ## speed and memory, as ratios measured in one run
 bench-quick: $(READY)  ## speed at the elevator's shape in under a minute, as JSON
 	@$(BIN)/python -m benchmarks.quick
 
+docs: $(READY)  ## the documentation site, in docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+size: $(READY)  ## files and lines of every part
+	@$(BIN)/python -m tools.size
+
+graph: $(READY)  ## draw the packages and their imports
+	$(BIN)/python -m tools.draw_packages
+
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist docs/_build $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache

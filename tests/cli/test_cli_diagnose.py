@@ -33,9 +33,7 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")
-def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_get_a_remark(
-    model: Path, table: Path
-) -> None:
+def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_get_a_remark(model: Path, table: Path) -> None:
     code, out, err = run("diagnose", model, table, "--all", "--no-trust", "--part", "test", "--json")
     assert code == 0
     assert len(json.loads(out)) < 10

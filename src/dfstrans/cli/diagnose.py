@@ -55,14 +55,10 @@ def diagnose(
         ),
     ] = True,
     all_episodes: Annotated[bool, typer.Option("--all", help="Include episodes that are predicted normal.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="CSV file to write, a row per sensor and segment.")
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write, a row per sensor and segment.")] = None,
     html: Annotated[
         Path | None,
-        typer.Option(
-            "--html", help="Page to write (FILE.html, with one --episode), or folder for a page each."
-        ),
+        typer.Option("--html", help="Page to write (FILE.html, with one --episode), or folder for a page each."),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Folder for print-quality figures, as PDF and SVG.")
@@ -84,9 +80,7 @@ def diagnose(
     if episode:
         episodes = select_ids(episodes, episode)
     elif part == "all" and trained_from(detector, beside):
-        remark(
-            "the model was trained on most of these episodes, so results look too good; use --part test"
-        )
+        remark("the model was trained on most of these episodes, so results look too good; use --part test")
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
     warn_of_silent_sensors(detector, episodes)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
