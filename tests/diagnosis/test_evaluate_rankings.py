@@ -135,7 +135,7 @@ def test_the_floor_finds_loud_planted_faults() -> None:
 
 
 def test_the_examples_of_the_document_run(capsys: pytest.CaptureFixture[str]) -> None:
-    document = Path(__file__).parents[2] / "docs" / "diagnosis-metrics.md"
+    document = Path(__file__).parents[2] / "docs" / "reference" / "diagnosis-metrics.md"
     printed = []
     for code in re.findall(r"```python\n(.*?)```", document.read_text(), flags=re.DOTALL):
         exec(code, {})

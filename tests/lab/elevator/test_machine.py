@@ -11,7 +11,7 @@ import pytest
 from dfstrans.lab.elevator import machine
 from dfstrans.lab.elevator.settings import LIMITS
 
-DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "elevator.md").read_text()
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "elevator.md").read_text()
 UNITS = {name: hint.__metadata__[0] for name, hint in get_type_hints(machine, include_extras=True).items()}
 
 

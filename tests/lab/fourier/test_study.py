@@ -43,7 +43,7 @@ def test_its_numbers_are_strict_json(study: EncodingStudy) -> None:
 
 
 def test_the_document_tells_these_numbers(study: EncodingStudy) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "encodings.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "analyse-encodings.md").read_text(encoding="utf-8")
     blur, check = study.blurs["vanilla"][1], study.checks["vanilla"]
     kept = f"{blur.height:.3f} | {100 * blur.kept:.1f} % | {blur.reach} | {blur.error:.2f} |"
     distances = f"{check.smallest_distance:.2f} / {check.largest_distance:.1f} |"
