@@ -127,7 +127,7 @@ def cycle(edges: dict[str, set[str]]) -> list[str]:
 
 
 def part(module: str) -> str:
-    """`data` of dfstrans.data.readers.hdf5, `lab.paper` of dfstrans.lab.paper.fourier, nothing of the root itself."""
+    """`data` of dfstrans.data.readers.arrays, `lab.paper` of dfstrans.lab.paper.fourier, nothing of the root itself."""
     names = module.split(".")[1:]
     return ".".join(names[:2]) if names[:1] == ["lab"] else names[0] if names else ""
 
