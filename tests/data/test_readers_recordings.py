@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from dfstrans.data.episodes import Fault
-from dfstrans.data.readers import ReadOptions, load_episodes
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers import READERS, Reader, ReadOptions, load_episodes
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import PLAIN, from_text, write
 
@@ -199,3 +199,12 @@ def test_file_without_permission_is_refused(runs: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(DfstransError, match=r"permission to read .*r1\.csv"):
         load_episodes(runs / "r1.csv", labels=runs / "labels.csv")
+
+
+def test_new_format_needs_one_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: Path, options: ReadOptions) -> Episodes:
+        return Episodes.from_arrays(np.full((1, 1, 4), float(path.read_text())))
+
+    mine = Reader("a file of my logger (.mine)", frozenset(), lambda path: path.suffix == ".mine", read)
+    monkeypatch.setattr("dfstrans.data.readers.READERS", (*READERS, mine))
+    assert_array_equal(from_text(tmp_path, "7", "runs.mine").values, [[[7, 7, 7, 7]]])

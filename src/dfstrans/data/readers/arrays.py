@@ -125,7 +125,12 @@ def _text(word: Any) -> str:
     return word.decode() if isinstance(word, bytes) else str(word)
 
 
-HDF5 = Reader("an HDF5 file of dfstrans (.h5, .hdf5)", frozenset(), _is_hdf5, _read_hdf5)
+HDF5 = Reader(
+    name="an HDF5 file of dfstrans (.h5, .hdf5)",
+    options=frozenset(),
+    recognises=_is_hdf5,
+    read=_read_hdf5,
+)
 
 
 # ---- HDF5 of the paper's authors --------------------------------------------------------------------------------

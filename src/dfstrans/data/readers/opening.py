@@ -93,7 +93,7 @@ def opening(path: Path, what: str) -> Iterator[None]:
     except _DAMAGE as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DfstransError(
-            f"expected {what} in {path}, but the file ends early, is damaged or has another format ({reason}); "
+            f"expected {what} in {path}, but the file ends early, is damaged or is something else ({reason}); "
             "write it again or restore it from a copy"
         ) from error
 

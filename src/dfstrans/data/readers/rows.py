@@ -205,9 +205,11 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = position[ends] + 1
     values = _spread(rows, reorder, episode, position, lengths)
-    labels, faults = _labels_and_faults(rows, reorder, episode, starts, position)
-    if options.length is not None:
-        _require_label_in_each_row(rows)
+    labels, faults = None, None
+    if rows.labels is not None and (rows.labels != UNLABELLED).any():
+        labels, faults = _labels_and_faults(reorder(rows.labels), rows.ids, starts, position)
+        if options.length is not None:
+            _require_label_in_each_row(rows.labels, rows.episode, rows.ids)
     return Episodes.from_arrays(
         values,
         labels,
@@ -217,7 +219,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         units=rows.units,
         interval=interval,
         time_unit="" if rows.time is None else rows.time.unit,
-        groups=None if rows.group is None else _groups(rows, reorder(rows.group), starts),
+        groups=None if rows.group is None else _groups(reorder(rows.group), rows, starts),
         faults=faults,
     )
 
@@ -249,41 +251,32 @@ def _spread(rows: Rows, reorder: _Reorder, episode: Index, position: Index, leng
 
 
 def _labels_and_faults(
-    rows: Rows, reorder: _Reorder, episode: Index, starts: Index, position: Index
-) -> tuple[npt.NDArray[np.int8] | None, list[list[Fault]] | None]:
+    points: npt.NDArray[np.int8], ids: Sequence[str], starts: Index, position: Index
+) -> tuple[npt.NDArray[np.int8], list[list[Fault]] | None]:
     """The label of each episode, and the anomalous stretches of the episodes whose labels vary."""
-    if rows.labels is None or (rows.labels == UNLABELLED).all():
-        return None, None
-    points = reorder(rows.labels)
     highest = np.maximum.reduceat(points, starts)
     lowest = np.minimum.reduceat(np.where(points == UNLABELLED, np.int8(2), points), starts)
-    unlabelled = [rows.ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
+    unlabelled = [ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
     if unlabelled:
         raise DfstransError(
             f"expected a label for each episode, got none for {shortlist(unlabelled)}; label or remove them"
         )
-    vary = (highest == 1) & (lowest == 0)
-    if not vary.any():
+    vary = np.flatnonzero((highest == 1) & (lowest == 0)).tolist()
+    if not vary:
         return highest, None
-    anomalous = points == 1
-    begins = np.zeros(len(points), dtype=np.bool_)
-    begins[starts] = True
-    first = np.flatnonzero(anomalous & (begins | ~np.roll(anomalous, 1)))
-    ends = np.append(begins[1:], True)
-    last = np.flatnonzero(anomalous & (ends | ~np.roll(anomalous, -1)))
     faults: list[list[Fault]] = [[] for _ in starts]
-    for begin, end in zip(first, last, strict=True):
-        if vary[episode[begin]]:
-            faults[episode[begin]].append(Fault(int(position[begin]), int(position[end]) + 1))
+    stops = [*starts[1:].tolist(), len(points)]
+    for i in vary:
+        anomalous = np.pad(points[starts[i] : stops[i]] == 1, 1)
+        edges = starts[i] + np.flatnonzero(anomalous[1:] != anomalous[:-1])
+        faults[i] = [Fault(int(position[a]), int(position[b - 1]) + 1) for a, b in edges.reshape(-1, 2)]
     return highest, faults
 
 
-def _require_label_in_each_row(rows: Rows) -> None:
+def _require_label_in_each_row(labels: npt.NDArray[np.int8], episode: Index, ids: Sequence[str]) -> None:
     """Refuse recordings to be cut that have labels in some rows only: a piece may have none."""
-    if rows.labels is None or (rows.labels == UNLABELLED).all():
-        return
-    missing = np.bincount(rows.episode, rows.labels == UNLABELLED, len(rows.ids)).astype(int)
-    incomplete = [f"{rows.ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
+    missing = np.bincount(episode, labels == UNLABELLED, len(ids)).astype(int)
+    incomplete = [f"{ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
     if incomplete:
         raise DfstransError(
             f"expected a label in each row of recordings that are cut ({option_name('length')}), got rows without one "
@@ -291,7 +284,7 @@ def _require_label_in_each_row(rows: Rows) -> None:
         )
 
 
-def _groups(rows: Rows, group: Index, starts: Index) -> list[str]:
+def _groups(group: Index, rows: Rows, starts: Index) -> list[str]:
     first, last = np.minimum.reduceat(group, starts), np.maximum.reduceat(group, starts)
     mixed = [rows.ids[i] for i in np.flatnonzero(first != last).tolist()]
     if mixed:
