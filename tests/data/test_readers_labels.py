@@ -56,103 +56,83 @@ def test_each_episode_has_one_group(tmp_path: Path) -> None:
 
 # ---- label tables -----------------------------------------------------------------------------------------------
 
+CYCLES = "cycle,time,a\nx,0,1\ny,0,2\n"
+FINDINGS = "cycle,Befund,shift|x,OK,1|y,NOK,2"
+NAMED = {"id_column": "cycle", "label_column": "befund", "anomalous_value": "NOK"}
+BOTH = "id,time,machine,a,label\nx,0,m1,1,1\ny,0,m1,2,0\n"
+LINES = "id,label,Linie|x,0,west|y,1,east"
+ONE = "time,run\n0,5\n1,6\n"
 
-def test_label_table_next_to_the_file_gives_labels_and_groups(tmp_path: Path) -> None:
-    write(tmp_path, runs_labels="id,label,machine|y,1,m2|x,0,m1|unused,0,m3")
-    episodes = from_text(tmp_path, TWO)
-    assert episodes.require_labels().tolist() == [0, 1]
-    assert episodes.require_groups().tolist() == ["m1", "m2"]
+
+@pytest.mark.parametrize(
+    ("text", "table", "options", "labels", "groups", "sensor"),
+    [
+        (TWO, "id,label,machine|y,1,m2|x,0,m1|unused,0,m3", {}, [0, 1], ["m1", "m2"], "a"),
+        (TWO, "name;anomalous|x;1|y;0", {}, [1, 0], None, "a"),
+        # named columns may be in the label table only
+        (CYCLES, FINDINGS, NAMED | {"group_column": "shift"}, [0, 1], ["1", "2"], "a"),
+        (BOTH.replace("id,", "cycle,"), FINDINGS, NAMED, [0, 1], ["m1", "m1"], "a"),
+        (BOTH, LINES, {"group_column": "linie"}, [1, 0], ["west", "east"], "a"),  # labels of the recordings stay
+        (TWO, "Takt,label|y,1|x,0", {"id_column": "Takt"}, [0, 1], None, "a"),
+        (ONE, "Takt,label|runs,1", {"id_column": "Takt", "length": 2}, [1], ["runs"], "run"),
+        # a usual name in the label table wins over one that is similar to that of the recordings
+        (CYCLES, "Cycle,id,label|1,x,0|2,y,1", {"id_column": "cycle"}, [0, 1], None, "a"),
+        (CYCLES, "Cycle,label|x,1|y,0", {"id_column": "cycle"}, [1, 0], None, "a"),
+    ],
+)
+def test_label_table_next_to_the_file_gives_labels_and_groups(
+    tmp_path: Path,
+    text: str,
+    table: str,
+    options: dict[str, object],
+    labels: list[int],
+    groups: list[str] | None,
+    sensor: str,
+) -> None:
+    write(tmp_path, runs_labels=table)
+    episodes = from_text(tmp_path, text, **options)
+    assert (episodes.require_labels().tolist(), episodes.sensors) == (labels, (sensor,))
+    assert (None if episodes.groups is None else episodes.groups.tolist()) == groups
 
 
-def test_named_label_table_is_used_and_checked(tmp_path: Path) -> None:
-    truth = tmp_path / "elsewhere" / "truth.csv"
-    write(truth.parent, truth="name;anomalous|x;1|y;0")
-    assert from_text(tmp_path, TWO, labels=truth).n_anomalous == 1
-    for content, words in (
-        ("id,label|x,1", r"truth\.csv, got none for y"),
-        ("id,label|x,1|x,0|y,0", "repeated ids: x"),
-        ("id,label|x,1|,0|y,0", "id in each row of .*row 2"),
-        ("id,label|x,1|y,", "label in each row of .*got none in 2"),
-    ):
-        write(truth.parent, truth=content)
-        with pytest.raises(DfstransError, match=words):
-            from_text(tmp_path, TWO, labels=truth)
+def test_named_label_table_replaces_the_labels_of_the_recordings(tmp_path: Path) -> None:
+    truth = write(tmp_path / "elsewhere", truth=LINES) / "truth.csv"
+    episodes = from_text(tmp_path, BOTH, labels=truth, group_column="linie")
+    assert (episodes.require_labels().tolist(), episodes.require_groups().tolist()) == ([0, 1], ["west", "east"])
     with pytest.raises(DfstransError, match="got nothing there"):
-        from_text(tmp_path, TWO, labels=tmp_path / "no.csv")
+        from_text(tmp_path, BOTH, labels=tmp_path / "no.csv")
 
 
-def test_general_label_table_of_other_recordings_is_ignored_with_a_warning(tmp_path: Path) -> None:
-    for content in ("id,label|x,ok|old,worn", "when,what,why|1,2,3"):
-        write(tmp_path, labels=content)
-        with pytest.warns(UserWarning, match=r"ignored the label table .*labels\.csv.*runs\.csv.*labels=…"):
-            assert from_text(tmp_path, TWO).labels is None
-    write(tmp_path, labels="id,label|x,ok|old,worn")
-    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
-        from_text(tmp_path, TWO, labels=tmp_path / "labels.csv", anomalous_value="worn")
+@pytest.mark.parametrize(
+    ("name", "table", "options", "words"),
+    [
+        ("runs_labels", "id,label|x,1", {}, r"runs_labels\.csv, got none for y"),
+        ("runs_labels", "id,label|x,1|x,0|y,0", {}, "repeated ids: x"),
+        ("runs_labels", "id,label|x,1|,0|y,0", {}, "id in each row of .*row 2"),
+        ("runs_labels", "id,label|x,1|y,", {}, "label in each row of .*got none in 2"),
+        ("runs_labels", "id,label|01,0|02,1", {}, r"got none for x, y but for 01, 02; write the ids alike"),
+        ("runs_labels", "Takt,label|1,1|2,0", {"id_column": "Takt"}, "got none for x, y but for 1, 2"),
+        ("runs_labels", LINES, {"group_column": "Halle"}, r"'Halle' \(group_column\) in the recordings or in their"),
+        ("labels", "id,label,Linie|x,0,west", {"group_column": "Linie"}, r"labels\.csv, got none for y"),
+    ],
+)
+def test_label_table_that_does_not_fit_is_refused(
+    tmp_path: Path, name: str, table: str, options: dict[str, str], words: str
+) -> None:
+    write(tmp_path, **{name: table})
+    with pytest.raises(DfstransError, match=words):
+        from_text(tmp_path, TWO, **options)
+
+
+@pytest.mark.parametrize("table", ["id,label|x,ok|old,worn", "when,what,why|1,2,3"])
+def test_general_label_table_of_other_recordings_is_ignored_with_a_warning(tmp_path: Path, table: str) -> None:
+    labels = write(tmp_path, labels=table) / "labels.csv"
+    with pytest.warns(UserWarning, match=r"ignored the label table .*labels\.csv.*runs\.csv.*labels=…"):
+        assert from_text(tmp_path, TWO).labels is None
+    with pytest.raises(DfstransError, match=r"labels\.csv, got"):
+        from_text(tmp_path, TWO, labels=labels, anomalous_value="worn")
     write(tmp_path, labels="id,label|x,0|y,1|old,1")
     assert from_text(tmp_path, TWO).n_anomalous == 1
-    write(tmp_path, runs_labels="id,label|x,0")
-    with pytest.raises(DfstransError, match=r"runs_labels\.csv, got none for y"):
-        from_text(tmp_path, TWO)
-
-
-def test_ids_written_differently_in_the_label_table_are_shown(tmp_path: Path) -> None:
-    write(tmp_path, runs_labels="id,label|1,0|2,1")
-    with pytest.raises(DfstransError, match=r"got none for 001 but for 1, 2; write the ids alike"):
-        from_text(tmp_path, "episode_id,time,a\n001,0,5\n001,1,6\n")
-
-
-def test_named_columns_may_be_in_the_label_table(tmp_path: Path) -> None:
-    text = "cycle,time,a\nx,0,1\ny,0,2\n"
-    truth = write(tmp_path, truth="cycle,Befund,shift|x,OK,1|y,NOK,2") / "truth.csv"
-    named = {"id_column": "cycle", "label_column": "befund", "anomalous_value": "NOK"}
-    episodes = from_text(tmp_path, text, labels=truth, group_column="shift", **named)
-    assert episodes.require_labels().tolist() == [0, 1]
-    assert episodes.require_groups().tolist() == ["1", "2"]
-    with pytest.raises(DfstransError, match=r"'Linie' \(group_column\) in the recordings or in their label table"):
-        from_text(tmp_path, text, labels=truth, group_column="Linie", **named)
-    truth.rename(tmp_path / "runs_labels.csv")
-    for content in (text, "cycle,time,a,label\nx,0,1,1\ny,0,2,0\n"):
-        assert from_text(tmp_path, content, **named).require_labels().tolist() == [0, 1]
-
-
-def test_group_in_the_label_table_replaces_any_group_in_the_recordings(tmp_path: Path) -> None:
-    write(tmp_path, runs_labels="id,label,Linie|x,0,west|y,1,east")
-    text = "id,time,machine,a,label\nx,0,m1,1,1\ny,0,m1,2,0\n"
-    episodes = from_text(tmp_path, text, group_column="linie")
-    assert (episodes.sensors, episodes.require_groups().tolist()) == (("a",), ["west", "east"])
-    assert episodes.require_labels().tolist() == [1, 0]  # those of the recordings, as without a group
-    named = from_text(tmp_path, text, group_column="linie", labels=tmp_path / "runs_labels.csv")
-    assert named.require_labels().tolist() == [0, 1]
-    (tmp_path / "runs_labels.csv").unlink()
-    write(tmp_path, labels="id,label,Linie|x,0,west")
-    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
-        from_text(tmp_path, text, group_column="Linie")
-
-
-def test_id_named_column_is_a_sensor_when_the_label_table_has_ids(tmp_path: Path) -> None:
-    write(tmp_path, runs_labels="Takt,label|runs,1")
-    episodes = from_text(tmp_path, "time,run\n0,5\n1,6\n", id_column="Takt", length=2)
-    assert (episodes.sensors, episodes.require_labels().tolist()) == (("run",), [1])
-
-
-def test_usual_id_in_the_label_table_wins_over_a_similar_name(tmp_path: Path) -> None:
-    text = "no,time,a\nx,0,1\nx,1,1\ny,0,2\n"
-    write(tmp_path, runs_labels="No,id,label|1,x,0|2,y,1", runs_faults="No,id,fault|1,y,worn")
-    episodes = from_text(tmp_path, text, id_column="no")
-    assert episodes.require_labels().tolist() == [0, 1]
-    assert episodes.faults == ((), (Fault(0, 1, (), "worn"),))
-    write(tmp_path, runs_labels="No,label|x,1|y,0")
-    assert from_text(tmp_path, text, id_column="no").require_labels().tolist() == [1, 0]
-
-
-def test_id_with_another_name_in_the_label_table_is_matched(tmp_path: Path) -> None:
-    text = TWO.replace("id,", "episode_id,")
-    write(tmp_path, runs_labels="Takt,label|y,1|x,0")
-    assert from_text(tmp_path, text, id_column="Takt").require_labels().tolist() == [0, 1]
-    write(tmp_path, runs_labels="Takt,label|1,1|2,0")
-    with pytest.raises(DfstransError, match=r"got none for x, y but for 1, 2"):
-        from_text(tmp_path, text, id_column="Takt")
 
 
 # ---- fault tables -----------------------------------------------------------------------------------------------

@@ -65,9 +65,10 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
     of_table = options.model_copy(update={f"{role}_column": name for role, name in elsewhere.items()})
-    if not elsewhere and options.labels is None:  # the table is a guess: use it only if it fits
-        label_path = None if episodes.labels is not None else _label_table_for(episodes, path, of_table)
-    if label_path is not None:
+    wanted = options.labels is not None or bool(elsewhere)
+    if label_path is not None and (
+        wanted or (episodes.labels is None and _is_about(label_path, episodes, path, options))
+    ):
         keep_labels = options.labels is None and "label" not in elsewhere
         episodes = read_label_table(label_path, of_table).apply(episodes, keep_labels=keep_labels)
     return cut_if_requested(with_faults(episodes, path, options), options)
@@ -94,20 +95,16 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
     return roles
 
 
-def _label_table_for(episodes: Episodes, path: Path, options: ReadOptions) -> Path | None:
-    """`<name>_labels` next to the file, or else `labels` if it has a row for each episode."""
-    own = find_table(path.parent, (f"{table_stem(path)}_labels",))
-    general = find_table(path.parent, ("labels",))
-    if own is not None or general is None or general.absolute() == path.absolute():
-        return own
-    if covers(general, episodes.ids.tolist(), options):
-        return general
+def _is_about(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
+    """Whether a label table next to the file is about these episodes; one called `labels` may be about others."""
+    if table_stem(label_path).lower() != "labels" or covers(label_path, episodes.ids.tolist(), options):
+        return True
     warnings.warn(
-        f"ignored the label table {general}: it lacks some episodes of {path.name}, which stay unlabelled; if it "
+        f"ignored the label table {label_path}: it lacks some episodes of {path.name}, which stay unlabelled; if it "
         f"belongs to them, add the rows and name it ({option_name('labels', ...)})",
         stacklevel=3,
     )
-    return None
+    return False
 
 
 def _read_own(table: Table, options: ReadOptions) -> Episodes:
