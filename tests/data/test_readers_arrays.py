@@ -50,14 +50,6 @@ def test_labels_in_words_need_the_anomalous_value(tmp_path: Path) -> None:
         from_npz(tmp_path, X=VALUES, y=words)
 
 
-def test_infinite_values_are_refused_unless_treated_as_missing(tmp_path: Path) -> None:
-    values = VALUES.copy()
-    values[2, 1, 0] = np.inf
-    with pytest.raises(DfstransError, match=r"1 infinite ones in sensors sensor_2, episodes: episode_2;"):
-        from_npz(tmp_path, X=values)
-    assert np.isnan(from_npz(tmp_path, {"infinite_as_missing": True}, X=values).values[2, 1, 0])
-
-
 def test_arrays_that_are_not_episodes_are_refused(tmp_path: Path) -> None:
     ragged = np.empty(2, dtype=object)
     ragged[:] = [np.zeros((3, 9)), np.zeros((3, 4))]

@@ -146,14 +146,6 @@ def test_ts_without_classes_is_unlabelled_and_0_1_need_no_anomalous_value(tmp_pa
     assert from_text(tmp_path, text, "demo.ts").n_anomalous == 1
 
 
-def test_sensors_and_infinite_values_of_ts_can_be_excluded(tmp_path: Path) -> None:
-    text = NO_CLASSES + "1,2:inf,4\n"
-    with pytest.raises(DfstransError, match="1 infinite ones in sensors dimension_2"):
-        from_text(tmp_path, text, "demo.ts")
-    assert np.isnan(from_text(tmp_path, text, "demo.ts", infinite_as_missing=True).values[0, 1, 0])
-    assert from_text(tmp_path, text, "demo.ts", drop_sensors=("dimension_2",)).sensors == ("dimension_1",)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -112,7 +112,7 @@ def points_left(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.N
 def recording_and_start(piece: str) -> tuple[str, int] | None:
     """The recording and the first point of a piece, from the id that `cut` gave it; None for any other id.
 
-    In the id of a planted fault (`run_7+stuck@10`) the number behind the @ is its strength.
+    In the id of a planted fault (`run_7+stuck@10`) the number after the @ is its strength.
 
     >>> recording_and_start("m1@10"), recording_and_start("journey_7"), recording_and_start("m1@10+lag@3")
     (('m1', 10), None, None)

@@ -213,7 +213,7 @@ def _read_ts(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _ts_header(lines: list[str], path: Path) -> tuple[dict[str, str], int]:
-    """The fields before `@data`, names in lower case, and the index of the first line behind it."""
+    """The fields before `@data`, names in lower case, and the index of the first line after it."""
     header: dict[str, str] = {}
     for number, line in enumerate(lines):
         word, _, rest = line.strip().partition(" ")

@@ -142,7 +142,7 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
 
 
 def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:
-    """How many intervals each point lies behind the first of its episode, and the interval (the median step).
+    """How many intervals each point lies after the first of its episode, and the interval (the median step).
 
     `episode` numbers the episode of each point and never falls. Positions of missing points stay free.
 
@@ -211,7 +211,7 @@ def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
     """Times of day in seconds that keep rising where an episode passes midnight; rows may come in any order.
 
     An episode passes midnight where time falls by nearly a day, if it falls nowhere else. An unsorted episode with
-    points only in the evening and the morning is refused: sorting would put the evening behind the morning.
+    points only in the evening and the morning is refused: sorting would put the evening after the morning.
 
     >>> unwrap_midnight(np.array([86398.0, 86399.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64), ["a"])
     array([86398., 86399., 86400., 86401.])
@@ -225,8 +225,8 @@ def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
     apart = np.where(inside, np.diff(time[in_time]), 0.0)
     midnight = back & (steps + _DAY >= 0) & (steps + _DAY <= _STEPS_AT_MIDNIGHT * _lower_median(apart[apart > 0]))
     unsorted = number[inside & (steps < 0) & ~midnight]
-    torn = np.intersect1d(number[back], np.intersect1d(unsorted, number[apart > _DAY / 2]))
-    unclear = np.setdiff1d(torn, _episodes_with_repeated_times(time, episode))
+    two_parts = np.intersect1d(number[back], np.intersect1d(unsorted, number[apart > _DAY / 2]))
+    unclear = np.setdiff1d(two_parts, _episodes_with_repeated_times(time, episode))
     if len(unclear):
         raise DfstransError(
             "expected times of day that fall only at midnight, got them unsorted, or with a gap there, in "
