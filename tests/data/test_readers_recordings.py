@@ -168,7 +168,7 @@ def test_options_may_come_as_an_object_and_be_overridden(runs: Path) -> None:
 
 def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     for options, words in (
-        ({"spacecraft": "SMAP"}, "got also spacecraft; remove"),
+        ({"spacecraft": "SMAP"}, "got also spacecraft; leave them out"),
         ({"lenght": 5}, "unknown setting 'lenght'"),
         ({"stride": 2}, "expected length with stride=2"),
     ):

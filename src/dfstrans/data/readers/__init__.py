@@ -57,7 +57,7 @@ def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> Non
     if ignored:
         raise DfstransError(
             f"expected only options that apply to {path}, which is {reader.name}, got also "
-            f"{shortlist(map(option_name, ignored))}; remove them (applicable: "
+            f"{shortlist(map(option_name, ignored))}; leave them out (applicable: "
             f"{shortlist(map(option_name, sorted(applicable)), 20)})"
         )
 
