@@ -1,4 +1,4 @@
-"""Long recordings in tables and folders, cut into pieces: what is told of labels and gaps."""
+"""Continuous recordings cut into episodes."""
 
 from __future__ import annotations
 
@@ -6,55 +6,92 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
-from dfstrans import DfstransError, load_episodes
-from dfstrans.data.episodes import Episodes
+from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.cutting import cut
+from dfstrans.errors import DfstransError
+from tests.data.text_tables import from_text, write
 
 
-def table(folder: Path, rows: list[str], header: str = "machine,time,a,label") -> Path:
-    path = folder / "machines.csv"
-    path.write_text("\n".join([header, *rows]))
-    return path
+def test_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> None:
+    text = "time,a,label\n" + "".join(f"{t},{t},{int(t == 4)}\n" for t in range(11))
+    with pytest.raises(DfstransError, match=r"episode of each row.*length"):
+        from_text(tmp_path, text)
+    with pytest.warns(UserWarning, match=r"^in no episode: 3 points at the end of 1 of 1 recording: runs \(3\)"):
+        episodes = from_text(tmp_path, text, length=4)
+    assert (episodes.ids.tolist(), episodes.require_labels().tolist()) == (["runs@0", "runs@4"], [0, 1])
+    assert episodes.faults == ((), (Fault(0, 1),))
+    with pytest.warns(UserWarning, match="in no episode: 1 point at the end"):
+        overlapping = from_text(tmp_path, text, length=4, stride=2)
+    assert_array_equal(overlapping.values[:, 0, 0], [0, 2, 4, 6])
+    assert overlapping.require_labels().tolist() == [0, 1, 1, 0]
+    with pytest.raises(DfstransError, match="recordings of at least 12 points, got at most 11"):
+        from_text(tmp_path, text, length=12)
 
 
-@pytest.mark.parametrize("normal", ["", "0"])
-def test_rows_without_a_label_are_not_given_that_of_others(tmp_path: Path, normal: str) -> None:
-    rows = [f"m1,{t},{t},{1 if 4 <= t < 6 else normal}" for t in range(20)]
-    rows += [f"m2,{t},{t},0" for t in range(20)]
-    path = table(tmp_path, rows)
-    if normal == "":
-        with pytest.raises(DfstransError, match=r"a label in each row .* got rows without one in m1 \(18\); write 0"):
-            load_episodes(path, id_column="machine", length=5)
-        return
-    episodes = load_episodes(path, id_column="machine", length=5)
+@pytest.mark.parametrize(("n", "stride", "pieces"), [(12, None, 3), (10, 3, 3), (10, 6, 2)])
+def test_recordings_cut_evenly_give_no_warning(tmp_path: Path, n: int, stride: int | None, pieces: int) -> None:
+    assert len(from_text(tmp_path, "a\n" + "1\n" * n, length=4, stride=stride)) == pieces
+
+
+def test_recordings_with_ids_are_cut_separately(tmp_path: Path) -> None:
+    rows = "".join(f"{name},{t},{t},{label}\n" for name, label in (("m1", 0), ("m2", 1)) for t in range(5))
+    whole, ends = "all pieces of 1 anomalous recording count as anomalous: m2", r"2 of 2 recordings: m1 \(1\), m2 \(1\)"
+    with pytest.warns(UserWarning, match=whole), pytest.warns(UserWarning, match=ends):
+        episodes = from_text(tmp_path, "id,time,a,label\n" + rows, length=2)
+    assert episodes.ids.tolist() == ["m1@0", "m1@2", "m2@0", "m2@2"]
+    assert episodes.require_groups().tolist() == ["m1", "m1", "m2", "m2"]
+    assert episodes.require_labels().tolist() == [0, 0, 1, 1]
+
+
+def test_days_of_a_recording_can_be_groups(tmp_path: Path) -> None:
+    rows = [(t, t % 3, int(t % 10 < 2), f"day {t // 20}") for t in range(120)]
+    text = "time,a,label,day\n" + "".join(f"{t},{a},{label},{day}\n" for t, a, label, day in rows)
+    one = from_text(tmp_path, text, length=5, drop_sensors=["day"])
+    with pytest.raises(DfstransError, match=r"at least 3 groups .*got 1 \(runs\); .*id_column=…"):
+        one.split(by_group=True)
+    by_day = from_text(tmp_path, text, length=5, id_column="day")
+    assert by_day.ids.tolist()[:5] == ["day 0@0", "day 0@5", "day 0@10", "day 0@15", "day 1@0"]
+    parts = [set(part.require_groups().tolist()) for part in by_day.split(by_group=True)]
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 6
+
+
+def test_recording_is_cut_with_its_faults(tmp_path: Path) -> None:
+    write(tmp_path, runs_faults="id,fault,sensors,start,end|y,rust,a,6,8")
+    rows = "".join(f"{name},{t},1,{label}\n" for name, label in (("x", 0), ("y", 1)) for t in range(10))
+    pieces = from_text(tmp_path, "id,time,a,label\n" + rows, length=5)
+    assert pieces.require_labels().tolist() == [0, 0, 0, 1]
+    assert pieces.faults == ((), (), (), (Fault(1, 3, ("a",), "rust"),))
+
+
+def test_rows_without_a_label_are_refused_when_a_recording_is_cut(tmp_path: Path) -> None:
+    rows = [f"m1,{t},{t},{1 if 4 <= t < 6 else '{}'}" for t in range(20)] + [f"m2,{t},{t},0" for t in range(20)]
+    text = "\n".join(["machine,time,a,label", *rows])
+    with pytest.raises(DfstransError, match=r"a label in each row .* got rows without one in m1 \(18\); write 0"):
+        from_text(tmp_path, text.replace("{}", ""), id_column="machine", length=5)
+    episodes = from_text(tmp_path, text.replace("{}", "0"), id_column="machine", length=5)
     assert episodes.require_labels().tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
 
 
-def test_pieces_in_a_gap_are_left_out_and_counted(tmp_path: Path) -> None:
-    times = [*range(10), *range(40, 50)]
-    path = table(tmp_path, [f"m1,{t},{t % 7},{int(t == 45)}" for t in times])
-    with pytest.warns(UserWarning, match="left out: 6 pieces of 10 without any value, in gaps"):
-        episodes = load_episodes(path, id_column="machine", length=5)
+def test_pieces_in_a_gap_are_dropped_and_counted(tmp_path: Path) -> None:
+    rows = "".join(f"m1,{t},{t % 7},{int(t == 45)}\n" for t in (*range(10), *range(40, 50)))
+    with pytest.warns(UserWarning, match="6 pieces of 10 .* gaps"):
+        episodes = from_text(tmp_path, "machine,time,a,label\n" + rows, id_column="machine", length=5)
     assert episodes.ids.tolist() == ["m1@0", "m1@5", "m1@40", "m1@45"]
     assert episodes.require_labels().tolist() == [0, 0, 0, 1]
 
 
-def test_a_piece_with_a_single_value_stays() -> None:
+def test_piece_with_a_single_value_stays_and_recordings_without_any_are_refused() -> None:
     values = np.full((1, 2, 10), np.nan)
+    with pytest.raises(DfstransError, match="expected recordings with values, got none in any of 2 pieces"):
+        cut(Episodes.from_arrays(values, ids=["m"]), 5)
     values[0, 1, 7] = 3.0
     assert cut(Episodes.from_arrays(values, ids=["m"]), 5).ids.tolist() == ["m@5"]
 
 
-def test_recordings_without_any_value_are_refused() -> None:
-    with pytest.raises(DfstransError, match="expected recordings with values, got none in any of 2 pieces"):
-        cut(Episodes.from_arrays(np.full((1, 2, 10), np.nan), ids=["m"]), 5)
-
-
-def test_several_machines_in_one_table_are_told_how_to_be_kept_apart(tmp_path: Path) -> None:
-    path = table(tmp_path, [f"m{m},{t},{t},{int(t == 3)}" for m in range(2) for t in range(10)])
-    with pytest.raises(DfstransError, match=r"name the column that tells them apart.*id_column"):
-        load_episodes(path, length=5)
-    timeless = table(tmp_path, [f"m{m},{t},{int(t == 3)}" for m in range(2) for t in range(10)], "machine,a,label")
-    with pytest.raises(DfstransError, match=r"is each group a recording\? then name its column \(id_column"):
-        load_episodes(timeless, length=5)
+@pytest.mark.parametrize("time", [True, False])
+def test_several_machines_in_one_recording_are_told_to_name_the_id_column(tmp_path: Path, time: bool) -> None:
+    rows = [f"m{m},{f'{t},' if time else ''}{t},{int(t == 3)}\n" for m in range(2) for t in range(10)]
+    with pytest.raises(DfstransError, match=r"name (the column that tells them apart|its column).*id_column"):
+        from_text(tmp_path, f"machine,{'time,' if time else ''}a,label\n" + "".join(rows), length=5)

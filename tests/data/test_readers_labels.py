@@ -1,167 +1,249 @@
-"""Labels and groups of long tables, within them and in a table beside."""
+"""Labels, groups and faults: within the recordings, and in tables of their own."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
+from dfstrans.data.check import check_episodes
 from dfstrans.data.episodes import Fault
+from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
-from tests.data.text_tables import PLAIN, from_text
+from tests.data.text_tables import from_text, write
+
+TWO = "id,time,a\nx,0,1\ny,0,2\n"
 
 
-def test_labels_of_points_make_an_episode_anomalous_and_are_kept_as_faults(tmp_path: Path) -> None:
+# ---- within the recordings --------------------------------------------------------------------------------------
+
+
+def test_labels_of_points_become_episode_labels_and_faults(tmp_path: Path) -> None:
     points = [("x", t, t in (1, 2, 5)) for t in range(6)] + [("y", t, False) for t in range(3)]
     points += [("z", t, True) for t in (0, 1)]
     text = "id,time,a,label\n" + "".join(f"{name},{t},0.5,{int(flag)}\n" for name, t, flag in points)
     episodes = from_text(tmp_path, text)
-    assert episodes.labels is not None
-    assert episodes.labels.tolist() == [1, 0, 1]
-    assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), ())  # 1 throughout tells no place
+    assert episodes.require_labels().tolist() == [1, 0, 1]
+    assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), ())  # labels of 1 throughout locate nothing
 
 
-def test_a_label_column_without_entries_means_no_labels_but_some_missing_are_refused(tmp_path: Path) -> None:
+def test_empty_label_column_means_no_labels_but_a_partly_empty_one_is_refused(tmp_path: Path) -> None:
     header = "id,time,a,label\n"
     assert from_text(tmp_path, header + "x,0,1,\ny,0,1,\n").labels is None
     with pytest.raises(DfstransError, match="got none for y;"):
         from_text(tmp_path, header + "x,0,1,1\ny,0,1,\n")
 
 
-def test_words_as_labels_need_to_be_told_which_one_is_anomalous(tmp_path: Path) -> None:
+def test_labels_in_words_need_the_anomalous_value(tmp_path: Path) -> None:
     text = "id,time,a,label\nx,0,1,ok\ny,0,1,worn\nz,0,1,broken\n"
     with pytest.raises(DfstransError, match=r"got ok, worn, broken; say which"):
         from_text(tmp_path, text)
-    episodes = from_text(tmp_path, text, anomalous_value="worn")
-    assert episodes.labels is not None
-    assert episodes.labels.tolist() == [0, 1, 0]
+    assert from_text(tmp_path, text, anomalous_value="worn").require_labels().tolist() == [0, 1, 0]
     with pytest.raises(DfstransError, match="expected the anomalous label 'bad'"):
         from_text(tmp_path, text, anomalous_value="bad")
     numbers = from_text(tmp_path, "id,time,a,label\nx,0,1,1\ny,0,1,2.0\n", anomalous_value=2)
-    assert numbers.labels is not None
-    assert numbers.labels.tolist() == [0, 1]
+    assert numbers.require_labels().tolist() == [0, 1]
 
 
-def test_labels_and_groups_may_come_from_a_table_of_their_own(tmp_path: Path) -> None:
-    text = "id,time,a\nx,0,1\ny,0,2\n"
-    (tmp_path / "runs_labels.csv").write_text("id,label,machine\ny,1,m2\nx,0,m1\nunused,0,m3\n")
-    episodes = from_text(tmp_path, text)
-    assert episodes.labels is not None
-    assert episodes.groups is not None
-    assert episodes.labels.tolist() == [0, 1]
-    assert episodes.groups.tolist() == ["m1", "m2"]
-    other = tmp_path / "elsewhere" / "truth.csv"
-    other.parent.mkdir()
-    other.write_text("name;anomalous\nx;1\ny;0\n")
-    assert from_text(tmp_path, text, labels=other).n_anomalous == 1
-    other.write_text("id,label\nx,1\n")
-    with pytest.raises(DfstransError, match=r"truth\.csv, got none for y"):
-        from_text(tmp_path, text, labels=other)
-    other.write_text("id,label\nx,1\nx,0\ny,0\n")
-    with pytest.raises(DfstransError, match="repeated ids: x"):
-        from_text(tmp_path, text, labels=other)
-    with pytest.raises(DfstransError, match="got nothing there"):
-        from_text(tmp_path, text, labels=tmp_path / "no.csv")
-
-
-def test_groups_are_read_and_must_be_one_per_episode(tmp_path: Path) -> None:
+def test_each_episode_has_one_group(tmp_path: Path) -> None:
     episodes = from_text(tmp_path, "id,machine,time,a\nx,m2,0,1\nx,m2,1,1\ny,m1,0,1\n")
-    assert episodes.groups is not None
-    assert episodes.groups.tolist() == ["m2", "m1"]
+    assert episodes.require_groups().tolist() == ["m2", "m1"]
     with pytest.raises(DfstransError, match="one group per episode, got several in x"):
         from_text(tmp_path, "id,machine,time,a\nx,m2,0,1\nx,m1,1,1\n")
 
 
-def test_an_axis_called_y_is_not_taken_for_a_label(tmp_path: Path) -> None:
-    episodes = from_text(tmp_path, "id,time,x,y,z\ne,0,1,2,3\ne,1,4,5,6\n")
-    assert episodes.sensors == ("x", "y", "z")
-    assert episodes.labels is None
+# ---- label tables -----------------------------------------------------------------------------------------------
+
+CYCLES = "cycle,time,a\nx,0,1\ny,0,2\n"
+FINDINGS = "cycle,Befund,shift|x,OK,1|y,NOK,2"
+NAMED = {"id_column": "cycle", "label_column": "befund", "anomalous_value": "NOK"}
+BOTH = "id,time,machine,a,label\nx,0,m1,1,1\ny,0,m1,2,0\n"
+LINES = "id,label,Linie|x,0,west|y,1,east"
+ONE = "time,run\n0,5\n1,6\n"
 
 
-def test_a_general_label_table_of_other_recordings_is_left_aside_with_a_remark(tmp_path: Path) -> None:
-    text = "id,time,a\nx,0,1\ny,0,2\n"
-    (tmp_path / "labels.csv").write_text("id,label\nx,ok\nold,worn\n")
-    with pytest.warns(UserWarning, match=r"left aside the label table .*labels\.csv.*runs\.csv.*labels=…"):
-        assert from_text(tmp_path, text).labels is None
-    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
-        from_text(tmp_path, text, labels=tmp_path / "labels.csv", anomalous_value="worn")
-    (tmp_path / "labels.csv").write_text("when,what,why\n1,2,3\n")
-    with pytest.warns(UserWarning, match="left aside"):
-        assert from_text(tmp_path, text).labels is None
-    (tmp_path / "labels.csv").write_text("id,label\nx,0\ny,1\nold,1\n")
-    assert from_text(tmp_path, text).n_anomalous == 1
-    (tmp_path / "runs_labels.csv").write_text("id,label\nx,0\n")
-    with pytest.raises(DfstransError, match=r"runs_labels\.csv, got none for y"):
-        from_text(tmp_path, text)
+@pytest.mark.parametrize(
+    ("text", "table", "options", "labels", "groups", "sensor"),
+    [
+        (TWO, "id,label,machine|y,1,m2|x,0,m1|unused,0,m3", {}, [0, 1], ["m1", "m2"], "a"),
+        (TWO, "name;anomalous|x;1|y;0", {}, [1, 0], None, "a"),
+        # named columns may be in the label table only
+        (CYCLES, FINDINGS, NAMED | {"group_column": "shift"}, [0, 1], ["1", "2"], "a"),
+        (BOTH.replace("id,", "cycle,"), FINDINGS, NAMED, [0, 1], ["m1", "m1"], "a"),
+        (BOTH, LINES, {"group_column": "linie"}, [1, 0], ["west", "east"], "a"),  # labels of the recordings stay
+        (TWO, "Takt,label|y,1|x,0", {"id_column": "Takt"}, [0, 1], None, "a"),
+        (ONE, "Takt,label|runs,1", {"id_column": "Takt", "length": 2}, [1], ["runs"], "run"),
+        # a usual name in the label table wins over one that is similar to that of the recordings
+        (CYCLES, "Cycle,id,label|1,x,0|2,y,1", {"id_column": "cycle"}, [0, 1], None, "a"),
+        (CYCLES, "Cycle,label|x,1|y,0", {"id_column": "cycle"}, [1, 0], None, "a"),
+    ],
+)
+def test_label_table_next_to_the_file_gives_labels_and_groups(
+    tmp_path: Path,
+    text: str,
+    table: str,
+    options: dict[str, object],
+    labels: list[int],
+    groups: list[str] | None,
+    sensor: str,
+) -> None:
+    write(tmp_path, runs_labels=table)
+    episodes = from_text(tmp_path, text, **options)
+    assert (episodes.require_labels().tolist(), episodes.sensors) == (labels, (sensor,))
+    assert (None if episodes.groups is None else episodes.groups.tolist()) == groups
 
 
-def test_a_second_label_column_is_read_as_a_sensor_but_not_in_silence(tmp_path: Path) -> None:
-    text = PLAIN.replace("b,label", "anomaly,label")
-    with pytest.warns(UserWarning, match=r"anomaly of .* is read as a sensor.*drop_sensors='anomaly'"):
-        assert from_text(tmp_path, text).sensors == ("a", "anomaly")
-    assert from_text(tmp_path, text, drop_sensors=("anomaly",)).sensors == ("a",)
+def test_named_label_table_replaces_the_labels_of_the_recordings(tmp_path: Path) -> None:
+    truth = write(tmp_path / "elsewhere", truth=LINES) / "truth.csv"
+    episodes = from_text(tmp_path, BOTH, labels=truth, group_column="linie")
+    assert (episodes.require_labels().tolist(), episodes.require_groups().tolist()) == ([0, 1], ["west", "east"])
+    with pytest.raises(DfstransError, match="got nothing there"):
+        from_text(tmp_path, BOTH, labels=tmp_path / "no.csv")
 
 
-def test_a_label_table_with_ids_written_otherwise_shows_both(tmp_path: Path) -> None:
-    (tmp_path / "runs_labels.csv").write_text("id,label\n1,0\n2,1\n")
-    with pytest.raises(DfstransError, match=r"got none for 001 but for 1, 2; write the ids alike"):
-        from_text(tmp_path, "episode_id,time,a\n001,0,5\n001,1,6\n")
+@pytest.mark.parametrize(
+    ("name", "table", "options", "words"),
+    [
+        ("runs_labels", "id,label|x,1", {}, r"runs_labels\.csv, got none for y"),
+        ("runs_labels", "id,label|x,1|x,0|y,0", {}, "repeated ids: x"),
+        ("runs_labels", "id,label|x,1|,0|y,0", {}, "id in each row of .*row 2"),
+        ("runs_labels", "id,label|x,1|y,", {}, "label in each row of .*got none in 2"),
+        ("runs_labels", "id,label|01,0|02,1", {}, r"got none for x, y but for 01, 02; write the ids alike"),
+        ("runs_labels", "Takt,label|1,1|2,0", {"id_column": "Takt"}, "got none for x, y but for 1, 2"),
+        ("runs_labels", LINES, {"group_column": "Halle"}, r"'Halle' \(group_column\) in the recordings or in their"),
+        ("labels", "id,label,Linie|x,0,west", {"group_column": "Linie"}, r"labels\.csv, got none for y"),
+    ],
+)
+def test_label_table_that_does_not_fit_is_refused(
+    tmp_path: Path, name: str, table: str, options: dict[str, str], words: str
+) -> None:
+    write(tmp_path, **{name: table})
+    with pytest.raises(DfstransError, match=words):
+        from_text(tmp_path, TWO, **options)
 
 
-def test_columns_that_are_named_may_be_those_of_the_label_table(tmp_path: Path) -> None:
-    text = "cycle,time,a\nx,0,1\ny,0,2\n"
-    truth = tmp_path / "truth.csv"
-    truth.write_text("cycle,Befund,shift\nx,OK,1\ny,NOK,2\n")
-    named = {"id_column": "cycle", "label_column": "befund", "anomalous_value": "NOK"}
-    episodes = from_text(tmp_path, text, labels=truth, group_column="shift", **named)
-    assert episodes.require_labels().tolist() == [0, 1]
-    assert episodes.require_groups().tolist() == ["1", "2"]
-    with pytest.raises(DfstransError, match=r"'Linie' \(group_column\) in the recordings or in their label table"):
-        from_text(tmp_path, text, labels=truth, group_column="Linie", **named)
-    truth.rename(tmp_path / "runs_labels.csv")
-    assert from_text(tmp_path, text, **named).require_labels().tolist() == [0, 1]
-    with_both = "cycle,time,a,label\nx,0,1,1\ny,0,2,0\n"
-    assert from_text(tmp_path, with_both, **named).require_labels().tolist() == [0, 1]
+@pytest.mark.parametrize("table", ["id,label|x,ok|old,worn", "when,what,why|1,2,3"])
+def test_general_label_table_of_other_recordings_is_ignored_with_a_warning(tmp_path: Path, table: str) -> None:
+    labels = write(tmp_path, labels=table) / "labels.csv"
+    with pytest.warns(UserWarning, match=r"ignored the label table .*labels\.csv.*runs\.csv.*labels=…"):
+        assert from_text(tmp_path, TWO).labels is None
+    with pytest.raises(DfstransError, match=r"labels\.csv, got"):
+        from_text(tmp_path, TWO, labels=labels, anomalous_value="worn")
+    write(tmp_path, labels="id,label|x,0|y,1|old,1")
+    assert from_text(tmp_path, TWO).n_anomalous == 1
 
 
-def test_a_group_that_the_label_table_tells_is_read_whatever_else_is_called_a_group_or_a_label(tmp_path: Path) -> None:
-    (tmp_path / "runs_labels.csv").write_text("id,label,Linie\nx,0,west\ny,1,east\n")
-    text = "id,time,machine,a,label\nx,0,m1,1,1\ny,0,m1,2,0\n"
-    episodes = from_text(tmp_path, text, group_column="linie")
-    assert episodes.require_groups().tolist() == ["west", "east"]
-    assert episodes.require_labels().tolist() == [1, 0]  # of the recordings, as without a group
-    assert episodes.sensors == ("a",)
-    told = from_text(tmp_path, text, group_column="linie", labels=tmp_path / "runs_labels.csv")
-    assert told.require_labels().tolist() == [0, 1]
+# ---- fault tables -----------------------------------------------------------------------------------------------
+
+HEADER = "episode_id,fault,sensors,start,end,severity"
 
 
-def test_a_general_label_table_that_tells_a_named_column_must_have_all_episodes(tmp_path: Path) -> None:
-    (tmp_path / "labels.csv").write_text("id,label,Linie\nx,0,west\n")
-    with pytest.raises(DfstransError, match=r"labels\.csv, got none for y"):
-        from_text(tmp_path, "id,time,a,label\nx,0,1,1\ny,0,2,0\n", group_column="Linie")
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two episodes of ten points, one every half second."""
+    path = tmp_path / "runs.csv"
+    frames = [
+        pd.DataFrame({"episode_id": name, "time_s": np.arange(10) / 2, "Speed [m/s]": 1.0, "b": 2.0, "label": label})
+        for name, label in (("x", 0), ("y", 1))
+    ]
+    pd.concat(frames).to_csv(path, index=False)
+    return path
 
 
-def test_where_the_label_table_tells_the_id_what_is_called_one_in_a_recording_is_a_sensor(tmp_path: Path) -> None:
-    (tmp_path / "runs_labels.csv").write_text("Takt,label\nruns,1\n")
-    episodes = from_text(tmp_path, "time,run\n0,5\n1,6\n", id_column="Takt", length=2)
-    assert (episodes.sensors, episodes.require_labels().tolist()) == (("run",), [1])
+@pytest.mark.parametrize(
+    ("table", "faults"),
+    [
+        (
+            f"{HEADER}|y,worn bearing,speed; b,1,2.5,0.7|y,loose belt,b,3,,",
+            (Fault(2, 5, ("Speed", "b"), "worn bearing", 0.7), Fault(6, 10, ("b",), "loose belt")),
+        ),
+        (
+            HEADER.replace(",", ";") + "|y;rust;Speed,b;1,5;2;0,7|y;spike;;;0,5;",
+            (Fault(3, 4, ("Speed", "b"), "rust", 0.7), Fault(0, 1, (), "spike")),
+        ),
+        (f"{HEADER}|y,spike,b,2,2,", (Fault(4, 5, ("b",), "spike"),)),
+        (f"{HEADER}|y,spike,b,1.1,1.2,", (Fault(2, 3, ("b",), "spike"),)),
+        (f"{HEADER}|y,spike,b,4.8,4.9,", (Fault(9, 10, ("b",), "spike"),)),
+        (f"{HEADER}|y,spike,b,0,0,", (Fault(0, 1, ("b",), "spike"),)),
+    ],
+)
+def test_faults_are_in_the_time_of_the_episode_and_cover_a_point(
+    runs: Path, table: str, faults: tuple[Fault, ...]
+) -> None:
+    write(runs.parent, runs_faults=table)
+    assert load_episodes(runs).faults == ((), faults)
 
 
-def test_a_name_of_the_recordings_is_not_taken_for_one_much_like_it_beside_an_id(tmp_path: Path) -> None:
-    text = "no,time,a\nx,0,1\nx,1,1\ny,0,2\n"
-    (tmp_path / "runs_labels.csv").write_text("No,id,label\n1,x,0\n2,y,1\n")
-    (tmp_path / "runs_faults.csv").write_text("No,id,fault\n1,y,worn\n")
-    episodes = from_text(tmp_path, text, id_column="no")
-    assert episodes.require_labels().tolist() == [0, 1]
-    assert episodes.faults == ((), (Fault(0, 1, (), "worn"),))
-    (tmp_path / "runs_labels.csv").write_text("No,label\nx,1\ny,0\n")
-    assert from_text(tmp_path, text, id_column="no").require_labels().tolist() == [1, 0]
+def test_point_in_the_file_name_does_not_hide_its_tables(runs: Path) -> None:
+    pd.read_csv(runs).drop(columns="label").to_csv(runs.parent / "run 1.5.csv", index=False)
+    tables = {"run 1.5_faults": f"{HEADER}|y,rust,b,1,2,", "run 1.5_labels": "id,label|x,0|y,1"}
+    write(runs.parent, **tables, **{"run 1_faults": f"{HEADER}|y,other,b,1,2,"})
+    episodes = load_episodes(runs.parent / "run 1.5.csv")
+    assert (episodes.faults, episodes.n_anomalous) == (((), (Fault(2, 4, ("b",), "rust"),)), 1)
 
 
-def test_an_id_that_has_another_name_in_the_label_table_is_checked_there(tmp_path: Path) -> None:
-    text = "episode_id,time,a\nx,0,1\ny,0,2\n"
-    (tmp_path / "runs_labels.csv").write_text("Takt,label\ny,1\nx,0\n")
-    assert from_text(tmp_path, text, id_column="Takt").require_labels().tolist() == [0, 1]
-    (tmp_path / "runs_labels.csv").write_text("Takt,label\n1,1\n2,0\n")
-    with pytest.raises(DfstransError, match=r"got none for x, y but for 1, 2"):
-        from_text(tmp_path, text, id_column="Takt")
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_named_fault_table_of_either_format_is_read(runs: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"elsewhere.{suffix}"
+    table = pd.DataFrame({"id": ["y"], "kind": ["rust"]})
+    table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
+    assert load_episodes(runs, faults=path).faults == ((), (Fault(0, 10, (), "rust"),))
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("z,rust,b,,,", "got others in .*: z; correct the ids"),
+        ("y,rust,b,1,9,", r"within episode 'y', from 0 to 5 s, got one from 1 to 9 in row 1 of"),
+        ("y,rust,b,2.2,2.1,", r"got one from 2\.2 to 2\.1 in row 1"),
+        ("y,rust,b,5,,", "got one from 5 to 5 in row 1"),
+        ("y,rust,b,noon,,", "expected a number as start in row 1 of .*, got 'noon'"),
+        (",rust,b,,,", "expected an id in each row"),
+    ],
+)
+def test_wrong_rows_of_a_fault_table_are_refused(runs: Path, row: str, message: str) -> None:
+    write(runs.parent, runs_faults=f"{HEADER}|{row}")
+    with pytest.raises(DfstransError, match=message):
+        load_episodes(runs)
+
+
+def test_general_fault_table_of_other_recordings_is_ignored_with_a_warning(runs: Path) -> None:
+    write(runs.parent, faults=f"{HEADER}|z,rust,b,,,")
+    with pytest.warns(UserWarning, match=r"ignored the fault table .* no episodes z.*faults=…"):
+        assert load_episodes(runs).faults is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("episode_id,remark\ny,odd\n", "columns id and fault.*got episode_id, remark"),
+        ("time,a\n0,1\n1,2\n", "columns id and fault.*got time, a"),
+        (HEADER + "\n", "expected rows below the header"),
+        ("", "got an empty file"),
+        ("\n\n", "blank lines"),
+    ],
+)
+@pytest.mark.parametrize("name", ["faults.csv", "runs_faults.csv"])
+def test_table_without_faults_is_ignored_unless_it_was_named(runs: Path, name: str, content: str, message: str) -> None:
+    table = runs.parent / name
+    table.write_text(content)
+    with pytest.warns(UserWarning, match=rf"ignored .*{name}: .*{message}.*faults=…"):
+        episodes = load_episodes(runs)
+    assert (episodes.ids.tolist(), episodes.faults) == (["x", "y"], None)
+    with pytest.raises(DfstransError, match=message):
+        load_episodes(runs, faults=table)
+
+
+def test_parquet_fault_table_without_rows_is_ignored(runs: Path) -> None:
+    pd.DataFrame({"id": ["y"], "fault": ["rust"]})[:0].to_parquet(runs.parent / "faults.parquet")
+    with pytest.warns(UserWarning, match=r"ignored .*faults\.parquet: expected rows"):
+        assert load_episodes(runs).faults is None
+
+
+def test_data_check_names_blamed_sensors_that_were_not_recorded(runs: Path) -> None:
+    for sensors, warned in (("b;Torque", True), ("b", False)):
+        write(runs.parent, runs_faults=f"{HEADER}|y,rust,{sensors},1,2,")
+        findings = [finding.message for finding in check_episodes(load_episodes(runs)).findings]
+        assert any("Torque" in message for message in findings) == warned

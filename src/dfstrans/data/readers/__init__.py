@@ -1,50 +1,35 @@
-"""Readers: from a path to `Episodes`, whatever the format."""
+"""Readers: from a path to `Episodes`, whatever the format.
+
+`recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. To add a format, write a
+function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below:
+
+    def _read_mine(path: Path, options: ReadOptions) -> Episodes:
+        with opening(path, "a .mine file"):  # turns every failure into a clear error
+            values, labels = parse(path.read_bytes())
+        return Episodes.from_arrays(values, labels)
+
+    MINE = Reader("a file of my logger (.mine)", frozenset(), lambda path: path.suffix == ".mine", _read_mine)
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import columns as cleaning
-from dfstrans.data.readers import folders as folder
-from dfstrans.data.readers import hdf5, numpy_files, paper_hdf5, server_machines, telemanom, uea
-from dfstrans.data.readers import rows as long_table
-from dfstrans.data.readers.opening import ReadOptions, opening
+from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
+from dfstrans.data.readers.columns import drop_sensors, handle_infinite
+from dfstrans.data.readers.opening import Reader, ReadOptions, opening
+from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
+from dfstrans.data.readers.recordings import FOLDER, LONG_TABLE
 from dfstrans.errors import DfstransError, option_name, shortlist
 
-__all__ = ["ReadOptions", "load_episodes"]
+__all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
 
-
-class Format(Protocol):
-    """What a module of this package offers: its name, the options that it heeds, and how to recognise and read it.
-
-    The options of `cleaning` are heeded for every format, after reading. A format that lists `drop_sensors` leaves
-    columns out while it reads, because they may hold something else than numbers.
-    """
-
-    NAME: str
-    OPTIONS: frozenset[str]
-
-    def recognises(self, path: Path) -> bool:
-        """Whether the path is of this format."""
-
-    def read(self, path: Path, options: ReadOptions) -> Episodes:
-        """The episodes at the path."""
-
-
-# the first that recognises a path reads it
-FORMATS: tuple[Format, ...] = (
-    telemanom,
-    server_machines,
-    folder,
-    paper_hdf5,
-    hdf5,
-    numpy_files,
-    uea,
-    long_table,
-)
+# the first reader that recognises a path reads it
+READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, NUMPY, UEA, LONG_TABLE)
+_FOR_ALL = frozenset({"drop_sensors", "infinite_as_missing"})  # options that `load_episodes` applies itself
 
 
 def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
@@ -54,50 +39,39 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
     chosen = ReadOptions(**(given | overrides))
     with opening(place, "episodes"):
         place.stat()
-        found = next((form for form in FORMATS if form.recognises(place)), None)
-    if found is None:
-        what, first = _stranger(place)
-        known = "".join(f"\n  - {form.NAME}" for form in FORMATS)
-        raise DfstransError(f"expected episodes at {place}, got {what}; {first}convert them to one of:{known}")
-    _require_heeded(found, chosen, place)
-    episodes = found.read(place, chosen)
-    if "drop_sensors" not in found.OPTIONS:
-        episodes = cleaning.without_dropped(episodes, chosen, place)
-    return cleaning.without_infinite(episodes, chosen)
+        reader = next((reader for reader in READERS if reader.recognises(place)), None)
+    if reader is None:
+        raise _unknown_format(place)
+    _require_applicable(reader, chosen, place)
+    episodes = reader.read(place, chosen)
+    if "drop_sensors" not in reader.options:
+        episodes = drop_sensors(episodes, chosen, place)
+    return handle_infinite(episodes, chosen)
 
 
-def _stranger(path: Path) -> tuple[str, str]:
-    """What an unknown thing is in words, and what to do first."""
-    suffix = path.suffix.lower()
+def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:
+    """Refuse options that the reader would ignore: the user expects something else."""
+    applicable = reader.options | _FOR_ALL
+    defaults = ReadOptions.defaults()
+    ignored = [name for name in defaults if getattr(options, name) != defaults[name] and name not in applicable]
+    if ignored:
+        raise DfstransError(
+            f"expected only options that apply to {path}, which is {reader.name}, got also "
+            f"{shortlist(map(option_name, ignored))}; leave them out (applicable: "
+            f"{shortlist(map(option_name, sorted(applicable)), 20)})"
+        )
+
+
+def _unknown_format(path: Path) -> DfstransError:
+    suffix, got, first = path.suffix.lower(), "an unknown format", ""
     if path.is_dir():
         inside = list(path.iterdir())
+        got = "an unknown format" if inside else "an empty folder"
         if inside and all(one.is_dir() for one in inside):
-            return (
-                "a folder of folders",
-                "give one of these, or put the recordings into one folder with labels.csv, or ",
-            )
-        return ("something else" if inside else "an empty folder"), ""
-    if suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
-        return f"an archive ({suffix})", "unpack it first, or "
-    if suffix in (".xlsx", ".xls", ".ods"):
-        return f"a spreadsheet ({suffix})", "save its sheet as CSV, or "
-    return "something else", ""
-
-
-def _require_heeded(found: Format, options: ReadOptions, path: Path) -> None:
-    """Refuse options that the format would ignore: they show that the user expects something else."""
-    defaults = ReadOptions()
-    changed = [name for name in ReadOptions.model_fields if getattr(options, name) != getattr(defaults, name)]
-    heeded = found.OPTIONS | cleaning.OPTIONS
-    idle = [name for name in changed if name not in heeded]
-    if idle:
-        raise DfstransError(
-            f"expected only options that apply to {path}, which is {found.NAME}, got also "
-            f"{shortlist(map(option_name, idle))}; leave them out (it heeds "
-            f"{shortlist(map(option_name, sorted(heeded)), 20)})"
-        )
-    if options.stride is not None and options.length is None and found in (long_table, folder):
-        raise DfstransError(
-            f"expected {option_name('length')} with {option_name('stride', options.stride)}, got none; give both "
-            "or neither"
-        )
+            got, first = "a folder of folders", "give one of them, or put the recordings into one with labels.csv, or "
+    elif suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
+        got, first = f"an archive ({suffix})", "unpack it first, or "
+    elif suffix in (".xlsx", ".xls", ".ods"):
+        got, first = f"a spreadsheet ({suffix})", "save its sheet as CSV, or "
+    known = "".join(f"\n  - {reader.name}" for reader in READERS)
+    return DfstransError(f"expected episodes at {path}, got {got}; {first}convert them to one of:{known}")

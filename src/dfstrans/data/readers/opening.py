@@ -1,4 +1,4 @@
-"""What a reader may have to be told about a file."""
+"""What every reader needs: the read options, the `Reader` class, and clear errors for unreadable files."""
 
 from __future__ import annotations
 
@@ -7,53 +7,45 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 from pydantic import Field, field_validator
 
+from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError
 from dfstrans.settings import Settings
 
 
 class ReadOptions(Settings):
-    """What the file itself does not say; every option may stay away."""
+    """What the files themselves do not say; every option may be omitted."""
 
-    length: int | None = Field(
-        default=None, ge=1, description="Cut continuous recordings into episodes of this many points."
-    )
+    length: int | None = Field(default=None, ge=1, description="Cut recordings into episodes of this many points.")
     stride: int | None = Field(
-        default=None, ge=1, description="Points from one cut episode to the next; the length if not given."
+        default=None, ge=1, description="Points from the start of one cut episode to the next; the length if omitted."
     )
-    spacecraft: Literal["SMAP", "MSL"] | None = Field(
-        default=None, description="Which spacecraft of a telemanom folder to read."
-    )
-    labels: Path | None = Field(default=None, description="A table with columns id, label and perhaps group.")
+    spacecraft: Literal["SMAP", "MSL"] | None = Field(default=None, description="Spacecraft in a telemanom folder.")
+    labels: Path | None = Field(default=None, description="Label table: id, label and optionally group.")
     faults: Path | None = Field(
-        default=None, description="A table of known faults: id, fault and perhaps sensors, start, end, severity."
+        default=None, description="Fault table: id, fault and optionally sensors, start, end, severity."
     )
-    id_column: str | None = Field(default=None, description="The column that names the episode of a row.")
-    time_column: str | None = Field(default=None, description="The column with the time of a row.")
-    label_column: str | None = Field(default=None, description="The column with the label.")
-    group_column: str | None = Field(
-        default=None, description="The column with the group (machine, channel) of an episode."
-    )
-    anomalous_value: str | None = Field(
-        default=None, description="The label that means anomalous; every other label then means normal."
-    )
-    drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to leave out.")
-    n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row of the paper authors' HDF5.")
-    n_timepoints: int | None = Field(
-        default=None, ge=1, description="Points per sensor and row of the paper authors' HDF5."
-    )
+    id_column: str | None = Field(default=None, description="Column with the episode id.")
+    time_column: str | None = Field(default=None, description="Column with the time.")
+    label_column: str | None = Field(default=None, description="Column with the label.")
+    group_column: str | None = Field(default=None, description="Column with the group, such as machine or channel.")
+    anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
+    drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore.")
+    n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
+    n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
     irregular_time: Literal["error", "ignore"] = Field(
-        default="error", description="What to do with irregular time; 'ignore' takes the rows as they come."
+        default="error", description="Refuse irregular time steps, or ignore the time and take the rows as they are."
     )
-    infinite_as_missing: bool = Field(default=False, description="Read infinite values as missing ones.")
+    infinite_as_missing: bool = Field(default=False, description="Treat infinite values as missing.")
 
     @field_validator("anomalous_value", mode="before")
     @classmethod
@@ -61,28 +53,30 @@ class ReadOptions(Settings):
         return str(value) if isinstance(value, bool | int | float) else value
 
 
-_DAMAGE = (
-    OSError,
-    EOFError,
-    MemoryError,  # a damaged size
-    ArithmeticError,
-    SyntaxError,  # in the header of a .npy
-    tokenize.TokenError,
-    KeyError,
-    IndexError,
-    TypeError,
-    ValueError,
-    RuntimeError,
-    struct.error,
-    csv.Error,
-    zipfile.BadZipFile,
-    zlib.error,
-    pa.ArrowException,
-)
+@dataclass(frozen=True)
+class Reader:
+    """How to recognise and read one format.
+
+    `options` are the fields of `ReadOptions` that the reader uses; a user who sets another one gets an error. Every
+    reader may ignore `drop_sensors` and `infinite_as_missing`: `load_episodes` applies them to the result. A reader
+    that lists `drop_sensors` has to drop the columns itself, because they may hold something other than numbers.
+    """
+
+    name: str
+    options: frozenset[str]
+    recognises: Callable[[Path], bool]
+    read: Callable[[Path, ReadOptions], Episodes]
 
 
 class EmptyTableError(DfstransError):
-    """A file that should be a table, without a row."""
+    """A table file without a single row."""
+
+
+# what libraries raise on damaged files: a damaged size is a MemoryError, a damaged .npy header a SyntaxError
+_DAMAGE = (
+    *(OSError, EOFError, MemoryError, ArithmeticError, SyntaxError, LookupError, TypeError, ValueError, RuntimeError),
+    *(tokenize.TokenError, struct.error, csv.Error, zipfile.BadZipFile, zlib.error, pa.ArrowException),
+)
 
 
 @contextmanager
@@ -95,9 +89,7 @@ def opening(path: Path, what: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise DfstransError(f"expected {what} at {path}, got nothing there; check the path") from error
     except PermissionError as error:
-        raise DfstransError(
-            f"expected to be allowed to read {path}, but the system refused; change its permissions"
-        ) from error
+        raise DfstransError(f"expected permission to read {path}, got none; change its permissions") from error
     except _DAMAGE as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DfstransError(
@@ -107,7 +99,7 @@ def opening(path: Path, what: str) -> Iterator[None]:
 
 
 def require_content(path: Path, what: str) -> None:
-    """Refuse a file without a single byte."""
+    """Refuse an empty file."""
     with opening(path, what):
         if path.stat().st_size == 0:
-            raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or leave it out")
+            raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or remove it")

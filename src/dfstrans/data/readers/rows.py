@@ -1,10 +1,9 @@
-"""Long tables: one row per point, with the episode's id, the time, the sensors and perhaps the label."""
+"""Rows of tables, one per point, gathered into episodes on a regular grid."""
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,46 +11,39 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data import layout as own_layout
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import (
     UNLABELLED,
     Roles,
-    Times,
     coded,
     coded_texts,
     labels_and_words,
     names_and_units,
     numbers,
-    require_dropped,
-    require_occurs,
-    times,
-    warn_of_second_label,
-    without_dropped,
-)
-from dfstrans.data.readers.cutting import cut_as_told
-from dfstrans.data.readers.labels import (
-    covers,
-    find_label_table,
-    options_of_table,
-    read_label_table,
-    roles_of_recordings,
-    told_by_table,
-    with_fault_table,
-    with_label_table,
 )
 from dfstrans.data.readers.opening import ReadOptions, opening
-from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
-from dfstrans.data.readers.times import Index, first_points, median_step, past_midnight, places_in_order, places_on_grid
+from dfstrans.data.readers.tables import Kind, Table, table_stem
+from dfstrans.data.readers.times import (
+    Index,
+    Times,
+    first_points,
+    grid_positions,
+    median_interval,
+    row_positions,
+    times,
+    unwrap_midnight,
+)
 from dfstrans.errors import DfstransError, option_name, shortlist
+
+_Reorder = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Points of episodes in any order: one array per sensor, and what is known of each point.
+    """Points of episodes in any order: one array per sensor, and what is known about each point.
 
-    `episode` and `group` are numbers into `ids` and `group_names`; a label is 0, 1, or −1 where there is none,
-    and `label_words` are what stood in the file for them.
+    `episode` and `group` are indices into `ids` and `group_names`. A label is 0, 1, or −1 if it is missing;
+    `label_words` are the words that stand for labels in the file.
     """
 
     sensors: tuple[str, ...]
@@ -59,35 +51,165 @@ class Rows:
     columns: Sequence[npt.NDArray[np.float32]]
     ids: Sequence[str]
     episode: Index
-    time: npt.NDArray[np.float64] | None = None
-    time_unit: str = ""
-    time_of_day: bool = False
+    time: Times | None = None
     labels: npt.NDArray[np.int8] | None = None
     label_words: Sequence[str] = ()
     group_names: Sequence[str] = ()
     group: Index | None = None
 
 
+# ---- reading and joining ----------------------------------------------------------------------------------------
+
+
+def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool = False) -> Rows:
+    """All rows of a table; without an id column they are one recording, named after the file.
+
+    With `exact`, ids and groups keep the blanks around them.
+    """
+    kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
+    kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
+    if roles.time is not None:
+        kinds[roles.time] = "time"
+    sensors, units = names_and_units(roles.sensors)
+    path = table.path
+    labels, words, group_names, group = None, tuple[str, ...](), list[str](), None
+    with opening(path, "a table with a row per point"):
+        columns = table.read(kinds)
+        if roles.id is not None:
+            ids, episode = _names_and_codes(columns[roles.id], roles.id, path, exact)
+        else:
+            n_rows = len(next(iter(columns.values()))) if columns else 0
+            ids, episode = [table_stem(path)], np.zeros(n_rows, dtype=np.int64)
+        if roles.group is not None:
+            group_names, group = _names_and_codes(columns[roles.group], roles.group, path, exact)
+        if roles.label is not None:
+            labels, words = labels_and_words(columns[roles.label], options.anomalous_value, path, roles.label)
+        time = None if roles.time is None else times(columns[roles.time], roles.time, path)
+        values = [numbers(columns.pop(name), name, path) for name in roles.sensors]
+    return Rows(sensors, units, values, ids, episode, time, labels, words, group_names, group)
+
+
+def _names_and_codes(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Index]:
+    """The distinct names in a column, in order of first appearance, and the index of each row's name."""
+    codes = coded(column) if exact else coded_texts(column)
+    if codes.null_count:
+        row = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
+        raise DfstransError(
+            f"expected a name in each row of column {name!r} of {source}, got none in data row {row + 1}; "
+            "fill it in or remove the row"
+        )
+    return codes.dictionary.to_pylist(), codes.indices.to_numpy().astype(np.int64)
+
+
+def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
+    """The rows of all files, one episode each, with sensors matched by name."""
+    first = parts[0]
+    for part, file in zip(parts, files, strict=True):
+        _require_same_columns(first, part, files[0], file)
+    _warn_of_units_in_some_files(parts, files)
+    names = sorted({name for part in parts for name in part.group_names})
+    number = {name: i for i, name in enumerate(names)}
+    groups = [
+        np.array([number[name] for name in part.group_names], dtype=np.int64)[part.group]
+        for part in parts
+        if part.group is not None
+    ]
+    columns = [dict(zip(part.sensors, part.columns, strict=True)) for part in parts]
+    times = [part.time for part in parts if part.time is not None]
+    labels = [part.labels for part in parts if part.labels is not None]
+    return Rows(
+        sensors=first.sensors,
+        units=first.units,
+        columns=[np.concatenate([of_file[name] for of_file in columns]) for name in first.sensors],
+        ids=[table_stem(file) for file in files],
+        episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
+        time=Times(np.concatenate([t.values for t in times]), times[0].unit, all(t.of_day for t in times))
+        if times
+        else None,
+        labels=np.concatenate(labels) if labels else None,
+        label_words=sorted({word for part in parts for word in part.label_words}),
+        group_names=names,
+        group=np.concatenate(groups) if groups else None,
+    )
+
+
+def _require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path) -> None:
+    drop = f"drop it ({option_name('drop_sensors')})"
+    units = dict(zip(part.sensors, part.units, strict=True))
+    missing = [name for name in first.sensors if name not in units]
+    extra = sorted(set(units) - set(first.sensors), key=part.sensors.index)
+    if missing or extra:
+        got = [f"no {shortlist(missing)}"] if missing else []
+        got += [f"also {shortlist(extra)}"] if extra else []
+        raise DfstransError(
+            f"expected the sensors of {first_file.name} in {file}, got {' and '.join(got)}; rename or add the column, "
+            f"or {drop}"
+        )
+    for role, here, there in (
+        ("time", part.time, first.time),
+        ("label", part.labels, first.labels),
+        ("group", part.group, first.group),
+    ):
+        if (here is None) != (there is None):
+            raise DfstransError(
+                f"expected a {role} column in all files or in none, got one in only one of {first_file.name} and "
+                f"{file.name}; add or remove it"
+            )
+    if part.time is not None and first.time is not None and part.time.unit != first.time.unit:
+        raise DfstransError(
+            f"expected time in the same unit in all files, got {first.time.unit or 'no unit'} in {first_file.name} and "
+            f"{part.time.unit or 'no unit'} in {file.name}; convert it to one unit and header, such as time [s], or "
+            f"{drop}"
+        )
+    for name, unit in zip(first.sensors, first.units, strict=True):
+        if unit and units[name] and unit != units[name]:
+            raise DfstransError(
+                f"expected each sensor in the same unit in all files, got {name} in {unit} in {first_file.name} and in "
+                f"{units[name]} in {file.name}; convert it to one unit, or {drop}"
+            )
+
+
+def _warn_of_units_in_some_files(parts: Sequence[Rows], files: Sequence[Path]) -> None:
+    units = {
+        file.name: dict(zip(part.sensors, part.units, strict=True)) for part, file in zip(parts, files, strict=True)
+    }
+    for name in parts[0].sensors:
+        known = [file for file, of_file in units.items() if of_file[name]]
+        if 0 < len(known) < len(units):
+            unknown = [file for file, of_file in units.items() if not of_file[name]]
+            warnings.warn(
+                f"{name} has a unit in {shortlist(known, 3)} and none in {shortlist(unknown, 3)}; the same unit is "
+                "assumed for all: write it in all headers, or convert the values",
+                stacklevel=2,
+            )
+
+
+# ---- from rows to episodes --------------------------------------------------------------------------------------
+
+
 def gather(rows: Rows, options: ReadOptions) -> Episodes:
-    """The episodes that some rows make: each on its regular grid, missing points as NaN."""
+    """The episodes that the rows make up, each on its regular grid, missing points as NaN."""
     if not rows.sensors:
-        raise DfstransError("expected at least one sensor column, got none; are all columns taken for something else?")
-    if rows.time is not None and rows.time_of_day:
-        rows = replace(rows, time=past_midnight(rows.time, rows.episode, rows.ids))
-    order = _order(rows, options)
-    episode = rows.episode if order is None else rows.episode[order]
+        raise DfstransError("expected at least one sensor column, got none; check the roles of the columns")
+    if rows.time is not None and rows.time.of_day:
+        unwrapped = unwrap_midnight(rows.time.values, rows.episode, rows.ids)
+        rows = replace(rows, time=rows.time._replace(values=unwrapped))
+    reorder = _reorder(rows, options)
+    episode = reorder(rows.episode)
     starts = first_points(episode)
-    time = rows.time if rows.time is None or order is None else rows.time[order]
+    time = None if rows.time is None else reorder(rows.time.values)
     if time is None or options.irregular_time == "ignore":
-        place, interval = places_in_order(episode), None if time is None else median_step(time, episode)
+        position, interval = row_positions(episode), None if time is None else median_interval(time, episode)
     else:
-        place, interval = places_on_grid(time, episode, rows.ids)
+        position, interval = grid_positions(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
-    lengths = place[ends] + 1
-    values = _spread(rows, order, episode, place, lengths)
-    labels, faults = _labels(rows, order, episode, starts, place)
-    if options.length is not None:
-        _require_labels_throughout(rows)
+    lengths = position[ends] + 1
+    values = _spread(rows, reorder, episode, position, lengths)
+    labels, faults = None, None
+    if rows.labels is not None and (rows.labels != UNLABELLED).any():
+        labels, faults = _labels_and_faults(reorder(rows.labels), rows.ids, starts, position)
+        if options.length is not None:
+            _require_label_in_each_row(rows.labels, rows.episode, rows.ids)
     return Episodes.from_arrays(
         values,
         labels,
@@ -96,252 +218,79 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         sensors=rows.sensors,
         units=rows.units,
         interval=interval,
-        time_unit=rows.time_unit,
-        groups=_groups(rows, order, starts),
+        time_unit="" if rows.time is None else rows.time.unit,
+        groups=None if rows.group is None else _groups(reorder(rows.group), rows, starts),
         faults=faults,
     )
 
 
-def _order(rows: Rows, options: ReadOptions) -> npt.NDArray[np.intp] | None:
-    """The order that brings the rows of each episode together; None when they are."""
+def _reorder(rows: Rows, options: ReadOptions) -> _Reorder:
+    """A function that brings an array of rows into the order of the episodes, and of time if they are to be sorted."""
     if rows.time is not None and options.sort_time:
-        return np.lexsort((rows.time, rows.episode))
-    return None if (np.diff(rows.episode) >= 0).all() else np.argsort(rows.episode, kind="stable")
+        order = np.lexsort((rows.time.values, rows.episode))
+    elif (np.diff(rows.episode) >= 0).all():
+        return lambda array: array
+    else:
+        order = np.argsort(rows.episode, kind="stable")
+    return lambda array: array[order]
 
 
-def _spread(
-    rows: Rows, order: npt.NDArray[np.intp] | None, episode: Index, place: Index, lengths: Index
-) -> npt.NDArray[np.float32]:
-    """Each value at its episode, sensor and place."""
+def _spread(rows: Rows, reorder: _Reorder, episode: Index, position: Index, lengths: Index) -> npt.NDArray[np.float32]:
+    """Each value at its episode, sensor and position."""
     n, longest = len(lengths), int(lengths.max())
     full = n * longest == len(episode)  # no gap and no padding: a reshape will do
     values = np.empty((n, len(rows.sensors), longest), dtype=np.float32)
     if not full:
         values.fill(np.nan)
-    for sensor, given in enumerate(rows.columns):
-        column = given if order is None else given[order]
+    for sensor, column in enumerate(rows.columns):
         if full:
-            values[:, sensor] = column.reshape(n, longest)
+            values[:, sensor] = reorder(column).reshape(n, longest)
         else:
-            values[:, sensor][episode, place] = column
+            values[:, sensor][episode, position] = reorder(column)
     return values
 
 
-def _labels(
-    rows: Rows, order: npt.NDArray[np.intp] | None, episode: Index, starts: Index, place: Index
-) -> tuple[npt.NDArray[np.int8] | None, list[list[Fault]] | None]:
-    """The label of each episode, and the anomalous stretches of those whose points differ.
-
-    A label that is 1 throughout says nothing about the place.
-    """
-    if rows.labels is None or (rows.labels == UNLABELLED).all():
-        return None, None
-    points = rows.labels if order is None else rows.labels[order]
+def _labels_and_faults(
+    points: npt.NDArray[np.int8], ids: Sequence[str], starts: Index, position: Index
+) -> tuple[npt.NDArray[np.int8], list[list[Fault]] | None]:
+    """The label of each episode, and the anomalous stretches of the episodes whose labels vary."""
     highest = np.maximum.reduceat(points, starts)
     lowest = np.minimum.reduceat(np.where(points == UNLABELLED, np.int8(2), points), starts)
-    unlabelled = [rows.ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
+    unlabelled = [ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
     if unlabelled:
         raise DfstransError(
-            f"expected a label for each episode, got none for {shortlist(unlabelled)}; label them, or leave them out"
+            f"expected a label for each episode, got none for {shortlist(unlabelled)}; label or remove them"
         )
-    differ = (highest == 1) & (lowest == 0)
-    if not differ.any():
+    vary = np.flatnonzero((highest == 1) & (lowest == 0)).tolist()
+    if not vary:
         return highest, None
-    begins = np.zeros(len(points), dtype=np.bool_)
-    begins[starts] = True
-    anomalous = points == 1
-    first = np.flatnonzero(anomalous & (begins | ~np.roll(anomalous, 1)))
-    ends = np.append(begins[1:], True)
-    last = np.flatnonzero(anomalous & (ends | ~np.roll(anomalous, -1)))
     faults: list[list[Fault]] = [[] for _ in starts]
-    for begin, end in zip(first, last, strict=True):
-        if differ[episode[begin]]:
-            faults[episode[begin]].append(Fault(int(place[begin]), int(place[end]) + 1))
+    stops = [*starts[1:].tolist(), len(points)]
+    for i in vary:
+        anomalous = np.pad(points[starts[i] : stops[i]] == 1, 1)
+        edges = starts[i] + np.flatnonzero(anomalous[1:] != anomalous[:-1])
+        faults[i] = [Fault(int(position[a]), int(position[b - 1]) + 1) for a, b in edges.reshape(-1, 2)]
     return highest, faults
 
 
-def _require_labels_throughout(rows: Rows) -> None:
-    """Refuse recordings to be cut of which some points have a label and others none: a piece may have neither."""
-    if rows.labels is None:
-        return
-    missing = np.bincount(rows.episode, rows.labels == UNLABELLED, len(rows.ids)).astype(int)
-    torn = [f"{rows.ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
-    if torn and not (rows.labels == UNLABELLED).all():
+def _require_label_in_each_row(labels: npt.NDArray[np.int8], episode: Index, ids: Sequence[str]) -> None:
+    """Refuse recordings to be cut that have labels in some rows only: a piece may have none."""
+    missing = np.bincount(episode, labels == UNLABELLED, len(ids)).astype(int)
+    incomplete = [f"{ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
+    if incomplete:
         raise DfstransError(
             f"expected a label in each row of recordings that are cut ({option_name('length')}), got rows without one "
-            f"in {shortlist(torn)}; write 0 where it was normal, or leave out rows of which nobody knows"
+            f"in {shortlist(incomplete)}; write 0 where they are normal, or remove rows whose label is unknown"
         )
 
 
-def _groups(rows: Rows, order: npt.NDArray[np.intp] | None, starts: Index) -> list[str] | None:
-    if rows.group is None:
-        return None
-    group = rows.group if order is None else rows.group[order]
+def _groups(group: Index, rows: Rows, starts: Index) -> list[str]:
     first, last = np.minimum.reduceat(group, starts), np.maximum.reduceat(group, starts)
-    torn = [rows.ids[i] for i in np.flatnonzero(first != last).tolist()]
-    if torn:
+    mixed = [rows.ids[i] for i in np.flatnonzero(first != last).tolist()]
+    if mixed:
         raise DfstransError(
-            f"expected one group per episode, got several in {shortlist(torn)}; does each group number its episodes "
-            "by itself? then make the ids distinct; is each group a recording? then name its column "
+            f"expected one group per episode, got several in {shortlist(mixed)}; if each group numbers its episodes "
+            "from the start, make the ids distinct; if each group is a recording, name its column "
             f"({option_name('id_column')})"
         )
     return [rows.group_names[i] for i in first.tolist()]
-
-
-NAME = "a long table (.csv, .tsv, .txt, also .gz, or .parquet) with a row per point"
-OPTIONS = frozenset(
-    {
-        *("length", "stride", "labels", "faults", "anomalous_value", "drop_sensors"),
-        *("id_column", "time_column", "label_column", "group_column"),
-        *("sort_time", "irregular_time"),
-    }
-)
-
-
-def recognises(path: Path) -> bool:
-    """Whether the path is a file with the suffix of a table."""
-    return path.is_file() and is_table(path)
-
-
-def read(path: Path, options: ReadOptions) -> Episodes:
-    """The episodes of a long table; a continuous recording is cut when `length` is given."""
-    table = open_table(path)
-    told: dict[str, str] = {}
-    if own_layout.PARQUET_KEY in table.metadata:
-        episodes = _read_own(table, options)
-    else:
-        require_dropped(table.names, options, path)
-        told = told_by_table(table.names, _about(path, options), options)
-        # an id must be here, too, unless the file is one recording: whether it is the right one, the label table shows
-        own = options.model_copy(update={"id_column": None}) if "id" in told else options
-        elsewhere = [role for role in told if role != "id" or options.length is not None]
-        roles = roles_of_recordings(table.names, own, elsewhere, path)
-        if len(table.names) == 1 and len(table.names[0].split()) > 2:
-            raise DfstransError(
-                f"expected columns separated by a comma, semicolon, tab or | in {path}, got one column "
-                f"{table.names[0]!r}; write the table with one of these between its columns"
-            )
-        if roles.id is None and options.length is None:
-            raise DfstransError(
-                f"expected a column with the episode of each row (such as episode_id) in {path}, got "
-                f"{shortlist(table.names, 12)}; name it "
-                f"({option_name('id_column', ...)}), or give a length to cut one recording by "
-                f"({option_name('length', ...)})"
-            )
-        rows = read_rows(table, roles, options)
-        warn_of_second_label(roles, path)
-        require_occurs(options.anomalous_value, rows.label_words, path)
-        episodes = gather(rows, options)
-    about = options_of_table(options, told)
-    label_path = options.labels
-    if told:
-        label_path = _about(path, options)
-    elif label_path is None and episodes.labels is None:
-        label_path = _label_table_beside(path, episodes, about)
-    if label_path is not None and label_path.absolute() != path.absolute():
-        keep = options.labels is None and "label" not in told
-        episodes = with_label_table(episodes, read_label_table(label_path, about), keep_labels=keep)
-    return cut_as_told(with_fault_table(episodes, path, options), options)
-
-
-def _about(path: Path, options: ReadOptions) -> Path | None:
-    """The label table that the options name, or else one beside the file; it may yet be about other recordings."""
-    found = options.labels or find_label_table(path.parent, (f"{table_stem(path)}_labels", "labels"))
-    return None if found is None or found.absolute() == path.absolute() else found
-
-
-def _label_table_beside(path: Path, episodes: Episodes, options: ReadOptions) -> Path | None:
-    """The label table that bears the file's name, or else a general one, unless it is about other recordings."""
-    own = find_label_table(path.parent, (f"{table_stem(path)}_labels",))
-    general = find_label_table(path.parent, ("labels",))
-    if own is not None or general is None or general.absolute() == path.absolute():
-        return own
-    if covers(general, episodes.ids.tolist(), options):
-        return general
-    warnings.warn(
-        f"left aside the label table {general}: it has no row for some episodes of {path.name}, which stay unlabelled; "
-        f"if it is theirs, add the rows and name it ({option_name('labels', ...)})",
-        stacklevel=2,
-    )
-    return None
-
-
-def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool = False) -> Rows:
-    """All rows of a table; without an id column they are one recording, named after the file.
-
-    With `exact`, ids and groups are text that is kept to the letter; otherwise blanks around them are a habit.
-    """
-    with opening(table.path, "a table with a row per point"):
-        return _read_rows(table, roles, options, exact)
-
-
-def _read_rows(table: Table, roles: Roles, options: ReadOptions, exact: bool) -> Rows:
-    kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
-    kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
-    if roles.time is not None:
-        kinds[roles.time] = "time"
-    columns = table.read(kinds)
-    sensors, units = names_and_units(roles.sensors)
-    n_rows = len(next(iter(columns.values()))) if columns else 0
-    if roles.id is None:
-        ids, episode = [table_stem(table.path)], np.zeros(n_rows, dtype=np.int64)
-    else:
-        ids, episode = _coded(columns[roles.id], roles.id, table.path, exact)
-    group_names, group = (
-        ([], None) if roles.group is None else _coded(columns[roles.group], roles.group, table.path, exact)
-    )
-    found, words = (
-        (None, ())
-        if roles.label is None
-        else labels_and_words(columns[roles.label], options.anomalous_value, table.path, roles.label)
-    )
-    time = Times(None) if roles.time is None else times(columns[roles.time], roles.time, table.path)
-    return Rows(
-        sensors=sensors,
-        units=units,
-        columns=[numbers(columns.pop(name), name, table.path) for name in roles.sensors],
-        ids=ids,
-        episode=episode,
-        time=time.values,
-        time_unit=time.unit,
-        time_of_day=time.of_day,
-        labels=found,
-        label_words=words,
-        group_names=group_names,
-        group=group,
-    )
-
-
-def _coded(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Any]:
-    """The names in a column by first appearance, and the number of each row's name."""
-    codes = coded(column) if exact else coded_texts(column)
-    if codes.null_count:
-        row = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
-        raise DfstransError(
-            f"expected a name in each row of column {name!r} of {source}, got none in row {row + 1} of the data; "
-            "fill it in or leave the row out"
-        )
-    return codes.dictionary.to_pylist(), codes.indices.to_numpy().astype(np.int64)
-
-
-def _read_own(table: Table, options: ReadOptions) -> Episodes:
-    """A Parquet file that `save_episodes` wrote: its metadata say what the columns do not."""
-    with opening(table.path, "a Parquet file of dfstrans"):
-        known = json.loads(table.metadata[own_layout.PARQUET_KEY])
-        own_layout.require_version(known["version"], table.path)
-        role, sensors = known["columns"], tuple(known["sensors"])
-        rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), options, exact=True)
-        require_occurs(options.anomalous_value, rows.label_words, table.path)
-        named = replace(rows, sensors=sensors, units=tuple(known["units"]))
-        faults = known["faults"] and {name: own_layout.faults_from_json(text) for name, text in known["faults"].items()}
-        truth = own_layout.truth_from_text(known["truth"]) if known.get("truth") else None
-    episodes = replace(
-        gather(named, options),
-        interval=known["interval"],
-        time_unit=known.get("time_unit", ""),
-        faults=None,
-        truth=truth,
-    )
-    if faults is not None:
-        episodes = replace(episodes, faults=tuple(faults.get(name, ()) for name in episodes.ids.tolist()))
-    return without_dropped(episodes, options, table.path)

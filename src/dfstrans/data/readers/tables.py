@@ -1,4 +1,4 @@
-"""How a text table is written: its delimiter, decimal sign, encoding and header."""
+"""Tables in files: text of any dialect, Parquet, and 2-D arrays, read column by column with pyarrow."""
 
 from __future__ import annotations
 
@@ -7,45 +7,241 @@ import gzip
 import os
 import re
 import warnings
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
+from dfstrans.data.episodes import default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
 from dfstrans.errors import DfstransError, shortlist
 
+Kind = Literal["number", "time", "text"]
 MISSING = (
     *("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-"),
-    *("n.a.", "N.A.", "<NA>", "--", "#NV", "#DIV/0!", "#VALUE!"),  # of people, pandas and spreadsheets
+    *("n.a.", "N.A.", "<NA>", "--", "#NV", "#DIV/0!", "#VALUE!"),  # written by people, pandas and spreadsheets
 )
+_TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
-_MOST_SAMPLE_BYTES = 1 << 26  # for the sake of very wide tables
+_MOST_SAMPLE_BYTES = 1 << 26  # for very wide tables
 _SAMPLE_ROWS = 500
 _SAMPLE_LINES = 3  # at least: a header and two rows
+_BLOCK_BYTES = 1 << 20
+_TAIL_BYTES = 64
 _NAMED_BY_PANDAS = re.compile(r"Unnamed: \d+")  # a column without a name
 _DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheets write before the header
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034 for a thousand and thirty-four, or just above one
-_HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
-_NEAR_A_THOUSAND = 500  # 100 is rather the end of a percentage
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034: a thousand and thirty-four, or just above one
+_HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
+_NEAR_A_THOUSAND = 500  # 100 is more likely the end of a percentage
+_LONG_NUMBER = re.compile(r"\d{14,}")  # a date such as 20240531120000, or nanoseconds: too many digits for a float
+_TRUNCATED_NUMBERS = tuple(map(re.compile, (r"[-+]", r"[-+]?\d+\.", r"[-+]?\d*\.?\d+[eE][-+]?")))
+
+
+def is_table(path: Path) -> bool:
+    """Whether the file name has the suffix of a text or Parquet table."""
+    return path.name.lower().endswith(_TEXT_SUFFIXES + _PARQUET_SUFFIXES)
+
+
+def table_stem(path: Path) -> str:
+    """The file name without its format suffixes.
+
+    >>> table_stem(Path("runs/line 1.5.csv.gz"))
+    'line 1.5'
+    """
+    return Path(path.name.removesuffix(".gz")).stem
+
+
+def without_suffix(name: str) -> str:
+    """The episode id that a file name stands for.
+
+    >>> without_suffix("run 1.csv"), without_suffix("run 1.5")
+    ('run 1', 'run 1.5')
+    """
+    return table_stem(Path(name)) if is_table(Path(name)) or name.endswith(".npy") else name
+
+
+class Table(ABC):
+    """A table in a file; opening it reads only the column names."""
+
+    path: Path
+    names: tuple[str, ...]
+    metadata: Mapping[bytes, bytes] = {}
+    decimal = "."  # the decimal sign in numbers that are read as text
+
+    @abstractmethod
+    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+        """The requested columns as pyarrow arrays; a "number" column that holds anything else comes as text."""
+
+
+def open_table(path: Path) -> Table:
+    """A table of the format that the suffix names."""
+    if path.suffix == ".npy":
+        return _ArrayTable(path)
+    require_content(path, "a table")
+    return _ParquetTable(path) if path.suffix.lower() in _PARQUET_SUFFIXES else _TextTable(path)
+
+
+class _ArrayTable(Table):
+    """A 2-D array (timepoint, sensor); its sensors have default names."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with opening(path, "a 2-D array (timepoint, sensor)"):
+            array = np.load(path, allow_pickle=False)
+            if array.ndim != 2 or 0 in array.shape:
+                raise DfstransError(
+                    f"expected a 2-D array (timepoint, sensor) in {path}, got shape {array.shape}; "
+                    "store one episode per file, one row per point"
+                )
+            self.names = default_sensor_names(array.shape[1])
+            self._columns = dict(zip(self.names, np.ascontiguousarray(array.T, dtype=np.float32), strict=True))
+
+    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+        return {name: pa.array(self._columns[name]) for name in kinds}
+
+
+class _ParquetTable(Table):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with opening(path, "a Parquet table"):
+            schema = pq.read_schema(path)
+        self.metadata = schema.metadata or {}
+        self.names = tuple(name for name in schema.names if not name.startswith("__index_level_"))
+
+    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+        with opening(self.path, "a Parquet table"):
+            texts = [name for name, kind in kinds.items() if kind == "text"]
+            table = pq.read_table(self.path, columns=list(kinds), read_dictionary=texts)  # each text once, not per row
+            columns = {name: table.column(name) for name in kinds}
+            for name, column in columns.items():
+                if name not in texts and pa.types.is_dictionary(column.type):
+                    columns[name] = column.cast(column.type.value_type)
+        if table.num_rows == 0:
+            raise EmptyTableError(f"expected rows in {self.path}, got none; write it again or remove it")
+        return columns
+
+
+class _TextTable(Table):
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._dialect = sniff(path)
+        self.decimal = self._dialect.decimal
+        self._position = {name: str(position) for position, name in enumerate(self._dialect.names) if name}
+        self.names = tuple(self._position)
+
+    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
+        nameless = [str(position) for position, name in enumerate(self._dialect.names) if not name]
+        types = {self._position[name]: self._type(name, kind) for name, kind in kinds.items()}
+        types |= dict.fromkeys(nameless, pa.string())
+        with opening(self.path, "a text table"):
+            try:
+                table = self._parse(types, self._dialect.encoding)
+            except pa.ArrowInvalid as error:
+                if "conversion error" not in str(error):
+                    raise
+                # read text instead: the conversion of the column will find and name the bad cell
+                encoding = "latin-1" if "UTF8" in str(error) else self._dialect.encoding
+                table = self._parse(dict.fromkeys(types, pa.string()), encoding)
+        _warn_of_ambiguous_points(self._dialect, kinds)
+        if kinds.get(self._dialect.names[-1]) == "number":
+            self._warn_of_truncated_number()
+        for position in nameless:
+            self._require_no_content(int(position), table.column(position))
+        return {name: table.column(self._position[name]) for name in kinds}
+
+    def _type(self, name: str, kind: Kind) -> Any:
+        if kind != "time":
+            return pa.float32() if kind == "number" else pa.string()
+        try:
+            cell = self._dialect.first_row[int(self._position[name])]
+            float(cell.replace(self.decimal, "."))
+        except (ValueError, IndexError):
+            return pa.string()
+        return pa.int64() if _LONG_NUMBER.fullmatch(cell.strip()) else pa.float64()
+
+    def _parse(self, types: Mapping[str, Any], encoding: str) -> Any:
+        dialect = self._dialect
+        return arrow_csv.read_csv(
+            self.path,
+            read_options=arrow_csv.ReadOptions(
+                skip_rows=dialect.skip,
+                column_names=[str(position) for position in range(len(dialect.names))],
+                encoding=encoding,
+                block_size=max(_BLOCK_BYTES, 4 * dialect.widest),  # a line must fit into a block
+            ),
+            parse_options=arrow_csv.ParseOptions(delimiter=dialect.delimiter),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(types),
+                null_values=list(MISSING),
+                strings_can_be_null=True,
+                decimal_point=dialect.decimal,
+            ),
+        )
+
+    def _warn_of_truncated_number(self) -> None:
+        """Warn when the file ends within a number: without a line end, after a sign, a point or an e.
+
+        If another row ends in the same way, that is how the file is written.
+        """
+        if self.path.suffix == ".gz":
+            return
+        with opening(self.path, "a text table"), self.path.open("rb") as file:
+            file.seek(-min(_TAIL_BYTES, self.path.stat().st_size), os.SEEK_END)
+            last = self._last_cell(re.split(r"[\r\n]", file.read().decode("latin-1"))[-1])
+        form = next((form for form in _TRUNCATED_NUMBERS if form.fullmatch(last)), None)
+        if form is None:
+            return
+        with opening(self.path, "a text table"), self.path.open(encoding="latin-1") as lines:
+            alike = sum(form.fullmatch(self._last_cell(line)) is not None for line in lines)
+        if alike == 1:
+            warnings.warn(
+                f"{self.path} ends without a line end after {last!r}, which looks like a truncated number; check "
+                "whether the file is complete",
+                stacklevel=2,
+            )
+
+    def _last_cell(self, line: str) -> str:
+        return line.split(self._dialect.delimiter)[-1].strip()
+
+    def _require_no_content(self, position: int, column: Any) -> None:
+        """Refuse a nameless column unless it is empty or holds the row numbers that pandas writes."""
+        if column.null_count == len(column):
+            return
+        try:
+            numbers = column.cast(pa.int64()).to_numpy()
+        except pa.ArrowInvalid:
+            numbers = np.array([])
+        rows = np.arange(len(column))
+        if not (np.array_equal(numbers, rows) or np.array_equal(numbers, rows + 1)):
+            raise DfstransError(
+                f"expected a name for each column of {self.path}, got none for column {position + 1}; add it to the "
+                "header"
+            )
+
+
+# ---- dialects of text tables ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The habits of one text table; `names` has one entry per cell of a row, `skip` lines stand before the data.
+    """How one text table is written; `names` has one entry per cell of a row, `skip` lines precede the data.
 
     `points`, `commas` and `thousands` are the columns with a decimal point, with a decimal comma, and with points that
-    may separate thousands.
+    may be thousands separators.
     """
 
     delimiter: str
@@ -54,7 +250,7 @@ class Dialect:
     names: tuple[str, ...]
     skip: int
     first_row: tuple[str, ...]
-    widest: int  # characters of a line
+    widest: int  # characters in the longest line
     points: frozenset[str]
     commas: frozenset[str]
     thousands: frozenset[str]
@@ -64,29 +260,31 @@ def sniff(path: Path) -> Dialect:
     """The dialect of a text table, from its first lines."""
     sample, whole = _sample(path)
     if b"\0" in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DfstransError(f"expected a text table in {path}, got binary content; give the file its proper suffix")
+        raise DfstransError(f"expected a text table in {path}, got binary content; correct the suffix of the file")
     encoding = _encoding(sample, whole)
     lines = re.split(r"\r\n|\n|\r", sample.decode(encoding, errors="replace").lstrip("\ufeff"))
     if not whole and len(lines) > 1:
-        lines.pop()  # cut by the end of the sample
+        lines.pop()  # cut off by the end of the sample
     skip = _lines_before_header(lines)
     header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:_SAMPLE_ROWS]
     delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
     with opening(path, "a text table"):
         names = [_NAMED_BY_PANDAS.sub("", name.strip()) for name in next(csv.reader([header], delimiter=delimiter))]
         cells = list(csv.reader(rows, delimiter=delimiter))
-    _require_names(path, names, cells)
+    _require_names_and_rows(path, names, cells)
     columns = list(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
+    points = frozenset(name for name, column in columns if any(map(_DECIMAL_POINT.fullmatch, column)))
+    commas = frozenset(name for name, column in columns if any(map(_DECIMAL_COMMA.fullmatch, column)))
     return Dialect(
         delimiter=delimiter,
-        decimal=_decimal(cells) if delimiter != "," else ".",
+        decimal="," if delimiter != "," and commas and not points else ".",
         encoding=encoding,
-        names=tuple(_as_many_as_cells(names, cells)),
+        names=tuple(_without_trailing_delimiter(names, cells)),
         skip=skip + 1,
-        first_row=tuple(cells[0]) if cells else (),
+        first_row=tuple(cells[0]),
         widest=max(map(len, lines)),
-        points=frozenset(name for name, column in columns if any(map(_DECIMAL_POINT.fullmatch, column))),
-        commas=frozenset(name for name, column in columns if any(map(_DECIMAL_COMMA.fullmatch, column))),
+        points=points,
+        commas=commas,
         thousands=frozenset(name for name, column in columns if _looks_like_thousands(column)),
     )
 
@@ -119,12 +317,15 @@ def _encoding(sample: bytes, whole: bool) -> str:
 
 
 def _lines_before_header(lines: list[str]) -> int:
-    """Blank lines, a note of the delimiter and comments; of these the last is the header when numbers follow it."""
+    """How many blank lines, delimiter notes and comments precede the header.
+
+    The last comment is the header when numbers follow it.
+    """
     content = [number for number, line in enumerate(lines) if line.strip(" \t,;|")]
     if content and _DELIMITER_LINE.fullmatch(lines[content[0]].strip()):
         content.pop(0)
     if not content:
-        raise EmptyTableError("expected a text table with a header, got nothing but blank lines; write the file again")
+        raise EmptyTableError("expected a text table with a header, got only blank lines; write the file again")
     first = next((number for number in content if not lines[number].startswith("#")), content[-1])
     comments = [number for number in content if number < first]
     if comments and _is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
@@ -132,12 +333,11 @@ def _lines_before_header(lines: list[str]) -> int:
     return first
 
 
-def _require_names(path: Path, names: list[str], cells: list[list[str]]) -> None:
+def _require_names_and_rows(path: Path, names: list[str], cells: list[list[str]]) -> None:
     numbered = [str(i) for i in range(len(names))], [str(i + 1) for i in range(len(names))]
     if any(names) and all(_is_number(name) for name in names if name) and names not in numbered:
         raise DfstransError(
-            f"expected a header line with column names in {path}, got numbers: {shortlist(names)}; "
-            "put a line with the names first"
+            f"expected a header line with column names in {path}, got numbers: {shortlist(names)}; add a header line"
         )
     repeated = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if repeated:
@@ -145,13 +345,11 @@ def _require_names(path: Path, names: list[str], cells: list[list[str]]) -> None
             f"expected each column name once in {path}, got repeated names: {shortlist(repeated)}; rename the columns"
         )
     if not cells:
-        raise EmptyTableError(
-            f"expected rows below the header of {path}, got none; write the file again or leave it out"
-        )
+        raise EmptyTableError(f"expected rows below the header of {path}, got none; write it again or remove it")
 
 
-def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:
-    """A delimiter at the end of every row, or of the header only, is a habit and not a column."""
+def _without_trailing_delimiter(names: list[str], cells: list[list[str]]) -> list[str]:
+    """One name per cell, where a delimiter ends every row, or only the header."""
     if len(cells[0]) == len(names) + 1 and all(not row[-1].strip() for row in cells):
         return [*names, ""]
     if names[-1] == "" and len(cells[0]) == len(names) - 1:
@@ -159,37 +357,16 @@ def _as_many_as_cells(names: list[str], cells: list[list[str]]) -> list[str]:
     return names
 
 
-def _decimal(cells: list[list[str]]) -> str:
-    commas = any(_DECIMAL_COMMA.fullmatch(cell) for row in cells for cell in row)
-    points = any(_DECIMAL_POINT.fullmatch(cell) for row in cells for cell in row)
-    return "," if commas and not points else "."
-
-
-def warn_of_thousands(dialect: Dialect, numbers: Sequence[str], times: Sequence[str]) -> None:
-    """Warn of numbers that are read as just above one, though they may be meant as a thousand and one.
-
-    That may be where points stand in some of these columns and commas in others, or where 950 stands beside 1.001.
-    """
-    points, commas = (
-        [name for name in (*times, *numbers) if name in sign] for sign in (dialect.points, dialect.commas)
-    )
-    found = [name for name in numbers if name in dialect.thousands]
-    if points and commas:
-        warnings.warn(
-            f"points in {shortlist(points)} and commas in {shortlist(commas)} are both read as decimal signs; if one "
-            "of them separates thousands, write numbers without it",
-            stacklevel=2,
-        )
-    elif found:
-        warnings.warn(
-            f"points in {shortlist(found)} look like thousands separators and are read as decimals; if 1.001 means a "
-            "thousand and one, write numbers without the separator",
-            stacklevel=2,
-        )
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _looks_like_thousands(column: Sequence[str]) -> bool:
-    """Whether numbers with a point before three digits go on, read without it, where those of three digits end.
+    """Whether numbers with a point before three digits, read without it, continue where three-digit numbers end.
 
     >>> _looks_like_thousands(["950", "1.001"]), _looks_like_thousands(["99.125", "100"])
     (True, False)
@@ -201,191 +378,20 @@ def _looks_like_thousands(column: Sequence[str]) -> bool:
     return all(abs(int(cell.replace(".", ""))) <= 10 * highest for cell in dotted)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-Kind = Literal["number", "time", "text"]
-_TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
-_LONG_NUMBER = re.compile(r"\d{14,}")  # a date without signs, or nanoseconds: too many digits for a float
-_TAIL_BYTES = 64
-_CUT_NUMBERS = tuple(map(re.compile, (r"[-+]", r"[-+]?\d+\.", r"[-+]?\d*\.?\d+[eE][-+]?")))
-_BLOCK_BYTES = 1 << 20
-_PARQUET_SUFFIXES = (".parquet", ".pq")
-
-
-class Table(Protocol):
-    """A table in a file, of which only the names have been read."""
-
-    path: Path
-    names: tuple[str, ...]
-    metadata: Mapping[bytes, bytes]
-    decimal: str  # the sign in numbers that are read as text
-
-    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
-        """The wanted columns as pyarrow arrays, texts perhaps by a dictionary.
-
-        Text where numbers were wanted when they are not all numbers.
-        """
-
-
-def is_table(path: Path) -> bool:
-    """Whether the name of a file says that it is a table."""
-    return path.name.lower().endswith(_TEXT_SUFFIXES + _PARQUET_SUFFIXES)
-
-
-def table_stem(path: Path) -> str:
-    """The name of a file without the suffixes that say what it is.
-
-    >>> table_stem(Path("runs/line 1.5.csv.gz"))
-    'line 1.5'
-    """
-    return Path(path.name.removesuffix(".gz")).stem
-
-
-def without_suffix(name: str) -> str:
-    """The id of an episode that is named by its file.
-
-    >>> without_suffix("run 1.csv"), without_suffix("run 1.5")
-    ('run 1', 'run 1.5')
-    """
-    return table_stem(Path(name)) if is_table(Path(name)) or name.endswith(".npy") else name
-
-
-def open_table(path: Path) -> Table:
-    """A Parquet or text table, by its suffix."""
-    require_content(path, "a table")
-    return _ParquetTable(path) if path.suffix.lower() in _PARQUET_SUFFIXES else _TextTable(path)
-
-
-class _ParquetTable:
-    decimal = "."
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with opening(path, "a Parquet table"):
-            schema = pq.read_schema(path)
-        self.metadata: Mapping[bytes, bytes] = schema.metadata or {}
-        self.names = tuple(name for name in schema.names if not name.startswith("__index_level_"))
-
-    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
-        with opening(self.path, "a Parquet table"):
-            texts = [name for name, kind in kinds.items() if kind == "text"]
-            table = pq.read_table(self.path, columns=list(kinds), read_dictionary=texts)  # each text once, not per row
-            columns = {name: table.column(name) if name in texts else _plain(table.column(name)) for name in kinds}
-        if table.num_rows == 0:
-            raise EmptyTableError(f"expected rows in {self.path}, got none; write the file again or leave it out")
-        return columns
-
-
-class _TextTable:
-    metadata: Mapping[bytes, bytes] = {}
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._dialect = sniff(path)
-        self.decimal = self._dialect.decimal
-        self._place = {name: str(place) for place, name in enumerate(self._dialect.names) if name}
-        self.names = tuple(self._place)
-
-    def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
-        nameless = [str(place) for place, name in enumerate(self._dialect.names) if not name]
-        types = {self._place[name]: self._type(name, kind) for name, kind in kinds.items()}
-        types |= dict.fromkeys(nameless, pa.string())
-        with opening(self.path, "a text table"):
-            try:
-                table = self._parse(types, self._dialect.encoding)
-            except pa.ArrowInvalid as error:
-                if "conversion error" not in str(error):
-                    raise
-                # a cell is not what it should be: take text, and let the conversion of the column find it
-                encoding = "latin-1" if "UTF8" in str(error) else self._dialect.encoding
-                table = self._parse(dict.fromkeys(types, pa.string()), encoding)
-        numbers, times = ([name for name in kinds if kinds[name] == kind] for kind in ("number", "time"))
-        warn_of_thousands(self._dialect, numbers, times)
-        if self._dialect.names[-1] in numbers:
-            self._warn_of_a_cut_end()
-        for place in nameless:
-            self._require_no_content(int(place), table.column(place))
-        return {name: table.column(self._place[name]) for name in kinds}
-
-    def _warn_of_a_cut_end(self) -> None:
-        """Say that the file seems to end within a number: without an end of line, behind a sign, a point or an e.
-
-        Where another row ends in the same way, that is how the file is written.
-        """
-        if self.path.suffix == ".gz":
-            return
-        with opening(self.path, "a text table"), self.path.open("rb") as file:
-            file.seek(-min(_TAIL_BYTES, self.path.stat().st_size), os.SEEK_END)
-            last = self._last_cell(re.split(r"[\r\n]", file.read().decode("latin-1"))[-1])
-        form = next((form for form in _CUT_NUMBERS if form.fullmatch(last)), None)
-        if form is None:
-            return
-        with opening(self.path, "a text table"), self.path.open(encoding="latin-1") as lines:
-            alike = sum(form.fullmatch(self._last_cell(line)) is not None for line in lines)
-        if alike == 1:
-            warnings.warn(
-                f"{self.path} ends without an end of line and with {last!r}, which looks like the beginning of a "
-                "number: was it written to its end? write it again",
-                stacklevel=2,
-            )
-
-    def _last_cell(self, line: str) -> str:
-        return line.split(self._dialect.delimiter)[-1].strip()
-
-    def _type(self, name: str, kind: Kind) -> Any:
-        if kind == "number":
-            return pa.float32()
-        if kind == "text":
-            return pa.string()
-        row, place = self._dialect.first_row, int(self._place[name])
-        try:
-            float(row[place].replace(self._dialect.decimal, "."))
-        except (ValueError, IndexError):
-            return pa.string()
-        return pa.int64() if _LONG_NUMBER.fullmatch(row[place].strip()) else pa.float64()
-
-    def _parse(self, types: Mapping[str, Any], encoding: str) -> Any:
-        dialect: Dialect = self._dialect
-        return arrow_csv.read_csv(
-            self.path,
-            read_options=arrow_csv.ReadOptions(
-                skip_rows=dialect.skip,
-                column_names=[str(place) for place in range(len(dialect.names))],
-                encoding=encoding,
-                block_size=max(_BLOCK_BYTES, 4 * dialect.widest),  # a line must fit into a block
-            ),
-            parse_options=arrow_csv.ParseOptions(delimiter=dialect.delimiter),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=list(MISSING),
-                strings_can_be_null=True,
-                decimal_point=dialect.decimal,
-            ),
+def _warn_of_ambiguous_points(dialect: Dialect, kinds: Mapping[str, Kind]) -> None:
+    """Warn when 1.001 may mean a thousand and one: next to decimal commas, or next to numbers such as 950."""
+    numbers, times = ([name for name in kinds if kinds[name] == kind] for kind in ("number", "time"))
+    points, commas = ([name for name in (*times, *numbers) if name in of] for of in (dialect.points, dialect.commas))
+    thousands = [name for name in numbers if name in dialect.thousands]
+    if points and commas:
+        warnings.warn(
+            f"points in {shortlist(points)} and commas in {shortlist(commas)} are both read as decimal signs; if one "
+            "of them separates thousands, remove it",
+            stacklevel=3,
         )
-
-    def _require_no_content(self, place: int, column: Any) -> None:
-        """A nameless column may be empty, or number the rows as pandas does; otherwise it needs a name."""
-        if column.null_count == len(column):
-            return
-        try:
-            numbers = column.cast(pa.int64()).to_numpy()
-        except pa.ArrowInvalid:
-            numbers = np.array([])
-        rows = np.arange(len(column))
-        if not (np.array_equal(numbers, rows) or np.array_equal(numbers, rows + 1)):
-            raise DfstransError(
-                f"expected a name for each column of {self.path}, got none for column {place + 1}; "
-                "put one in the header"
-            )
-
-
-def _plain(column: Any) -> Any:
-    """A column without dictionary encoding, which is an affair of the file."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    elif thousands:
+        warnings.warn(
+            f"points in {shortlist(thousands)} look like thousands separators but are read as decimal points; if "
+            "1.001 means a thousand and one, remove the separators",
+            stacklevel=3,
+        )

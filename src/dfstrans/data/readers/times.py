@@ -1,29 +1,152 @@
-"""From the times of the points of episodes to places on a regular grid."""
+"""Times of points: from a column of a table to positions on a regular grid."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from dfstrans.data.readers.columns import is_text, name_and_unit
+from dfstrans.data.readers.tables import MISSING
 from dfstrans.errors import DfstransError, option_name, shortlist
 
-JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
-DAY = 86_400.0  # seconds
-_STEPS_AT_MIDNIGHT = 5  # at most: an episode whose time falls by less than a day without them was rather written twice
-_NOISE_DIGITS = 4  # of nine at least: 1/1024 has seven digits, and none of them is noise
-_MOST_INSERTED = 20  # times the points that are there: beyond it a gap is more likely two recordings
-
 Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y")  # besides ISO 8601; 03/04/2024 is ambiguous
+_TIME_OF_DAY = r"^\d\d:\d\d:\d\d(\.\d+)?$"
+_EARLIEST, _LATEST = 19_000_101_000_000, 21_001_231_235_959  # as YYYYMMDDhhmmss
+_EXACT = 1 << 53  # a 64-bit float cannot represent all integers beyond
+_DAY = 86_400.0  # seconds
+_JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
+_MOST_INSERTED = 20  # times the existing points: a longer gap more likely separates two recordings
+_STEPS_AT_MIDNIGHT = 5  # at most: an episode whose time falls by less is more likely recorded twice
+_NOISE_DIGITS = 4  # of nine at least: 1/1024 has seven digits, and none of them is noise
 
 
-def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:
-    """How many intervals each point is behind the first of its episode, and the interval: the median step.
+# ---- columns of times -------------------------------------------------------------------------------------------
 
-    `episode` numbers the episode of each point and never falls. Where points are missing, places are left free.
 
-    >>> places_on_grid(np.array([0.0, 0.1, 0.4]), np.zeros(3, dtype=np.int64), ["a"])
+class Times(NamedTuple):
+    """The time of each point, the unit if it is known, and whether the times restart at midnight."""
+
+    values: Floats
+    unit: str = ""
+    of_day: bool = False
+
+
+def times(column: Any, name: str, source: Path) -> Times:
+    """A column of times: dates as seconds from the first, times of day as seconds from midnight, numbers unchanged.
+
+    The unit of numbers is that of the header, as in `time [ms]` or `time_s`. Without one, integers that all look like
+    20240531120000 (perhaps with milliseconds) are dates, and the unit of other numbers is unknown.
+    """
+    if is_text(column):
+        column = _text_as_time(column, name, source)
+    kind = column.type
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy())[0])
+        raise DfstransError(
+            f"expected a time in each row of {source}, got none in data row {row + 1} (column {name!r}); "
+            "fill it in or remove the row"
+        )
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        counted = column.cast(pa.timestamp("ns", getattr(kind, "tz", None)), safe=False).cast(pa.int64()).to_numpy()
+        return Times(np.asarray((counted - counted[0]) / 1e9, dtype=np.float64), "s")
+    if pa.types.is_time(kind) or pa.types.is_duration(kind):
+        per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
+        whole = column.cast(pa.int32()) if kind.bit_width == 32 else column
+        seconds = np.asarray(whole.cast(pa.int64()).to_numpy() / per_second, dtype=np.float64)
+        return Times(seconds, "s", of_day=pa.types.is_time(kind))
+    bare, unit = name_and_unit(name)
+    if not unit and bare.lower().endswith("_s"):
+        unit = "s"
+    if pa.types.is_integer(kind):
+        return _whole_times(np.asarray(column.cast(pa.int64(), safe=False).to_numpy()), unit)
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return Times(np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64), unit)
+    raise DfstransError(
+        f"expected times in column {name!r} of {source} as numbers or dates, got {kind}; convert them, or "
+        f"name another column ({option_name('time_column', ...)})"
+    )
+
+
+def _whole_times(numbers: Index, unit: str) -> Times:
+    milliseconds = None if unit else _compact_dates(numbers)
+    if milliseconds is not None:
+        return Times((milliseconds - milliseconds[0]) / 1e3, "s")
+    if len(numbers) and np.abs(numbers).max() > _EXACT:  # nanoseconds since 1970
+        numbers = numbers - numbers[0]
+    return Times(numbers.astype(np.float64), unit)
+
+
+def _compact_dates(numbers: Index) -> Index | None:
+    """Milliseconds since 1970 of dates written as YYYYMMDDhhmmss or YYYYMMDDhhmmssfff; None unless all are dates.
+
+    >>> _compact_dates(np.array([19700101000001, 19700301000000])), _compact_dates(np.array([19701301000000]))
+    (array([      1000, 5097600000]), None)
+    """
+    if not len(numbers):
+        return None
+    seconds, milliseconds = np.divmod(numbers, 1000) if numbers.min() > _LATEST else (numbers, np.zeros_like(numbers))
+    if not _EARLIEST <= seconds.min() <= seconds.max() <= _LATEST:
+        return None
+    date, clock = np.divmod(seconds, 1_000_000)
+    year, month, day = date // 10_000, date // 100 % 100, date % 100
+    hour, minute, second = clock // 10_000, clock // 100 % 100, clock % 100
+    if not ((month >= 1) & (month <= 12) & (day >= 1) & (hour < 24) & (minute < 60) & (second < 60)).all():
+        return None
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (day - 1)
+    if (days.astype("datetime64[M]") != months).any():
+        return None
+    in_day: Index = ((hour * 60 + minute) * 60 + second) * 1000 + milliseconds
+    return np.asarray(days.astype(np.int64) * 86_400_000 + in_day)
+
+
+def _text_as_time(column: Any, name: str, source: Path) -> Any:
+    written = pc.utf8_trim_whitespace(column)
+    written = pc.if_else(pc.is_in(written, pa.array(MISSING)), None, written)
+    text = pc.replace_substring_regex(written, r"(:\d\d),(\d+)$", r"\1.\2")
+    if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
+        with suppress(pa.ArrowInvalid):
+            return pc.binary_join_element_wise("1970-01-01T", text, "").cast(pa.timestamp("ns")).cast(pa.time64("ns"))
+    for kind in (pa.int64(), pa.float64(), pa.timestamp("ns"), pa.timestamp("ns", "UTC")):
+        with suppress(pa.ArrowInvalid):
+            return text.cast(kind)
+    for pattern in _DATES:
+        with suppress(pa.ArrowInvalid):
+            return pc.strptime(text, format=pattern, unit="ns")
+    padded = pc.replace_substring_regex(text, r"\b(\d)([.:])", r"0\1\2")
+    with suppress(pa.ArrowInvalid):  # strptime does not know fractions of a second
+        return pc.replace_substring_regex(padded, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ").cast(pa.timestamp("ns"))
+    got = shortlist(written.drop_null().unique()[:3].to_pylist())
+    if pc.any(pc.match_substring_regex(text, r"^[-+]?\d*,\d+$")).as_py():
+        raise DfstransError(
+            f"expected one decimal sign in {source}, got commas in column {name!r} ({got}) and points in others; use "
+            "one decimal sign and no thousands separators"
+        )
+    raise DfstransError(
+        f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, got "
+        f"{got}; rewrite them, or name another column ({option_name('time_column', ...)})"
+    )
+
+
+# ---- positions on a regular grid --------------------------------------------------------------------------------
+
+
+def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:
+    """How many intervals each point lies after the first of its episode, and the interval (the median step).
+
+    `episode` numbers the episode of each point and never falls. Positions of missing points stay free.
+
+    >>> grid_positions(np.array([0.0, 0.1, 0.4]), np.zeros(3, dtype=np.int64), ["a"])
     (array([0, 1, 4]), 0.1)
     """
     steps = np.diff(time)
@@ -31,42 +154,40 @@ def places_on_grid(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[
     if not inside.any():
         return np.zeros(len(time), dtype=np.int64), None
     _require_rising(time, steps, inside, episode, ids)
-    interval = _middle(time, steps, inside)
-    if not (np.abs(steps - interval)[inside] > JITTER * interval).any():
-        return places_in_order(episode), interval
+    interval = _median_step(time, steps, inside)
+    if not (np.abs(steps - interval)[inside] > _JITTER * interval).any():
+        return row_positions(episode), interval
     with np.errstate(over="ignore"):
         intervals = np.where(inside, steps / interval, 1.0)
     whole = np.maximum(np.rint(intervals), 1.0)
-    off = np.flatnonzero(np.abs(intervals - whole) > JITTER)
+    off = np.flatnonzero(np.abs(intervals - whole) > _JITTER)
+    remedy = f"keep the rows as they are ({option_name('irregular_time', 'ignore')})"
     if len(off):
         worst = int(off[0])
         _require_one_rate(time, episode, ids, interval, np.unique(episode[off]))
         raise DfstransError(
-            f"expected regular time (median step {interval:g}), got a step of {steps[worst]:g} in episode "
-            f"{ids[episode[worst]]!r} after time {time[worst]:g}, and {len(off)} irregular steps in all; resample the "
-            f"data, or take the rows as they come ({option_name('irregular_time', 'ignore')})"
+            f"expected regular time (median step {interval:g}), got {len(off)} irregular steps, the first of "
+            f"{steps[worst]:g} in episode {ids[episode[worst]]!r} after time {time[worst]:g}; resample the data, or "
+            f"{remedy}"
         )
     if whole.sum() > _MOST_INSERTED * len(time) + 1000:
         worst = int(np.argmax(whole))
         raise DfstransError(
             f"expected recordings without long gaps, got one of {whole[worst]:.0f} points in episode "
-            f"{ids[episode[worst]]!r} after time {time[worst]:g}; split the episode there, or take the rows as they "
-            f"come ({option_name('irregular_time', 'ignore')})"
+            f"{ids[episode[worst]]!r} after time {time[worst]:g}; split the episode there, or {remedy}"
         )
     run = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
-    starts = np.concatenate([[0], np.flatnonzero(~inside) + 1])
-    return run - np.repeat(run[starts], np.diff([*starts, len(time)])), interval
+    return run - _at_first_point(run, first_points(episode)), interval
 
 
-def places_in_order(episode: Index) -> Index:
-    """How many points of its episode come before each: its place where none is missing.
+def row_positions(episode: Index) -> Index:
+    """How many points of its episode precede each point.
 
-    >>> places_in_order(np.array([0, 0, 0, 1, 1]))
+    >>> row_positions(np.array([0, 0, 0, 1, 1]))
     array([0, 1, 2, 0, 1])
     """
-    starts = first_points(episode)
-    before: Index = np.repeat(starts, np.diff([*starts, len(episode)]))
-    return np.arange(len(episode)) - before
+    rows = np.arange(len(episode))
+    return rows - _at_first_point(rows, first_points(episode))
 
 
 def first_points(episode: Index) -> Index:
@@ -74,91 +195,91 @@ def first_points(episode: Index) -> Index:
     return np.concatenate([[0], np.flatnonzero(np.diff(episode)) + 1]).astype(np.int64)
 
 
-def past_midnight(time: npt.NDArray[np.float64], episode: Index, ids: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Times of day in seconds that go on rising where an episode passes midnight, with the rows in any order.
+def _at_first_point(values: Index, starts: Index) -> Index:
+    """For each point, the value at the first point of its episode."""
+    return np.repeat(values[starts], np.diff([*starts, len(values)]))
 
-    It does where time falls by a day but for a few steps, and falls nowhere else. Other episodes are left as they are,
-    unless they are of an evening and a morning only: sorting would put the evening behind the morning, an error.
 
-    >>> past_midnight(np.array([86398.0, 86399.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64), ["a"])
+def median_interval(time: Floats, episode: Index) -> float | None:
+    """The median step within episodes; None if time does not move forward."""
+    steps, inside = np.diff(time), np.diff(episode) == 0
+    median = _median_step(time, steps, inside) if inside.any() else 0.0
+    return median if median > 0 and np.isfinite(median) else None
+
+
+def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
+    """Times of day in seconds that keep rising where an episode passes midnight; rows may come in any order.
+
+    An episode passes midnight where time falls by nearly a day, if it falls nowhere else. An unsorted episode with
+    points only in the evening and the morning is refused: sorting would put the evening after the morning.
+
+    >>> unwrap_midnight(np.array([86398.0, 86399.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64), ["a"])
     array([86398., 86399., 86400., 86401.])
     """
     order = np.argsort(episode, kind="stable")
     steps, inside, number = np.diff(time[order]), np.diff(episode[order]) == 0, episode[order][1:]
-    back = inside & (steps < -DAY / 2)
+    back = inside & (steps < -_DAY / 2)
     if not back.any():
         return time
     in_time = np.lexsort((time, episode))
     apart = np.where(inside, np.diff(time[in_time]), 0.0)
-    midnight = back & (steps + DAY >= 0) & (steps + DAY <= _STEPS_AT_MIDNIGHT * _lower_median(apart[apart > 0]))
+    midnight = back & (steps + _DAY >= 0) & (steps + _DAY <= _STEPS_AT_MIDNIGHT * _lower_median(apart[apart > 0]))
     unsorted = number[inside & (steps < 0) & ~midnight]
-    torn = np.intersect1d(number[back], np.intersect1d(unsorted, number[apart > DAY / 2]))
-    unclear = np.setdiff1d(torn, _episodes_with_a_time_twice(time, episode))
+    two_parts = np.intersect1d(number[back], np.intersect1d(unsorted, number[apart > _DAY / 2]))
+    unclear = np.setdiff1d(two_parts, _episodes_with_repeated_times(time, episode))
     if len(unclear):
         raise DfstransError(
-            "expected times of day that rise but for midnight, got them unsorted, or with a gap there, in "
+            "expected times of day that fall only at midnight, got them unsorted, or with a gap there, in "
             f"{shortlist(ids[i] for i in unclear)}; write the times with their date"
         )
     nights = np.concatenate([[0], np.cumsum(midnight & ~np.isin(number, unsorted))])
-    first = np.concatenate([[0], np.flatnonzero(~inside) + 1])
-    days = nights - np.repeat(nights[first], np.diff([*first, len(time)]))
     unwrapped = time.copy()
-    unwrapped[order] += DAY * days
+    unwrapped[order] += _DAY * (nights - _at_first_point(nights, first_points(episode[order])))
     return unwrapped
 
 
-def median_step(time: npt.NDArray[np.float64], episode: Index) -> float | None:
-    """The median step within episodes, if time goes forward at all."""
-    steps, inside = np.diff(time), np.diff(episode) == 0
-    middle = _middle(time, steps, inside) if inside.any() else 0.0
-    return middle if middle > 0 and np.isfinite(middle) else None
+def _median_step(time: Floats, steps: Floats, inside: npt.NDArray[np.bool_]) -> float:
+    """The median of the steps that are `inside`, free of rounding noise.
 
-
-def _middle(time: npt.NDArray[np.float64], steps: npt.NDArray[np.float64], inside: npt.NDArray[np.bool_]) -> float:
-    """The median of the steps that are `inside`, the lower one of two: a mean of a step and a gap would be neither.
-
-    Free of rounding noise: 64 bits tell a large time less well than a step, but n equal steps n times better than one.
-    Within that, digits that tell nothing are left out.
+    It is the lower of two medians, because the mean of a step and a gap would be neither. A large time has a coarser
+    64-bit resolution than a step, but n equal steps together are n times as precise as one. Within that precision,
+    digits that carry no information are removed.
 
     >>> for time in (1710400000 + np.arange(4) / 1000, np.arange(4) / 1024):
-    ...     print(_middle(time, np.diff(time), np.full(3, True)))
+    ...     print(_median_step(time, np.diff(time), np.full(3, True)))
     0.001
     0.0009765625
     """
-    told = float(np.spacing(np.abs(time).max()))
-    middle = float(steps[np.argmax(inside)])  # any will do, if most are equal to it
-    equal = _alike(steps, middle, told) & inside
+    resolution = float(np.spacing(np.abs(time).max()))
+    median = float(steps[np.argmax(inside)])  # any step will do if most are equal to it
+    equal = _alike(steps, median, resolution) & inside
     if 2 * np.count_nonzero(equal) <= np.count_nonzero(inside):
-        middle = _lower_median(steps[inside])
-        equal = _alike(steps, middle, told) & inside
+        median = _lower_median(steps[inside])
+        equal = _alike(steps, median, resolution) & inside
     others = np.concatenate([[-1], np.flatnonzero(~equal), [len(equal)]])
     longest = int(np.argmax(np.diff(others)))
     first, last = int(others[longest]) + 1, int(others[longest + 1])
     if last > first:
-        middle = float(time[last] - time[first]) / (last - first)
-        told /= last - first
-    shortest = len(f"{middle:.8e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) - _NOISE_DIGITS
-    rounded = (float(f"{middle:.{digits}g}") for digits in range(1, shortest + 1))
-    return next((few for few in rounded if abs(few - middle) <= told), float(f"{middle:.9g}"))
+        median = float(time[last] - time[first]) / (last - first)
+        resolution /= last - first
+    shortest = len(f"{median:.8e}".split("e")[0].rstrip("0").replace(".", "").lstrip("-")) - _NOISE_DIGITS
+    rounded = (float(f"{median:.{digits}g}") for digits in range(1, shortest + 1))
+    return next((few for few in rounded if abs(few - median) <= resolution), float(f"{median:.9g}"))
 
 
-def _alike(steps: npt.NDArray[np.float64], step: float, told: float) -> npt.NDArray[np.bool_]:
-    """Whether no more than rounding is between each step and this one."""
+def _alike(steps: Floats, step: float, resolution: float) -> npt.NDArray[np.bool_]:
+    """Which steps equal this one up to rounding."""
     with np.errstate(invalid="ignore"):
-        return np.abs(steps - step) <= 2 * told
+        return np.abs(steps - step) <= 2 * resolution
 
 
-def _lower_median(steps: npt.NDArray[np.float64]) -> float:
-    """Sorted as a whole: of few different steps, as regular time has, a partition takes several times as long."""
+def _lower_median(steps: Floats) -> float:
+    # a full sort: for few distinct values, as regular time has, np.partition takes several times as long
     return float(np.sort(steps)[(len(steps) - 1) // 2])
 
 
 def _require_rising(
-    time: npt.NDArray[np.float64],
-    steps: npt.NDArray[np.float64],
-    inside: npt.NDArray[np.bool_],
-    episode: Index,
-    ids: Sequence[str],
+    time: Floats, steps: Floats, inside: npt.NDArray[np.bool_], episode: Index, ids: Sequence[str]
 ) -> None:
     if not np.isfinite(time).all():
         row = int(np.flatnonzero(~np.isfinite(time))[0])
@@ -168,53 +289,46 @@ def _require_rising(
         return
     row = int(back[0])
     where = f"in episode {ids[episode[row]]!r}: {time[row + 1]:.12g} after {time[row]:.12g}"
-    falls = bool((steps[back] < 0).any())
-    again = _episodes_with_a_time_twice(time, episode)
-    if falls and len(again):
+    repeated = _episodes_with_repeated_times(time, episode)
+    named = shortlist(ids[i] for i in repeated)
+    if not (steps[back] < 0).any():
         raise DfstransError(
-            f"expected each episode once, got the same times more than once in {shortlist(ids[i] for i in again)}: "
-            "are there several recordings in it? name the column that tells them apart, such as that of the machine "
-            f"({option_name('id_column')}); was it recorded or written twice under one id, or the clock set back? give "
-            "each recording an id of its own, leave out the copy, or write times in UTC"
+            f"expected each time once within an episode, got a repeated one {where}; episodes with repeated times: "
+            f"{named}; remove the repeated rows, or keep them as they are ({option_name('irregular_time', 'ignore')})"
         )
-    if falls:
+    if len(repeated):
         raise DfstransError(
-            f"expected time to rise within each episode, got it unsorted {where}; sort the rows "
-            f"({option_name('sort_time', True)})"
+            f"expected each episode once, got the same times more than once in {named}; if it holds several "
+            f"recordings, name the column that tells them apart, such as the machine ({option_name('id_column')}); if "
+            "it was recorded or written twice, or the clock was set back, give each recording an id of its own, remove "
+            "the copy, or write times in UTC"
         )
     raise DfstransError(
-        f"expected each time once within an episode, got a repeated one {where}, and repeated times in "
-        f"{shortlist(ids[i] for i in again)}; leave out the repeated rows, or take them as they come "
-        f"({option_name('irregular_time', 'ignore')})"
+        f"expected time to rise within each episode, got it unsorted {where}; sort the rows "
+        f"({option_name('sort_time', True)})"
     )
 
 
-def _require_one_rate(
-    time: npt.NDArray[np.float64],
-    episode: Index,
-    ids: Sequence[str],
-    interval: float,
-    irregular: Index,
-) -> None:
-    """Say so where the irregular episodes are regular in themselves, at another rate than the others."""
+def _require_one_rate(time: Floats, episode: Index, ids: Sequence[str], interval: float, irregular: Index) -> None:
+    """Refuse irregular episodes that are regular in themselves, but at another sampling rate than the others."""
     rates = {}
     for one in irregular.tolist():
         first, last = np.searchsorted(episode, [one, one + 1])
         own = time[first:last]
         own_steps = np.diff(own)
-        rate = _middle(own, own_steps, np.full(len(own_steps), True))
-        if np.abs(own_steps / rate - 1).max() > JITTER:
+        rate = _median_step(own, own_steps, np.full(len(own_steps), True))
+        if np.abs(own_steps / rate - 1).max() > _JITTER:
             return
         rates[ids[one]] = rate
-    if all(abs(rate / interval - 1) > JITTER for rate in rates.values()):
+    if all(abs(rate / interval - 1) > _JITTER for rate in rates.values()):
         raise DfstransError(
             f"expected one sampling rate in all episodes (median step {interval:g}), got others in "
             f"{shortlist(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
-            "rate, or read those of each rate by themselves"
+            "rate, or read the recordings of each rate separately"
         )
 
 
-def _episodes_with_a_time_twice(time: npt.NDArray[np.float64], episode: Index) -> Index:
+def _episodes_with_repeated_times(time: Floats, episode: Index) -> Index:
     order = np.lexsort((time, episode))
-    twice = (np.diff(time[order]) == 0) & (np.diff(episode[order]) == 0)
-    return np.unique(episode[order][1:][twice])
+    repeated = (np.diff(time[order]) == 0) & (np.diff(episode[order]) == 0)
+    return np.unique(episode[order][1:][repeated])

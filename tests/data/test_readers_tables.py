@@ -1,0 +1,262 @@
+"""Long tables as text of any dialect and as Parquet."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dfstrans.data.readers import load_episodes
+from dfstrans.errors import DfstransError
+from tests.data.text_tables import PLAIN, from_text
+
+ROW_NUMBERS = "".join(f"{row - 1 if row else '{}'},{line}\n" for row, line in enumerate(PLAIN.splitlines()))
+DIALECTS: dict[str, str | bytes] = {
+    "plain": PLAIN,
+    "semicolons": PLAIN.replace(",", ";"),
+    "tabs": PLAIN.replace(",", "\t"),
+    "bars": PLAIN.replace(",", "|"),
+    "decimal comma": PLAIN.replace(",", ";").replace(".", ","),
+    "byte order mark": "\ufeff" + PLAIN,
+    "delimiter line of a spreadsheet": "sep=;\n" + PLAIN.replace(",", ";"),
+    "row numbers of pandas": ROW_NUMBERS.format("Unnamed: 0"),
+    "nameless row numbers": ROW_NUMBERS.format(""),
+    "CRLF": PLAIN.replace("\n", "\r\n"),
+    "UTF-16": PLAIN.encode("utf-16"),
+    "spaces": PLAIN.replace(",", " , "),
+    "trailing delimiter": PLAIN.replace("\n", ",\n"),
+    "trailing delimiter below the header": PLAIN.replace("1\n", "1,\n").replace("0\n", "0,\n"),
+    "trailing delimiter in the header": PLAIN.replace("label\n", "label,\n"),
+    "quotes": PLAIN.replace("1.5", '"1.5"').replace("episode_id", '"episode_id"'),
+    "comment": "# made by hand\n\n" + PLAIN,
+    "header as a comment": "# made by hand\n# " + PLAIN,
+    "synonyms": PLAIN.replace("episode_id,time", "EPISODE,Timestamp").replace("label", "Anomaly"),
+    "labels as 1.0": PLAIN.replace(",0\n", ",0.0\n").replace(",1\n", ",1.0\n"),
+    "labels as true": PLAIN.replace(",0\n", ",False\n").replace(",1\n", ",true\n"),
+    "no line end at the end": PLAIN.rstrip("\n"),
+    "blank lines": PLAIN.replace("\n", "\n\n"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        *(pytest.param(text, "runs.csv", id=dialect) for dialect, text in DIALECTS.items()),
+        *(pytest.param(PLAIN, name, id=name) for name in ("runs.tsv", "runs.txt", "runs.CSV")),
+        pytest.param(gzip.compress(PLAIN.encode()), "runs.csv.gz", id="runs.csv.gz"),
+    ],
+)
+def test_dialect_does_not_change_the_episodes(tmp_path: Path, text: str | bytes, name: str) -> None:
+    episodes = from_text(tmp_path, text, name)
+    assert (episodes.sensors, episodes.ids.tolist(), episodes.interval) == (("a", "b"), ["1", "2"], 1.0)
+    assert episodes.require_labels().tolist() == [0, 1]
+    assert_array_equal(episodes.values, [[[1.5, 2.5], [2, 3]], [[3.5, 4.5], [4, 5]]])
+
+
+@pytest.mark.parametrize(
+    "word", ["", "NA", "NaN", "nan", "null", "?", "N/A", " ", "  NA ", "n.a.", "<NA>", "--", "#NV", "#DIV/0!"]
+)
+def test_words_for_missing_values_become_nan(tmp_path: Path, word: str) -> None:
+    values = from_text(tmp_path, PLAIN.replace("2.5", word)).values
+    assert_array_equal(values[0], [[1.5, np.nan], [2, 3]])
+
+
+def test_numbers_keep_every_bit(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).standard_normal((300, 3)).astype(np.float32)
+    text = "id,a,b,c\n" + "".join("x," + ",".join(repr(float(v)) for v in row) + "\n" for row in values)
+    assert_array_equal(from_text(tmp_path, text).values[0], values.T)
+
+
+def test_latin_1_is_read_in_the_header_and_far_below_it(tmp_path: Path) -> None:
+    header = PLAIN.replace("a,b", "Temperatur [°C],Prüfkraft (N)")
+    for encoding in ("latin-1", "utf-8"):
+        episodes = from_text(tmp_path, header.encode(encoding))
+        assert (episodes.sensors, episodes.units) == (("Temperatur", "Prüfkraft"), ("°C", "N"))
+    text = "id,time,a\n" + "".join(f"x,{i},1.0\n" for i in range(20000)) + "süd,0,2.0\n"
+    assert from_text(tmp_path, text.encode("latin-1")).ids.tolist() == ["x", "süd"]
+
+
+@pytest.mark.parametrize("width", [10, 300])
+def test_header_longer_than_the_first_sample_is_read(tmp_path: Path, width: int) -> None:
+    sensors = [f"sensor {i} {'x' * width}" for i in range(4000)]
+    rows = [f"r1,{t}," + ",".join(f"{i + t}.123456789" for i in range(4000)) for t in range(2)]
+    episodes = from_text(tmp_path, "\n".join([f"id,time,{','.join(sensors)}", *rows]) + "\n")
+    assert episodes.sensors == tuple(sensors)
+    assert_allclose(episodes.values[0, :, 1], np.arange(4000) + 1.123456789, rtol=1e-6)
+
+
+# ---- ambiguous and damaged text ---------------------------------------------------------------------------------
+
+
+def german(first: str, second: str, comma: str = "", delimiter: str = ";") -> str:
+    rows = [
+        f"{e};{t}{comma}5;{first if (e, t) == (0, 0) else second};0{comma}{t};{e}\n" for e in (0, 1) for t in (0, 1)
+    ]
+    return ("episode_id;time;a;b;label\n" + "".join(rows)).replace(";", delimiter)
+
+
+def test_points_and_commas_in_different_columns_are_decimals_with_a_warning(tmp_path: Path) -> None:
+    text = "id;time;temp;flow;label\n" + "".join(f"{e};{t};23.13{t};0,3{t};{e}\n" for e in (0, 1) for t in range(3))
+    with pytest.warns(UserWarning, match="points in temp and commas in flow are both read as decimal signs"):
+        episodes = from_text(tmp_path, text)
+    assert_array_equal(episodes.values[0], np.float32([[23.130, 23.131, 23.132], [0.30, 0.31, 0.32]]))
+    with (
+        pytest.warns(UserWarning, match="points in a and commas in time, b"),
+        pytest.raises(DfstransError, match=r"one decimal sign .* got commas in column 'time' .* thousands"),
+    ):
+        from_text(tmp_path, german("1.034", "1.034", comma=","))
+
+
+@pytest.mark.parametrize("delimiter", [";", ","])
+def test_points_that_look_like_thousands_separators_give_a_warning(tmp_path: Path, delimiter: str) -> None:
+    with pytest.warns(UserWarning, match="points in a look like thousands separators"):
+        episodes = from_text(tmp_path, german("950", "1.001", delimiter=delimiter))
+    assert episodes.values[0, 0, 1] == np.float32(1.001)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015"), ("100", "99.125"), ("950", "99.125")],
+)
+def test_plain_decimals_give_no_warning(tmp_path: Path, first: str, second: str) -> None:
+    assert from_text(tmp_path, german(first, second)).values[0, 0, 1] == np.float32(second)
+
+
+def test_points_in_columns_that_are_not_sensors_give_no_warning(tmp_path: Path) -> None:
+    rows = [f"1.{e}01;0;3,5{t};{t};1.001;{e}\n" for e in (0, 1) for t in range(3)]
+    text = "".join(["id;note;a;time;extra;label\n", *rows])
+    assert from_text(tmp_path, text, drop_sensors=("note", "extra")).sensors == ("a",)
+    times = "id,time,a\nx,999.998,1\nx,999.999,2\nx,1.000,3\n"
+    assert from_text(tmp_path, times, sort_time=True, irregular_time="ignore").n_sensors == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "end", "options"),
+    [
+        ("id,time,a,b\nx,0,1,2.5\nx,1,1,-", "-", {}),
+        ("id,time,a,b\nx,0,1,2.5\nx,1,1,5.", "5.", {}),
+        ("a\n1.5\n5.", "5.", {"length": 2}),
+    ],
+)
+def test_file_that_ends_within_a_number_gives_a_warning(
+    tmp_path: Path, text: str, end: str, options: dict[str, int]
+) -> None:
+    with pytest.warns(UserWarning, match=rf"runs\.csv ends without a line end after '{end}'"):
+        from_text(tmp_path, text, **options)
+    from_text(tmp_path, text + "\n", **options)
+    from_text(tmp_path, text.removesuffix(end) + "7", **options)
+
+
+def test_exponent_without_digits_gives_a_warning_and_an_error(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="truncated"), pytest.raises(DfstransError, match="expected numbers"):
+        from_text(tmp_path, "id,time,a\nx,0,1\nx,1,1.5e-")
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("id,time,a\nx,0,-\nx,1,2\nx,2,-", {}),
+        ("id,time,a\nx,0,3.\r\nx,1,4.", {}),
+        ("a\n3.\n4.", {"length": 2}),
+        ("id,time,a,label\nx,0,1,ok\ny,0,2,+", {"anomalous_value": "+"}),
+    ],
+)
+def test_sign_or_point_at_the_end_is_fine_if_other_rows_have_it(
+    tmp_path: Path, text: str, options: dict[str, object]
+) -> None:
+    from_text(tmp_path, text, **options)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "empty file"),
+        ("\n\n", "blank lines"),
+        ("id,time,a\n", "rows below the header"),
+        ("1,0,1.5\n1,1,2.5\n", "header line"),
+        ("id,time,a,a\nx,0,1,2\n", "repeated names: a"),
+        (PLAIN + "2,2,3", "ends early.*Expected 5 columns, got 3"),
+        ("id,time,a\nx,0,1\n,1,2\n", "none in data row 2"),
+        ("id,time,a\nx,0,1\nx,,2\n", "a time in each row.*row 2"),
+        ("id,time\nx,0\n", "at least one sensor"),
+        ("id,,a\nx,7,1\nx,9,1\n", "a name for each column.*column 2"),
+        (b"\x00\x01\x02\x03" * 50, "binary content"),
+        (PLAIN.replace(",", " "), "comma, semicolon, tab .* got one column 'episode_id time a b"),
+    ],
+)
+def test_damaged_table_gives_one_clear_error(tmp_path: Path, text: str | bytes, words: str) -> None:
+    with pytest.raises(DfstransError, match=words):
+        from_text(tmp_path, text)
+
+
+def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress((PLAIN + "".join(f"9,{i},{i * 0.37},{i * i * 0.11},0\n" for i in range(3000))).encode())
+    for content in (whole[: len(whole) // 2], PLAIN.encode()):
+        with pytest.raises(DfstransError, match=r"runs\.csv\.gz.*ends early"):
+            from_text(tmp_path, content, "runs.csv.gz")
+
+
+# ---- Parquet ----------------------------------------------------------------------------------------------------
+
+
+def test_parquet_ids_keep_the_order_of_first_appearance_whatever_the_dictionary(tmp_path: Path) -> None:
+    def rows(numbers: list[int], dictionary: list[str], labels: list[int | None]) -> pa.Table:
+        ids = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(dictionary))
+        words = pa.DictionaryArray.from_arrays(pa.array(labels), pa.array(["1", "unused", "0"]))
+        return pa.table({"episode_id": ids, "a": pa.array(range(len(numbers)), pa.float32()), "label": words})
+
+    parts = [rows([2, 2, 0, 0], ["z", "unused", "late"], [2, 2, 0, 0]), rows([1, 1], ["z", "new"], [2, 2])]
+    with pq.ParquetWriter(tmp_path / "runs.parquet", parts[0].schema) as file:
+        for part in parts:
+            file.write_table(part)
+    episodes = load_episodes(tmp_path / "runs.parquet")
+    assert episodes.ids.tolist() == ["late", "z", "new"]
+    assert episodes.require_labels().tolist() == [0, 1, 0]
+    assert_array_equal(episodes.values[:, 0], [[0, 1], [2, 3], [0, 1]])
+
+
+def test_parquet_columns_of_every_type_are_read(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "episode": [7, 7, 3, 3],
+            "timestamp": pd.to_datetime(["2024-01-01 00:00:00", "2024-01-01 00:00:05"] * 2),
+            "whole": [1, 2, 3, 4],
+            "flag": [True, False, True, True],
+            "state": pd.Categorical(["1", "2", "1", "2"]),
+            "label": [0.0, 0.0, 1.0, 1.0],
+        },
+        index=[4, 5, 6, 7],
+    )
+    path = tmp_path / "runs.parquet"
+    frame.to_parquet(path)
+    episodes = load_episodes(path)
+    assert (episodes.ids.tolist(), episodes.interval, episodes.n_anomalous) == (["7", "3"], 5.0, 1)
+    assert_allclose(episodes.values[0], [[1, 2], [1, 0], [1, 2]])
+    with pytest.raises(DfstransError, match=r"expected numbers in column 'timestamp'.*drop_sensors"):
+        load_episodes(path, time_column="whole")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DfstransError, match=r"runs\.parquet, but the file ends early"):
+        load_episodes(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("time", r"times in column 'time' of .*lists\.parquet as numbers or dates, got list.*time_column=…"),
+        ("a", "numbers in column 'a'.*got list"),
+        ("id", r"lists\.parquet"),
+        ("label", r"lists\.parquet"),
+    ],
+)
+def test_parquet_column_of_lists_gives_one_clear_error(tmp_path: Path, column: str, words: str) -> None:
+    columns = {"id": ["x", "x"], "time": [0.0, 1.0], "a": [1.0, 2.0], "label": [0, 1]}
+    table = pa.table(columns | {column: pa.array([[{"b": 0.5}], [{"b": 1.5}]])})
+    pq.write_table(table, tmp_path / "lists.parquet")
+    with pytest.raises(DfstransError, match=words):
+        load_episodes(tmp_path / "lists.parquet")
