@@ -13,7 +13,7 @@ import pytest
 
 from dfstrans.diagnosis.known_faults import Resemblance
 from dfstrans.lab.elevator.fleet import RANGES
-from dfstrans.lab.elevator.sensors import SENSORS, Sensor
+from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES, SimulationSettings
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
 from dfstrans.training.evaluation import ChanceCheck
