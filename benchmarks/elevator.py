@@ -12,8 +12,9 @@ from typing import Any
 
 from benchmarks import elevator_reference
 from dfstrans.lab.elevator.fleet import FleetMember, draw_conditions, draw_installation, draw_trip
-from dfstrans.lab.elevator.journey import Setup, set_up
-from dfstrans.lab.elevator.sensors import calibrated, measured
+from dfstrans.lab.elevator.journey import set_up
+from dfstrans.lab.elevator.kernel import Setup
+from dfstrans.lab.elevator.machine import add_calibration_errors, add_noise
 from dfstrans.lab.elevator.settings import Stream, generator
 
 SEED = 0
@@ -53,7 +54,7 @@ def measure_rates(batches: list[int], repeats: int) -> dict[str, float]:
     def recording() -> None:
         for number in range(KERNEL_JOURNEYS):
             noise = generator(SEED, Stream.NOISE, 0, number)
-            measured(calibrated(_set_up(fleet, number).run(N_SAMPLES), noise), noise)
+            add_noise(add_calibration_errors(_set_up(fleet, number).run(N_SAMPLES), noise), noise)
 
     candidates: dict[str, tuple[Callable[[], object], float]] = {
         "kernel": (kernel, KERNEL_JOURNEYS),

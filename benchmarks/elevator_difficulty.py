@@ -27,7 +27,7 @@ from dfstrans.files import written_atomically
 from dfstrans.lab.compare.runs import circumstances
 from dfstrans.lab.elevator.journey import PHASES
 from dfstrans.lab.elevator.settings import PRESETS, SimulationSettings
-from dfstrans.lab.elevator.simulation import Fleet, in_order
+from dfstrans.lab.elevator.simulation import Fleet
 from dfstrans.training.evaluation import best_f1
 
 Features = npt.NDArray[np.float32]
@@ -64,7 +64,7 @@ def gather(fleet: Fleet, jobs: int) -> dict[str, Any]:
     """Features of every journey, each (n_journeys, n_features)."""
     rows = range(fleet.settings.n_journeys)
     found: dict[str, list[Any]] = {"largest": [], "statistics": [], "phases": [], "kind": []}
-    journeys = in_order(fleet, rows, jobs)
+    journeys = fleet.journeys(rows, jobs)
     for _, journey in track(journeys, "simulating", total=len(rows), console=Console(stderr=True)):
         values = journey.values
         found["largest"].append(np.abs(values).max(axis=1))

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.lab.elevator.journey import Setup
+from dfstrans.lab.elevator.kernel import Setup
 
 TICK = 0.25e-3  # s
 TICKS_PER_SAMPLE = 10
@@ -94,7 +94,7 @@ class _Control:
             error = v + d.position_gain * (s - phi) - omega_f
             self.integral = np.where(regulated, self.integral + d.speed_integral * error * 1e-3, self.integral)
             torque = d.pre_torque + d.feedforward * a + d.speed_gain * error + self.integral
-            self.torque = np.where(regulated, np.clip(torque, -d.largest_torque, d.largest_torque), self.torque)
+            self.torque = np.where(regulated, np.clip(torque, -d.max_torque, d.max_torque), self.torque)
         rising = d.pre_torque * np.minimum(1, (t - times.on) / 0.25)
         falling = self.torque * (1 - (t - times.release) / 0.25)
         wanted = np.select([t < times.brake_opens, t < times.release], [rising, self.torque], falling)
@@ -111,10 +111,10 @@ class _Control:
         vd = d.current_gain_d * (self.id - id_) + self.xd - we * d.inductance_q * iq
         vq = d.current_gain_q * (self.iq - iq) + self.xq + we * (d.inductance_d * id_ + d.flux)
         size = np.hypot(vd, vq)
-        free = on & (size <= d.largest_voltage)
+        free = on & (size <= d.max_voltage)
         self.xd = np.where(free, self.xd + d.current_integral * TICK * (self.id - id_), self.xd)
         self.xq = np.where(free, self.xq + d.current_integral * TICK * (self.iq - iq), self.xq)
-        kept = np.where(on, np.minimum(1, d.largest_voltage / np.maximum(size, 1e-300)), 0.0)
+        kept = np.where(on, np.minimum(1, d.max_voltage / np.maximum(size, 1e-300)), 0.0)
         return vd * kept, vq * kept
 
     def brake(self, t: float) -> Array:

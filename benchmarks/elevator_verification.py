@@ -22,11 +22,11 @@ from dfstrans.files import written_atomically
 from dfstrans.lab.compare.runs import circumstances
 from dfstrans.lab.elevator.fleet import draw_installation
 from dfstrans.lab.elevator.journey import PHASES
-from dfstrans.lab.elevator.sensors import NAMES
-from dfstrans.lab.elevator.truth import NormalChange, measure_normal_change
+from dfstrans.lab.elevator.machine import NOISE, SENSOR_NAMES
+from dfstrans.lab.elevator.truth import NormalVariation, measure_normal_variation
 from tests.lab.elevator import measurements as measured
 from tests.lab.elevator.energy import electrical_balance, mechanical_balance
-from tests.lab.elevator.journeys import FLOORS, MACHINE_FAULTS, N_INSTALLATIONS, N_SAMPLES, NOISE, SEED, Trace, journey
+from tests.lab.elevator.journeys import FLOORS, MACHINE_FAULTS, N_INSTALLATIONS, N_SAMPLES, SEED, Trace, journey
 
 KINDS = (None, *MACHINE_FAULTS)
 PAIR_SEEDS = (0, 1, 2, 3, SEED)
@@ -81,16 +81,16 @@ def cruise() -> Figures:
     setups = [journey(number, kind, calm=True) for number in (0, 1, 2) for kind in KINDS]
     return {
         "journeys": len(setups),
-        "largest_torque_error_Nm": max(abs(measured.torque_error(setup)) for setup in setups),
-        "largest_voltage_error_V": max(abs(error) for setup in setups for error in measured.voltage_errors(setup)),
+        "max_torque_error_Nm": max(abs(measured.torque_error(setup)) for setup in setups),
+        "max_voltage_error_V": max(abs(error) for setup in setups for error in measured.voltage_errors(setup)),
     }
 
 
 def step() -> Figures:
     """The error of the step against a sixteenth of it, and what it does to the labels."""
     errors = np.array([measured.step_errors(journey(number, calm=True), (1,))[1] for number in (0, 3)]).max(axis=0)
-    by_sensor = dict(zip(NAMES, errors.tolist(), strict=True))
-    differing, cells = measured.labels_that_depend_on_the_step(normal_change(SEED), 24)
+    by_sensor = dict(zip(SENSOR_NAMES, errors.tolist(), strict=True))
+    differing, cells = measured.labels_that_depend_on_the_step(normal_variation(SEED), 24)
     return {
         "rms_in_noise": {
             "Alpha": by_sensor.pop("Alpha"),
@@ -154,7 +154,7 @@ def limits() -> Figures:
     return {
         "journeys": 100,
         "largest_current_A": float(max(current)),
-        "largest_voltage_share": float(max(voltage)),
+        "max_voltage_share": float(max(voltage)),
         "largest_rope_ratio": float(max(ropes)),
         "median_ride_mg": dict(zip(("Ax", "Ay", "Az"), (np.median(ride, axis=0) / 9.81e-3).tolist(), strict=True)),
     }
@@ -162,12 +162,13 @@ def limits() -> Figures:
 
 def scale() -> Figures:
     """The scale of relevance at cruise, of seed 0."""
-    return {"seed": 0, **dict(zip(NAMES, normal_change(0).scale[PHASES.index("cruising")].tolist(), strict=True))}
+    cruising = normal_variation(0).scale[PHASES.index("cruising")]
+    return {"seed": 0, **dict(zip(SENSOR_NAMES, cruising.tolist(), strict=True))}
 
 
 def normal_pairs() -> Figures:
     """The share of cells of fresh normal pairs that are affected and strongly affected, for each seed."""
-    found = {seed: measured.pairs(normal_change(seed), (20, 21), 150, seed) for seed in PAIR_SEEDS}
+    found = {seed: measured.pairs(normal_variation(seed), (20, 21), 150, seed) for seed in PAIR_SEEDS}
     return {
         "seeds": PAIR_SEEDS,
         "pairs": 150,
@@ -178,25 +179,25 @@ def normal_pairs() -> Figures:
 
 def faults() -> Figures:
     """Where bumps show and do not, and when lost lubrication does."""
-    bumps = [measured.relevance(normal_change(SEED), number, "bump")[0] for number in range(60)]
-    lateral = [NAMES.index("Ax"), NAMES.index("Ay")]
+    bumps = [measured.relevance(normal_variation(SEED), number, "bump")[0] for number in range(60)]
+    lateral = [SENSOR_NAMES.index("Ax"), SENSOR_NAMES.index("Ay")]
     by_phase: dict[str, list[float]] = {name: [] for name in PHASES}
     for number in range(48):
-        cells, during = measured.relevance(normal_change(SEED), number, "lubrication")
+        cells, during = measured.relevance(normal_variation(SEED), number, "lubrication")
         for segment, phase in enumerate(during):
-            by_phase[PHASES[phase]].append(cells[segment, NAMES.index("FrictionCabin")])
+            by_phase[PHASES[phase]].append(cells[segment, SENSOR_NAMES.index("FrictionCabin")])
     return {
         "bumps": len(bumps),
         "bumps_that_show_in_Ax_or_Ay": float(np.mean([(cells[:, lateral] >= 1).any() for cells in bumps])),
-        "largest_relevance_of_a_bump_in_Iq": float(max(cells[:, NAMES.index("Iq")].max() for cells in bumps)),
+        "largest_relevance_of_a_bump_in_Iq": float(max(cells[:, SENSOR_NAMES.index("Iq")].max() for cells in bumps)),
         "lubrication_journeys": 48,
         "relevance_of_FrictionCabin": {name: float(np.mean(values)) for name, values in by_phase.items()},
     }
 
 
 @cache
-def normal_change(seed: int) -> NormalChange:
-    return measure_normal_change(seed, partial(draw_installation, seed), N_INSTALLATIONS, FLOORS, N_SAMPLES)
+def normal_variation(seed: int) -> NormalVariation:
+    return measure_normal_variation(seed, partial(draw_installation, seed), N_INSTALLATIONS, FLOORS, N_SAMPLES)
 
 
 PARTS: dict[str, Callable[[], Figures]] = {

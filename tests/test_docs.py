@@ -20,7 +20,7 @@ import typer
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.known_faults import Resemblance
 from dfstrans.lab.elevator.fleet import RANGES
-from dfstrans.lab.elevator.sensors import SENSORS, Sensor
+from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES
 from dfstrans.lab.injection.settings import KINDS
 from dfstrans.training.evaluation import ChanceCheck

@@ -43,7 +43,7 @@ def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Pat
     path = tmp_path / "planted.h5"
     printed, said = run("inject", str(recordings), "--out", str(path), "--share", "0.25", "--seed", "3", "--json")
     found = json.loads(printed)
-    assert "5 episodes labelled anomalous are left out" in said
+    assert "5 episodes labelled anomalous are skipped" in said
     assert f"train on {path} with --split grouped" in said
     assert (found["episodes"], found["planted"], found["seed"]) == (53, 13, 3)
     planted, source = load_episodes(path), load_episodes(recordings)
@@ -95,20 +95,20 @@ def test_the_result_for_people_names_kinds_and_units(recordings: Path, tmp_path:
 
 def test_a_report_tells_every_kind_and_strength(study: tuple[Path, dict[str, Any]]) -> None:
     folder, found = study
-    cells = found["cells"]
-    assert [(cell["kind"], cell["strength"]) for cell in cells] == [
+    conditions = found["conditions"]
+    assert [(condition["kind"], condition["strength"]) for condition in conditions] == [
         ("level-shift", 1.0),
         ("level-shift", 20.0),
         ("stuck", 50.0),
     ]
-    for cell in cells:
-        assert cell["episodes"] == 3
-        assert cell["recall"] == pytest.approx(cell["detected"] / 3)
-        assert 0 <= cell["roc_auc"] <= 1
-        for metric in cell["diagnosis"].values():
+    for condition in conditions:
+        assert condition["episodes"] == 3
+        assert condition["recall"] == pytest.approx(condition["detected"] / 3)
+        assert 0 <= condition["roc_auc"] <= 1
+        for metric in condition["diagnosis"].values():
             assert 0 <= metric["chance"] <= 1  # AC@3 of three sensors is always 1
     assert found["false_alarms_per_100_normal"] >= 0
-    assert json.loads((folder / "report.json").read_text())["cells"] == cells
+    assert json.loads((folder / "report.json").read_text())["conditions"] == conditions
     assert "level-shift" in (folder / "report.html").read_text()
     assert found["recordings"] == "recordings.h5"
     assert found["command"].startswith(
@@ -134,9 +134,9 @@ def test_detection_is_that_of_the_saved_model(study: tuple[Path, dict[str, Any]]
     assert model.threshold_.rule == "false-alarm-rate"
     assert model.training_settings_.sensor_dropout == model.training_settings_.mixup == 0
     called = model.predict(trials)
-    for cell in found["cells"]:
-        rows = [f"+{cell['kind']}@{cell['strength']:g}" in str(name) for name in trials.ids]
-        assert cell["detected"] == int(called[np.array(rows)].sum())
+    for condition in found["conditions"]:
+        rows = [f"+{condition['kind']}@{condition['strength']:g}" in str(name) for name in trials.ids]
+        assert condition["detected"] == int(called[np.array(rows)].sum())
 
 
 def never_train(*_: Any, **__: Any) -> None:
@@ -150,7 +150,7 @@ def test_a_finished_run_is_not_trained_again(
     monkeypatch.setattr(Diagnoser, "fit", never_train)
     with pytest.warns(Remark, match="is what this run gives"):
         again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
-    assert "is there already, with these very faults" in said
+    assert "already holds these faults" in said
     assert "replaced" not in said
     assert json.loads(again) == found
 
@@ -200,7 +200,7 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
     assert "20 spreads" in printed
     assert "50 % of the episode" in printed
     assert "false alarms per 100 normal episodes" in printed
-    if any(cell["detected"] for cell in found["cells"]):
+    if any(condition["detected"] for condition in found["conditions"]):
         assert "(0.33)" in printed  # one of three sensors
 
 
@@ -211,7 +211,7 @@ def test_the_file_and_the_report_are_both_named_where_both_are_asked_for(recordi
     assert f"train on {path} with --split grouped" in said
 
 
-def test_trials_that_would_not_show_are_left_out_and_told(tmp_path: Path) -> None:
+def test_trials_that_would_not_be_visible_are_skipped_with_a_remark(tmp_path: Path) -> None:
     moving = planted_episodes(40, 0, n_sensors=3, n_timepoints=48)
     values = np.asarray(moving.values).copy()
     values[::2] *= 1e-3  # at rest
@@ -219,10 +219,10 @@ def test_trials_that_would_not_show_are_left_out_and_told(tmp_path: Path) -> Non
     dropout = ["--kinds", "dropout", "--strength", "dropout=30"]
     printed, said = run("inject", str(path), "--report", str(tmp_path / "r"), *dropout, *SMALL, "--json")
     found = json.loads(printed)
-    (cell,) = found["cells"]
-    left_out = found["normal_tested"] - cell["episodes"]
+    (condition,) = found["conditions"]
+    left_out = found["normal_tested"] - condition["episodes"]
     assert left_out > 0
-    told = f"{left_out} of {found['normal_tested']} trials are left out: they would have changed next to nothing"
+    told = f"{left_out} of {found['normal_tested']} trials are skipped: they would change almost nothing"
     assert any(statement.startswith(told) for statement in found["statements"])
     assert told in said
 

@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from dfstrans.lab.injection.page import PANELS, strength_figure, write_injection
-from dfstrans.lab.injection.study import CellResult, Metric, StudyResult
+from dfstrans.lab.injection.study import ConditionResult, Metric, StudyResult
 from dfstrans.training.evaluation import ChanceCheck
 
 
-def cell(kind: str, strength: float, unit: str, detected: int) -> CellResult:
+def condition(kind: str, strength: float, unit: str, detected: int) -> ConditionResult:
     found = {"sensor_hit_rate": Metric(0.5, 0.1, 0.2, 0.8, 0.4)} if detected else {}
-    return CellResult(kind, strength, unit, 4, detected, detected / 4, 0.75, 0.6, found)
+    return ConditionResult(kind, strength, unit, 4, detected, detected / 4, 0.75, 0.6, found)
 
 
 RESULT = StudyResult(
@@ -26,7 +26,11 @@ RESULT = StudyResult(
     sensors=10,
     split="random",
     settings={},
-    cells=(cell("spike", 1, "spreads", 0), cell("spike", 10, "spreads", 3), cell("stuck", 30, "% of the episode", 4)),
+    conditions=(
+        condition("spike", 1, "spreads", 0),
+        condition("spike", 10, "spreads", 3),
+        condition("stuck", 30, "% of the episode", 4),
+    ),
 )
 
 
@@ -49,7 +53,9 @@ def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_streng
 
 
 def test_panels_without_a_value_keep_the_columns_and_rows_of_the_others() -> None:
-    nothing = replace(RESULT, cells=tuple(replace(one, detected=0, recall=0.0, diagnosis={}) for one in RESULT.cells))
+    nothing = replace(
+        RESULT, conditions=tuple(replace(one, detected=0, recall=0.0, diagnosis={}) for one in RESULT.conditions)
+    )
     layout = strength_figure(nothing).layout
     assert {axis.range for axis in (layout.xaxis, layout.xaxis2, layout.xaxis3)} == {(0.5, 2.5)}
     assert {axis.range for axis in (layout.yaxis, layout.yaxis2, layout.yaxis3)} == {(1.5, -0.5)}
@@ -64,7 +70,7 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     assert "normal episodes of normal.csv" in page
     assert "trained for 9 epochs" in page
     assert f"Command: {SOURCE[1]}" in page
-    assert "Not told from normal episodes at the strengths tried: spike, stuck." in page
+    assert "Not distinguished from normal episodes at the strengths tested: spike, stuck." in page
     assert "neither they nor a copy with a fault were in training" in page
     assert "&lt;move&gt;" in page
     assert 'src="http' not in page
@@ -85,7 +91,7 @@ def test_a_single_epoch_is_no_plural(tmp_path: Path) -> None:
 
 def test_a_result_is_plain_data() -> None:
     content = RESULT.to_dict()
-    assert content["cells"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1
-    assert content["cells"][0]["diagnosis"] == {}
+    assert content["conditions"][1]["diagnosis"]["sensor_hit_rate"]["chance"] == 0.1
+    assert content["conditions"][0]["diagnosis"] == {}
     assert content["chance_check"]["better_than_guessing"] is False
-    assert RESULT.cells[1].value("segment_hit") is None
+    assert RESULT.conditions[1].value("segment_hit") is None

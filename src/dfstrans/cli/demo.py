@@ -1,4 +1,4 @@
-"""`dfstrans demo`: everything once, on simulated journeys."""
+"""`dfstrans demo`: the whole workflow on simulated journeys."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ import typer
 
 from dfstrans.cli.output import AsJson, print_figures, print_json, progress, remark
 
-EXAMPLE = "Example: dfstrans demo --out demo"
-
 app = typer.Typer()
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans demo --out demo")
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo writes.")] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the journeys and of the training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the journeys and the training.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate elevator journeys, train, evaluate, diagnose, and write an HTML report."""
+    """Simulate elevator journeys, train, evaluate and diagnose a detector, and write an HTML report."""
     from dfstrans.lab.elevator.demo import run_demo
 
     result = run_demo(out, seed=seed, remark=remark, progress=progress)

@@ -1,4 +1,4 @@
-"""`dfstrans inject`: how good would detection and diagnosis be on one's own machine, before there are labels?"""
+"""`dfstrans inject`: estimate detection and diagnosis on a machine without labelled faults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dfstrans.settings import PRESETS, NetworkSettings, Preset, TrainingSettings
 
 if TYPE_CHECKING:
     from dfstrans.lab.injection.planting import Planting
-    from dfstrans.lab.injection.study import CellResult, StudyResult
+    from dfstrans.lab.injection.study import ConditionResult, StudyResult
 
 
 EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
@@ -36,11 +36,11 @@ EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --stren
 app = typer.Typer()
 OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
 
-THRESHOLD: dict[str, Any] = {  # F1 depends on how many faults were planted; this does not
+THRESHOLD: dict[str, Any] = {  # unlike F1, independent of the number of planted faults
     "threshold_rule": "false-alarm-rate",
     "threshold_value": 0.05,
 }
-PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles the very faults that are planted
+PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles planted faults
 
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
 DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
@@ -54,47 +54,47 @@ training = options_from(TrainingSettings, into="training", panel="Training", def
 @shaping
 @training
 def inject(
-    data: Annotated[Path, typer.Argument(help="A file or folder of normal recordings.", show_default=False)],
+    data: Annotated[Path, typer.Argument(help="File or folder of normal recordings.", show_default=False)],
     read: dict[str, Any],
     injection: dict[str, Any],
     network: dict[str, Any],
     training: dict[str, Any],
     out: Annotated[
-        Path | None, typer.Option("--out", help="The HDF5 file of episodes with faults to write.", show_default=False)
+        Path | None, typer.Option("--out", help="HDF5 file of episodes with faults to write.", show_default=False)
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
             "--report",
-            help="Folder for a model trained on them, and a report on it; without --out it is DATA_study unless given.",
+            help="Folder for a model trained on them and its report; without --out, DATA_study by default.",
             show_default=False,
         ),
     ] = None,
     kinds: Annotated[
         str | None,
-        typer.Option("--kinds", help=f"The kinds of fault (default {','.join(KINDS)}).", show_default=False),
+        typer.Option("--kinds", help=f"Kinds of fault (default {','.join(KINDS)}).", show_default=False),
     ] = None,
     strength: Annotated[
         list[str] | None,
         typer.Option(
             "--strength",
-            help="Strengths, in spreads of a sensor, of gain in added swings (default 1,3,10); the others have units "
-            f"of their own, and are given by name: {OWN_UNITS}. May be repeated.",
+            help="Strengths in spreads of a sensor, for gain in added swings (default 1,3,10); other kinds have "
+            f"their own units and are given by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),
     ] = None,
     split: Annotated[
         Literal["random", "grouped"],
-        typer.Option(help="What stays together in one part: an episode and its twins, or all of a group."),
+        typer.Option(help="What stays in one part: an episode and its twins, or a whole group."),
     ] = "random",
-    preset: Annotated[Preset, typer.Option(help="What the options of network and training start from.")] = "tuned",
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    preset: Annotated[Preset, typer.Option(help="Starting point of the network and training options.")] = "tuned",
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plant known faults into normal episodes, train on them and tell how well they are found; with --out only plant.
+    """Plant known faults into normal episodes, train on them and report how well they are found; with --out only plant.
 
-    An episode and its faulty twins are a group: train on the file with --split grouped. Episodes that are labelled
-    anomalous are left out. The threshold allows 5 % false alarms unless told otherwise.
+    An episode and its faulty twins form a group: train on the file with --split grouped. Episodes labelled anomalous
+    are skipped. The threshold allows 5 % false alarms by default.
     """
     from dfstrans.data.readers import load_episodes
     from dfstrans.lab.injection.planting import normal_episodes, plant
@@ -114,7 +114,7 @@ def inject(
         remark(statement)
     result = _written(planted, place, chosen, resume)
     if out is not None:
-        remark(f"an episode and its faulty twins are a group: train on {out} with --split grouped")
+        remark(f"an episode and its faulty twins form a group: train on {out} with --split grouped")
     if report is None:
         print_result(result if as_json else _in_words(result), as_json)
         return
@@ -148,9 +148,9 @@ def inject(
 
 
 def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
-    """Where the planted set and the report go, if there is to be one, which there is unless --out alone is given.
+    """The paths of the planted set and of the report; with --out alone there is no report.
 
-    A place where something would be lost is refused before anything is read.
+    Paths where something would be lost are refused before anything is read.
     """
     from dfstrans.lab.injection.planting import TRIALS_FILE, require_replaceable
 
@@ -172,29 +172,31 @@ def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[
 
 
 def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
-    """Write the planted set, and tell what is in it."""
+    """Write the planted set and summarise it."""
     from dfstrans.lab.injection.planting import save_planted
 
     if not save_planted(planted, place, settings, keep=resume):
-        remark(f"{place} is there already, with these very faults")
-    found = planted.cells
-    cells = [cell for cell in settings.cells if cell in found]
+        remark(f"{place} already holds these faults")
+    found = planted.conditions
+    conditions = [condition for condition in settings.conditions if condition in found]
     return {
         "written": str(place),
         "episodes": len(planted),
         "planted": sum(found.values()),
         "seed": settings.seed,
-        "planted_cells": [{"kind": cell[0], "strength": cell[1], "episodes": found[cell]} for cell in cells],
+        "planted_conditions": [
+            {"kind": condition[0], "strength": condition[1], "episodes": found[condition]} for condition in conditions
+        ],
     }
 
 
 def _in_words(result: dict[str, Any]) -> dict[str, Any]:
-    """The result for people: kinds and strengths in one line each."""
+    """The result as text: one line per kind."""
     kinds: dict[str, list[str]] = {}
-    for cell in result["planted_cells"]:
-        kinds.setdefault(cell["kind"], []).append(f"{cell['episodes']} at {cell['strength']:g}")
+    for condition in result["planted_conditions"]:
+        kinds.setdefault(condition["kind"], []).append(f"{condition['episodes']} at {condition['strength']:g}")
     lines = {f"  {kind:<14}": f"{', '.join(found)} ({KINDS[kind].unit})" for kind, found in kinds.items()}
-    return {**{name: value for name, value in result.items() if name != "planted_cells"}, **lines}
+    return {**{name: value for name, value in result.items() if name != "planted_conditions"}, **lines}
 
 
 def _study(
@@ -222,12 +224,12 @@ def _study(
     except KeyboardInterrupt:
         partial = partial_folder(folder / "model")
         kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {folder}/model"
-        remark(f"dfstrans: interrupted; {kept}: go on with --resume")
+        remark(f"dfstrans: interrupted; {kept}; resume with --resume")
         raise typer.Exit(INTERRUPTED) from None
 
 
 def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
-    """The page and its twin for programs."""
+    """Write the page and its JSON twin."""
     from dfstrans.files import written_atomically
     from dfstrans.lab.injection.page import write_injection
 
@@ -237,18 +239,20 @@ def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
 
 
 def print_study(study: StudyResult) -> None:
-    """A row for each kind and strength, what chance gives in brackets."""
+    """Print a row for each kind and strength, with chance in brackets."""
     columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
     rows = []
-    for cell in study.cells:
-        figures = (cell.recall, cell.roc_auc, cell.pr_auc)
-        metrics = (_shown(cell, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
-        rows.append((cell.kind, cell.shown_strength, str(cell.episodes), *map(_number, figures), *metrics))
+    for condition in study.conditions:
+        figures = (condition.recall, condition.roc_auc, condition.pr_auc)
+        metrics = (_shown(condition, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
+        rows.append(
+            (condition.kind, condition.shown_strength, str(condition.episodes), *map(_number, figures), *metrics)
+        )
     print_columns(columns, rows, words=("fault", "strength"))
     for sentence in verdict(study):
         print(sentence)
     print(f"threshold {study.threshold:.4g}: {study.threshold_note}")
-    print("sensor, AC@3, moment: of the detected ones, whether the diagnosis names them first; in brackets chance")
+    print("sensor, AC@3, moment: share of detected faults whose diagnosis ranks them first; chance in brackets")
     print(
         f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "
         f"({study.normal_tested} tested); trained on {study.training_episodes} episodes, "
@@ -260,6 +264,6 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _shown(cell: CellResult, name: str) -> str:
-    metric = cell.diagnosis.get(name)
+def _shown(condition: ConditionResult, name: str) -> str:
+    metric = condition.diagnosis.get(name)
     return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"

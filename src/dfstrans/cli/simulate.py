@@ -1,4 +1,4 @@
-"""`dfstrans simulate`: recordings of machines whose faults are known exactly."""
+"""`dfstrans simulate`: recordings of machines with known faults."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from dfstrans.lab.elevator.simulation import Fleet
 
 
-MEASURING = "measuring how much normal journeys differ from day to day, for the truth"
+MEASURING = "measuring how much normal journeys vary from day to day, for the truth"
 
 app = typer.Typer(no_args_is_help=True)
-simulating = options_from(SimulationSettings, into="settings", panel="The journeys")
+simulating = options_from(SimulationSettings, into="settings", panel="Journeys")
 
 
 @app.callback()
 def simulate() -> None:
-    """Make recordings of a machine, with exact truth of its faults."""
+    """Simulate recordings of a machine, with exact ground truth of its faults."""
 
 
 def _sizes(preset: Preset) -> str:
-    """What a preset is, in a few words."""
+    """The size of a preset in words."""
     chosen = SimulationSettings.of(preset, {})
     return f"{chosen.normal} normal and {chosen.faulty} faulty journeys at {chosen.sampling_rate} Hz"
 
@@ -37,7 +37,7 @@ def _sizes(preset: Preset) -> str:
 @simulating
 def elevator(
     settings: dict[str, Any],
-    out: Annotated[Path | None, typer.Option("--out", help="The HDF5 file to write.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="HDF5 file to write.", show_default=False)] = None,
     preset: Annotated[
         Preset | None,
         typer.Option(
@@ -45,25 +45,25 @@ def elevator(
             show_default=False,
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Journeys simulated at the same time.")] = 1,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file of other content at OUT.")] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Also draw some journeys, as an HTML page beside OUT.")] = False,
+    jobs: Annotated[int, typer.Option(min=1, help="Journeys simulated in parallel.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another file at OUT.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Also write an HTML page of some journeys beside OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate journeys of a fleet of elevators: 20 sensors, normal and faulty, with the truth of each fault.
+    """Simulate normal and faulty journeys of a fleet of elevators: 20 sensors and the ground truth of each fault.
 
-    An interrupted run goes on where it was when the same command is given again. --plot alone only draws.
+    Repeat the same command to resume an interrupted run. --plot without --out only writes the page.
     """
     from dfstrans.lab.elevator.simulation import Fleet
 
     if out is None and not plot:
-        raise DfstransError("expected --out FILE.h5, --plot, or both, got neither")
+        raise DfstransError("expected --out FILE.h5, --plot, or both, got neither; give one")
     if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
         raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
     chosen = SimulationSettings.of(preset, settings)
     fleet = Fleet(chosen)
     if not chosen.faulty and "faults" in settings:
-        remark("no journey has a fault, so the kinds of --faults are not used")
+        remark("no journey is faulty, so --faults has no effect")
     result: dict[str, Any] = {}
     if out is not None:
         _simulate(out, fleet, jobs, overwrite)
@@ -75,29 +75,28 @@ def elevator(
 
 
 def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
-    """Write the file, and say what one would not expect."""
-    from dfstrans.lab.elevator.growing_file import begun
-    from dfstrans.lab.elevator.simulation import is_simulated, require_free, simulate_to_file
+    """Write the file and report anything unexpected."""
+    from dfstrans.lab.elevator.journey_file import interrupted_run, is_simulated, require_free, simulate_to_file
 
     if is_simulated(out, fleet):
-        remark(f"{out} is there already, with these very journeys; nothing was done")
+        remark(f"{out} already holds these journeys; nothing to do")
         return
     require_free(out, overwrite)
-    earlier, new_folder = begun(out), not out.parent.exists()
+    earlier, new_folder = interrupted_run(out), not out.parent.exists()
     if earlier is not None:
-        remark(f"going on with {earlier.partial}: {earlier.done} of {earlier.total} journeys are there")
+        remark(f"resuming {earlier.partial}: {earlier.done} of {earlier.total} journeys are done")
     if fleet.settings.faulty:
         remark(MEASURING)
     try:
         with progress("simulating", fleet.settings.n_journeys) as advance:
             simulate_to_file(out, fleet, jobs=jobs, overwrite=overwrite, advance=advance)
     except KeyboardInterrupt:
-        left = begun(out)
+        left = interrupted_run(out)
         kept = f"{left.done} of {left.total} journeys are kept in {left.partial}" if left else "nothing is kept yet"
-        remark(f"dfstrans: interrupted; {kept}: give the same command again")
+        remark(f"dfstrans: interrupted; {kept}; repeat the command to resume")
         raise typer.Exit(INTERRUPTED) from None
     if new_folder:
-        remark(f"made the folder {out.parent}")
+        remark(f"created the folder {out.parent}")
 
 
 def _draw(page: Path, fleet: Fleet) -> Path:

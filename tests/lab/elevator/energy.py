@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.lab.elevator.journey import Setup
+from dfstrans.lab.elevator.kernel import Setup
 from tests.lab.elevator.journeys import Trace
 
 G = 9.81

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dfstrans.lab.elevator.journey import PHASES
-from dfstrans.lab.elevator.sensors import NAMES
+from dfstrans.lab.elevator.machine import SENSOR_NAMES
 from dfstrans.lab.elevator.settings import SimulationSettings
 from dfstrans.lab.elevator.simulation import VERSION, Fleet
-from dfstrans.lab.elevator.truth import NormalChange
+from dfstrans.lab.elevator.truth import NormalVariation
 
 FILE = Path(__file__).with_name("golden.json")
 SAMPLES = (60, 500, 1500, 3000, 5000, 7900)
@@ -23,8 +23,8 @@ SAMPLES = (60, 500, 1500, 3000, 5000, 7900)
 
 class _WithoutTruth(Fleet):
     @property
-    def normal_change(self) -> NormalChange:
-        return NormalChange(np.ones((len(PHASES), len(NAMES))), np.ones(len(NAMES)))
+    def normal_variation(self) -> NormalVariation:
+        return NormalVariation(np.ones((len(PHASES), len(SENSOR_NAMES))), np.ones(len(SENSOR_NAMES)))
 
 
 def journeys() -> list[dict[str, Any]]:
@@ -36,9 +36,12 @@ def journeys() -> list[dict[str, Any]]:
         found.append(
             {
                 "recipe": json.loads(json.dumps(journey.recipe)),
-                "clean": {name: journey.clean[list(SAMPLES), NAMES.index(name)].tolist() for name in NAMES},
+                "clean": {
+                    name: journey.clean[list(SAMPLES), SENSOR_NAMES.index(name)].tolist() for name in SENSOR_NAMES
+                },
                 "measured": {
-                    name: journey.values[NAMES.index(name), list(SAMPLES)].astype(float).tolist() for name in NAMES
+                    name: journey.values[SENSOR_NAMES.index(name), list(SAMPLES)].astype(float).tolist()
+                    for name in SENSOR_NAMES
                 },
             }
         )

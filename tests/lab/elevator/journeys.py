@@ -10,15 +10,14 @@ import numpy.typing as npt
 
 from dfstrans.lab.elevator.faults import draw_fault
 from dfstrans.lab.elevator.fleet import FleetMember, Trip, draw_conditions, draw_installation, draw_trip
-from dfstrans.lab.elevator.journey import Setup, set_up
-from dfstrans.lab.elevator.kernel import TRACE_COLUMNS
-from dfstrans.lab.elevator.sensors import NAMES, SENSORS
+from dfstrans.lab.elevator.journey import set_up
+from dfstrans.lab.elevator.kernel import TRACE_COLUMNS, Setup
+from dfstrans.lab.elevator.machine import SENSOR_NAMES
 
 SEED = 5
 N_INSTALLATIONS = 8
 FLOORS = (5, 8)
 N_SAMPLES = 8000
-NOISE = np.array([sensor.noise for sensor in SENSORS])
 MACHINE_FAULTS = ("lubrication", "misalignment", "bump", "demagnetisation", "inductance")
 
 Signals = npt.NDArray[np.float64]
@@ -58,7 +57,7 @@ def journey(
 
 def column(signals: Signals, name: str) -> Signals:
     """One sensor of (n_samples, 20)."""
-    return signals[:, NAMES.index(name)]
+    return signals[:, SENSOR_NAMES.index(name)]
 
 
 class Trace:

@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from dfstrans.lab.elevator.fleet import draw_conditions, draw_installation, draw_trip
-from dfstrans.lab.elevator.journey import Setup, phases, set_up
-from dfstrans.lab.elevator.motion import current_loop, speed_loop, torque_per_ampere
+from dfstrans.lab.elevator.journey import phases, set_up
+from dfstrans.lab.elevator.kernel import Setup
+from dfstrans.lab.elevator.machine import NOISE, add_calibration_errors
+from dfstrans.lab.elevator.motion import current_loop, mtpa_currents, speed_loop
 from dfstrans.lab.elevator.plant import Inputs, State, step
-from dfstrans.lab.elevator.sensors import calibrated
 from dfstrans.lab.elevator.settings import Stream, generator
-from dfstrans.lab.elevator.truth import NormalChange, segment_centres, segment_rms
+from dfstrans.lab.elevator.truth import NormalVariation, segment_centres, segment_rms
 from tests.lab.elevator.journeys import (
     FLOORS,
     N_INSTALLATIONS,
     N_SAMPLES,
-    NOISE,
     SEED,
     Signals,
     Trace,
@@ -45,8 +45,8 @@ def step_errors(setup: Setup, substeps: tuple[int, ...]) -> dict[int, Signals]:
 
 def whole_turns(setup: Setup, trace: Trace) -> slice:
     """Steps at constant speed, over whole turns of the pulley, so that ripple and run-out cancel."""
-    first = round((setup.schedule.go + setup.curve.speeding_up + 1.0) / trace.step)
-    last = round((setup.schedule.end - setup.curve.speeding_up - 0.05) / trace.step)
+    first = round((setup.schedule.go + setup.curve.ramp_time + 1.0) / trace.step)
+    last = round((setup.schedule.end - setup.curve.ramp_time - 0.05) / trace.step)
     turned = np.abs(trace.phi - trace.phi[first])
     turns = int(turned[last] / (2 * math.pi))
     assert turns >= 4
@@ -101,7 +101,7 @@ def cruise(number: int, share: float) -> Cruise:
     """Of test journey `number`, nobody moving, from the beginning of its cruise (0) to its end (1)."""
     setup = journey(number, calm=True)
     trace = Trace(setup)
-    begin, end = setup.schedule.go + setup.curve.speeding_up + 0.5, setup.schedule.end - setup.curve.speeding_up - 0.2
+    begin, end = setup.schedule.go + setup.curve.ramp_time + 0.5, setup.schedule.end - setup.curve.ramp_time - 0.2
     row = round((begin + share * (end - begin)) / TICK)
     straight = np.tile(setup.rail.mean(axis=0), (len(setup.rail), 1))
     straight[:, [1, 3]] = 0  # no slope
@@ -139,7 +139,7 @@ def closed_loop(number: int, share: float) -> Signals:
     def after(state: Signals) -> Signals:
         machine, (integral, x_d, x_q) = State(*state[:-3]), state[-3:]
         torque, integral = speed_loop.py_func(drive, at.reference, integral, machine.phi, machine.omega_f)
-        wanted = torque_per_ampere.py_func(drive, torque)
+        wanted = mtpa_currents.py_func(drive, torque)
         for _ in range(4):
             v_d, v_q, x_d, x_q = current_loop.py_func(drive, *wanted, machine.i_d, machine.i_q, machine.omega, x_d, x_q)
             inputs = Inputs(1.0, v_d, v_q, 0.0, 0.0, 0.0, 0.0)
@@ -167,7 +167,7 @@ def levelling(number: int) -> tuple[float, float]:
     signals = setup.run(N_SAMPLES)
     where = trip((9, number))
     times, curve = setup.schedule, setup.curve
-    cruising = slice(round((times.go + curve.speeding_up) * 400), round((times.end - curve.speeding_up) * 400))
+    cruising = slice(round((times.go + curve.ramp_time) * 400), round((times.end - curve.ramp_time) * 400))
     pull = (column(signals, "Fc") - column(signals, "Fcw"))[cruising].mean()
     # rope enters the pulley with the strain of its side; going down that is the counterweight's, not the cabin's
     creep = -pull * where.distance / setup.plant.rope_tension if where.direction < 0 else 0.0
@@ -195,10 +195,10 @@ def limits(number: int) -> Limits:
     """Of a journey in which nobody moves."""
     setup = journey(number, calm=True)
     signals = setup.run(N_SAMPLES)
-    voltage = np.hypot(column(signals, "Vd"), column(signals, "Vq")).max() / setup.drive.largest_voltage
+    voltage = np.hypot(column(signals, "Vd"), column(signals, "Vq")).max() / setup.drive.max_voltage
     ropes = column(signals, "Fc") / column(signals, "Fcw")
     times, curve = setup.schedule, setup.curve
-    cruising = slice(round((times.go + curve.speeding_up + 0.3) * 400), round((times.end - curve.speeding_up) * 400))
+    cruising = slice(round((times.go + curve.ramp_time + 0.3) * 400), round((times.end - curve.ramp_time) * 400))
     filtered = np.stack(
         [np.convolve(column(signals, name), np.ones(20) / 20, "same")[cruising] for name in ("Ax", "Ay", "Az")]
     )
@@ -210,7 +210,7 @@ def limits(number: int) -> Limits:
 
 
 def relevance(
-    scale: NormalChange, number: int, kind: str, substeps: int = 1, **options: str
+    scale: NormalVariation, number: int, kind: str, substeps: int = 1, **options: str
 ) -> tuple[Signals, np.ndarray]:
     """(n_segments, n_sensors) of a test journey, and the phase of each segment."""
     faulty, twin = journey(number, kind, **options), journey(number)  # type: ignore[arg-type]
@@ -219,7 +219,7 @@ def relevance(
     return scale.relevance(segment_rms(change), during).astype(float), during
 
 
-def pairs(scale: NormalChange, groups: tuple[int, int], n_pairs: int, seed: int = SEED) -> Signals:
+def pairs(scale: NormalVariation, groups: tuple[int, int], n_pairs: int, seed: int = SEED) -> Signals:
     """Relevance of normal pairs: the same trip on two days, (n_pairs, n_segments, n_sensors)."""
     found = []
     for pair in range(n_pairs):
@@ -227,12 +227,12 @@ def pairs(scale: NormalChange, groups: tuple[int, int], n_pairs: int, seed: int 
         for group in groups:
             conditions = draw_conditions(seed, (group, pair), passengers=0)
             setup = set_up(draw_installation(seed, where.installation), where, conditions)
-            days.append(calibrated(setup.run(N_SAMPLES), generator(seed, Stream.NOISE, group, pair)))
+            days.append(add_calibration_errors(setup.run(N_SAMPLES), generator(seed, Stream.NOISE, group, pair)))
         found.append(scale.relevance(segment_rms(days[1] - days[0]), phases(setup, segment_centres(N_SEGMENTS))))
     return np.array(found, dtype=float)
 
 
-def labels_that_depend_on_the_step(scale: NormalChange, n_journeys: int) -> tuple[int, int]:
+def labels_that_depend_on_the_step(scale: NormalVariation, n_journeys: int) -> tuple[int, int]:
     """Of how many cells `affected` differs between steps of 0.25 ms and of 0.031 ms, and of how many in all."""
     kinds = ("lubrication", "misalignment", "bump")
     differing = 0

@@ -8,10 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfstrans.lab.elevator.faults import SENSOR_FAULTS, Bump, ElevatorFault, draw_fault, on_plant, on_rails, on_signals
+from dfstrans.lab.elevator.faults import (
+    SENSOR_FAULTS,
+    Bump,
+    ElevatorFault,
+    apply_to_plant,
+    apply_to_rails,
+    apply_to_signals,
+    draw_fault,
+)
+from dfstrans.lab.elevator.machine import SENSOR_NAMES
 from dfstrans.lab.elevator.plant import Plant
 from dfstrans.lab.elevator.rails import HEIGHTS, Rails
-from dfstrans.lab.elevator.sensors import NAMES
 from dfstrans.lab.elevator.settings import SEVERITIES
 from tests.lab.elevator.journeys import MACHINE_FAULTS, N_SAMPLES, SEED, Signals, column, journey, member, trip
 
@@ -47,7 +55,7 @@ def test_a_fault_of_severity_zero_is_no_fault_to_the_last_bit(kind: str) -> None
 def test_a_sensor_fault_of_severity_zero_is_no_fault_to_the_last_bit(kind: str) -> None:
     signals = np.random.default_rng(0).normal(size=(500, 20))
     fault = fault_of(kind, 0.0)
-    np.testing.assert_array_equal(on_signals(fault, signals, 100, np.ones(20)), signals)
+    np.testing.assert_array_equal(apply_to_signals(fault, signals, 100, np.ones(20)), signals)
 
 
 def test_every_kind_of_fault_is_tested_here() -> None:
@@ -89,8 +97,8 @@ def test_a_fault_changes_only_its_own_part_of_the_machine(
     kind: str, side: str, in_plant: set[str], in_rails: set[str]
 ) -> None:
     fault, plant = fault_of(kind, 0.4, side=side), journey(0).plant
-    assert {name.partition(".")[0] for name in changed(plant, on_plant(fault, plant))} == in_plant
-    assert changed(FREE, on_rails(fault, FREE)) == in_rails
+    assert {name.partition(".")[0] for name in changed(plant, apply_to_plant(fault, plant))} == in_plant
+    assert changed(FREE, apply_to_rails(fault, FREE)) == in_rails
 
 
 # ---- each by hand ---------------------------------------------------------------------------------------------------
@@ -98,13 +106,16 @@ def test_a_fault_changes_only_its_own_part_of_the_machine(
 
 def test_lost_lubrication_by_hand() -> None:
     plant: Plant = journey(0).plant
-    before, after = plant.cabin_friction, on_plant(fault_of("lubrication", 0.5, side="cabin"), plant).cabin_friction
+    before, after = (
+        plant.cabin_friction,
+        apply_to_plant(fault_of("lubrication", 0.5, side="cabin"), plant).cabin_friction,
+    )
     assert after.sliding == pytest.approx(before.sliding * 1.225)
     assert after.static == pytest.approx(before.static * 1.65)
     assert after.stribeck_speed == pytest.approx(before.stribeck_speed * 2.25)
     assert after.viscous == pytest.approx(before.viscous * 0.8)
     assert after.bristle == before.bristle
-    patch = on_rails(fault_of("lubrication", 0.5, side="cabin"), FREE).factor_cabin - FREE.factor_cabin
+    patch = apply_to_rails(fault_of("lubrication", 0.5, side="cabin"), FREE).factor_cabin - FREE.factor_cabin
     assert np.sqrt(np.mean(patch**2)) == pytest.approx(0.5 * 0.15)
 
 
@@ -113,14 +124,14 @@ def test_friction_never_pulls_however_much_lubrication_is_lost() -> None:
     lowest = []
     for number in range(60):
         fault = fault_of("lubrication", 3.0, number, side="both")
-        rails, plant = on_rails(fault, FREE), on_plant(fault, journey(0).plant)
+        rails, plant = apply_to_rails(fault, FREE), apply_to_plant(fault, journey(0).plant)
         lowest += [rails.factor_cabin.min(), rails.factor_weight.min()]
         assert min(plant.cabin_friction.viscous, plant.weight_friction.viscous) >= 0
     assert min(lowest) == 0
 
 
 def test_misalignment_by_hand() -> None:
-    after = on_rails(fault_of("misalignment", 2.0, side="both", evenness=0.5), FREE)
+    after = apply_to_rails(fault_of("misalignment", 2.0, side="both", evenness=0.5), FREE)
     for narrowed in (after.gauge_cabin - FREE.gauge_cabin, after.gauge_weight - FREE.gauge_weight):
         assert narrowed.mean() == pytest.approx(2 * 1.6e-3 * 0.5)
         assert narrowed.std() == pytest.approx(2 * 1.3e-3 * 0.7)
@@ -130,7 +141,7 @@ def test_misalignment_by_hand() -> None:
 
 def test_a_bump_by_hand() -> None:
     bump = Bump(centre=10.0, length=0.08, height=-2e-3, angle=math.pi / 6)
-    after = on_rails(ElevatorFault("bump", 2.0, (0, 1, 0), bumps=(bump,)), FREE)
+    after = apply_to_rails(ElevatorFault("bump", 2.0, (0, 1, 0), bumps=(bump,)), FREE)
     profile = np.interp([9.955, 9.96, 9.98, 10.0, 10.02, 10.04, 10.05], HEIGHTS, bump.profile())
     np.testing.assert_allclose(profile, np.array([0, 0, 1, 2, 1, 0, 0]) * -1e-3, atol=1e-9)
     np.testing.assert_allclose(after.x - FREE.x, bump.profile() * math.cos(math.pi / 6), atol=1e-15)
@@ -140,10 +151,10 @@ def test_a_bump_by_hand() -> None:
 
 def test_motor_faults_by_hand() -> None:
     plant: Plant = journey(0).plant
-    weak = on_plant(fault_of("demagnetisation", 0.1), plant)
+    weak = apply_to_plant(fault_of("demagnetisation", 0.1), plant)
     assert changed(plant, weak) == {"motor.flux"}
     assert weak.motor.flux == pytest.approx(0.9 * plant.motor.flux)
-    lost = on_plant(fault_of("inductance", 0.2), plant).motor
+    lost = apply_to_plant(fault_of("inductance", 0.2), plant).motor
     assert lost.inductance_d == pytest.approx(0.8 * plant.motor.inductance_d)
     assert lost.inductance_q == pytest.approx(0.8 * plant.motor.inductance_q)
     assert lost.resistance == pytest.approx(0.92 * plant.motor.resistance)
@@ -158,11 +169,11 @@ def test_the_drive_knows_nothing_of_the_fault(kind: str) -> None:
 def test_sensor_faults_by_hand() -> None:
     signals = np.random.default_rng(0).normal(size=(501, 20))
     spread = np.arange(1.0, 21.0)
-    iq = NAMES.index("Iq")
+    iq = SENSOR_NAMES.index("Iq")
 
     def after(kind: str, severity: float, **changes: object) -> Signals:
         fault = fault_of(kind, severity, sensor="Iq", from_share=0.5, sign=-1, **changes)
-        found = on_signals(fault, signals, 200, spread)
+        found = apply_to_signals(fault, signals, 200, spread)
         np.testing.assert_array_equal(np.delete(found, iq, axis=1), np.delete(signals, iq, axis=1))
         return found[:, iq] - signals[:, iq]
 
@@ -240,12 +251,12 @@ def test_the_response_at_cruise_is_as_specified(kind: str, severity: float, expe
     for number in range(32):
         setup = journey(number, kind, severity)
         change = setup.run(N_SAMPLES) - journey(number).run(N_SAMPLES)
-        begin = setup.schedule.go + setup.curve.speeding_up + 0.5
-        end = setup.schedule.end - setup.curve.speeding_up - 0.2
+        begin = setup.schedule.go + setup.curve.ramp_time + 0.5
+        end = setup.schedule.end - setup.curve.ramp_time - 0.2
         changes.append(np.abs(change[round(begin * 400) : round(end * 400)].mean(axis=0)))
     medians = np.median(changes, axis=0)
     for name, value in expected.items():
-        assert medians[NAMES.index(name)] == pytest.approx(value, rel=0.5), name
+        assert medians[SENSOR_NAMES.index(name)] == pytest.approx(value, rel=0.5), name
 
 
 @pytest.mark.slow
@@ -257,5 +268,5 @@ def test_the_response_to_a_bump_is_as_specified(height: float, a_x: float, a_z: 
         change = journey(number, "bump", height).run(N_SAMPLES) - journey(number).run(N_SAMPLES)
         worst.append(np.sqrt((change.reshape(80, 100, 20) ** 2).mean(axis=1)).max(axis=0))
     medians = np.median(worst, axis=0)
-    assert medians[NAMES.index("Ax")] == pytest.approx(a_x, rel=0.5)
-    assert medians[NAMES.index("Az")] == pytest.approx(a_z, rel=0.5)
+    assert medians[SENSOR_NAMES.index("Ax")] == pytest.approx(a_x, rel=0.5)
+    assert medians[SENSOR_NAMES.index("Az")] == pytest.approx(a_z, rel=0.5)

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dfstrans.lab.elevator.sensors import NAMES, SENSORS
+from dfstrans.lab.elevator.machine import NOISE, SENSOR_NAMES, SENSORS
 from dfstrans.lab.elevator.simulation import VERSION
 from tests.lab.elevator import golden
-from tests.lab.elevator.journeys import NOISE
 
 REMEDY = (
     "the journeys of a seed have changed: raise VERSION in simulation.py, then run python -m tests.lab.elevator.golden"
@@ -49,7 +48,7 @@ def test_trips_days_and_faults_are_drawn_as_ever(journeys: list[dict[str, Any]],
 def test_journeys_go_as_ever(journeys: list[dict[str, Any]], row: int) -> None:
     """Within a thousandth of the noise: processors differ in how they round."""
     found, kept = (
-        np.array([each["clean"][name] for name in NAMES]).T for each in (journeys[row], KEPT["journeys"][row])
+        np.array([each["clean"][name] for name in SENSOR_NAMES]).T for each in (journeys[row], KEPT["journeys"][row])
     )
     np.testing.assert_allclose(found / NOISE, kept / NOISE, rtol=0, atol=1e-3, err_msg=REMEDY)
 

@@ -11,12 +11,12 @@ from dfstrans.lab.elevator.plant import (
     Friction,
     Inputs,
     Wave,
-    at,
     cabin_normal_force,
     current_rates,
     electromagnetic_torque,
     friction_bound,
-    place_on_rail,
+    locate,
+    rail_at,
     rope_stiffness,
     shoe_force,
     step,
@@ -152,11 +152,11 @@ def test_the_rope_and_its_spring_are_in_series() -> None:
 def test_the_rail_is_read_between_two_points() -> None:
     rail = np.zeros((7600, 8))
     rail[250, 3], rail[251, 3] = 2.0, 4.0
-    assert at(rail, *place_on_rail(1.0), 3) == pytest.approx(2.0)
-    assert at(rail, *place_on_rail(1.001), 3) == pytest.approx(2.5)
-    assert at(rail, *place_on_rail(1.004), 3) == pytest.approx(4.0)
-    assert place_on_rail(-1.0) == (0, 0.0)
-    assert place_on_rail(100.0)[0] == 7598  # the last point that has a next one
+    assert rail_at(rail, *locate(1.0), 3) == pytest.approx(2.0)
+    assert rail_at(rail, *locate(1.001), 3) == pytest.approx(2.5)
+    assert rail_at(rail, *locate(1.004), 3) == pytest.approx(4.0)
+    assert locate(-1.0) == (0, 0.0)
+    assert locate(100.0)[0] == 7598  # the last point that has a next one
 
 
 def test_shoes_press_with_preload_gauge_and_lateral_force() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from dfstrans.lab.injection.study import METRICS, CellResult, assessed_metric, share_interval
+from dfstrans.lab.injection.study import METRICS, ConditionResult, assessed_metric, share_interval
 
 
 @pytest.mark.parametrize(("hits", "n"), [(0, 1), (0, 7), (2, 2), (3, 20), (20, 20)])
@@ -17,9 +17,9 @@ def test_the_interval_of_a_share_is_wilsons(hits: int, n: int) -> None:
 
 
 def test_the_share_that_is_detected_has_its_interval() -> None:
-    content = CellResult("spike", 1, "spreads", 7, 0, 0.0, 0.9, 0.9, {}).to_dict()
+    content = ConditionResult("spike", 1, "spreads", 7, 0, 0.0, 0.9, 0.9, {}).to_dict()
     assert (content["recall_low"], content["recall_high"]) == pytest.approx((0.0, 0.3543), abs=1e-4)
-    untried = CellResult("spike", 1, "spreads", 0, 0, None, None, None, {}).to_dict()
+    untried = ConditionResult("spike", 1, "spreads", 0, 0, None, None, None, {}).to_dict()
     assert (untried["recall_low"], untried["recall_high"]) == (None, None)
 
 

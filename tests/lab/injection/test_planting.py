@@ -14,8 +14,8 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
-from dfstrans.lab.elevator.growing_file import read_recipes
-from dfstrans.lab.injection.drawing import TWINS, draw_fault, with_fault
+from dfstrans.lab.elevator.journey_file import read_recipes
+from dfstrans.lab.injection.faults import TWINS, draw_fault, with_fault
 from dfstrans.lab.injection.normal import NormalSensors
 from dfstrans.lab.injection.planting import normal_episodes, plant, plant_each, save_planting
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
@@ -107,7 +107,7 @@ def test_the_truth_is_exact() -> None:
 def test_every_episode_stays_and_kinds_take_turns_in_its_twins() -> None:
     planting = plant(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
     planted = planting.described()
-    assert sorted(planting.cells.values()) == [22, 22, 23, 23]
+    assert sorted(planting.conditions.values()) == [22, 22, 23, 23]
     assert (len(planted), planted.n_anomalous) == (150, 90)
     assert len(set(planted.ids.tolist())) == 150
 
@@ -167,7 +167,7 @@ def test_trials_do_not_repeat_the_places_of_the_faults_that_were_trained_on() ->
     settings = of("level-shift,noise-burst", share=0.6)
     planting = plant(many, settings)
     trained = {(row, fault.kind): fault for row, fault in zip(planting.rows, planting.faults, strict=True) if fault}
-    trials = plant_each(many, settings.cells[:1] + settings.cells[3:4], NORMAL, settings)
+    trials = plant_each(many, settings.conditions[:1] + settings.conditions[3:4], NORMAL, settings)
     pairs = [
         (trained[row, fault.kind], fault)
         for row, fault in zip(trials.rows, trials.faults, strict=True)
@@ -229,9 +229,9 @@ def test_a_fault_longer_than_the_shortest_episode_is_refused() -> None:
 def test_one_sensor_leaves_coupled_kinds_out_and_says_so() -> None:
     alone = machine().select_sensors(["speed"])
     planting = plant(alone, InjectionSettings())
-    assert {kind for kind, _ in planting.cells} <= set(KINDS) - {"lag", "coupling-loss"}
-    assert any("lag is left out: no two sensors move together" in said for said in planting.statements)
-    with pytest.raises(DfstransError, match="lag is left out"):
+    assert {kind for kind, _ in planting.conditions} <= set(KINDS) - {"lag", "coupling-loss"}
+    assert any("lag is skipped: no two sensors move together" in said for said in planting.statements)
+    with pytest.raises(DfstransError, match="lag is skipped"):
         plant(alone, of("lag"))
 
 
@@ -260,12 +260,12 @@ def test_a_fault_is_not_planted_where_a_sensor_rests_and_it_would_not_show(kind:
 
 def test_a_fault_may_be_as_weak_as_was_asked_for() -> None:
     planting = plant_each(MACHINE, [("level-shift", 0.01), ("noise-burst", 0.01)], NORMAL, InjectionSettings())
-    assert planting.cells == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
+    assert planting.conditions == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
 
 
 def test_faults_and_trials_without_a_place_in_which_they_would_show_are_told() -> None:
     partly = resting(10, moving=6)
-    said = "4 of 10 {} are left out: they would have changed next to nothing (signals that stand still or are missing)"
+    said = "4 of 10 {} are skipped: they would change almost nothing (signals at rest or missing)"
     planting = plant(partly, of("dropout", "dropout=30"))
     assert said.format("faults") in planting.statements
     faulty = {row for row, fault in zip(planting.rows, planting.faults, strict=True) if fault is not None}
@@ -279,7 +279,7 @@ def test_a_fault_that_would_change_nothing_is_left_out() -> None:
     values[:6] = 1.0  # stands still
     planting = plant(Episodes.from_arrays(values), of("stuck", share=0.5))
     assert len(planting) == 10 + 4
-    assert any("6 of 10 faults are left out" in said for said in planting.statements)
+    assert any("6 of 10 faults are skipped" in said for said in planting.statements)
 
 
 def test_a_switch_stays_a_switch() -> None:
@@ -294,8 +294,8 @@ def test_a_switch_stays_a_switch() -> None:
 def test_anomalous_episodes_are_left_out_and_said() -> None:
     labelled = machine(6, labels=[0, 1, 0, 1, 0, 0])
     normal, said = normal_episodes(labelled)
-    assert (len(normal), said) == (4, ["2 episodes labelled anomalous are left out"])
-    assert normal_episodes(machine(6))[1] == ["the 6 episodes have no labels; all are taken for normal"]
+    assert (len(normal), said) == (4, ["2 episodes labelled anomalous are skipped"])
+    assert normal_episodes(machine(6))[1] == ["the 6 episodes have no labels; all are taken as normal"]
     assert normal_episodes(machine(2, labels=[0, 0]))[1] == []
 
 

@@ -1,4 +1,4 @@
-"""The main job from end to end on journeys of simulated elevators."""
+"""The whole workflow on simulated elevator journeys: simulate, train, evaluate, diagnose, report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.workflow import train_model
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import recordings_of
+from dfstrans.lab.elevator.journey_file import simulate_to_file
 from dfstrans.lab.elevator.settings import SimulationSettings
-from dfstrans.lab.elevator.simulation import Fleet, simulate_to_file
+from dfstrans.lab.elevator.simulation import Fleet
 from dfstrans.progress import Progress, no_progress
 from dfstrans.report.diagnosis_page import write_pages
 from dfstrans.report.evaluation_page import agreement, write_report
 
 JOURNEYS: dict[str, Any] = {"normal": 320, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2000}
-SETTINGS: dict[str, Any] = {  # a slim network, so that it takes minutes on two cores
+SETTINGS: dict[str, Any] = {  # a slim network that trains in minutes on two cores
     "segment_length": 50,
     "filters": 10,
     "heads": 6,
@@ -41,7 +42,7 @@ def run_demo(
     journeys: dict[str, Any] = JOURNEYS,
     settings: dict[str, Any] = SETTINGS,
 ) -> dict[str, Any]:
-    """Simulate journeys, train, evaluate, diagnose and write a report; where everything is, and how good it was."""
+    """Run the demo into a folder; return the paths and metrics."""
     recordings = out / "journeys.h5"
     fleet = Fleet(SimulationSettings(**journeys, seed=seed))
     remark(
@@ -50,7 +51,7 @@ def run_demo(
     with progress("simulating", fleet.settings.n_journeys) as advance:
         simulate_to_file(recordings, fleet, jobs=2, overwrite=True, advance=advance)
     episodes = load_episodes(recordings).in_memory()
-    remark("training a detector on 70 % of them, settling it on 15 %")
+    remark("training a detector on 70 % of them, calibrating it on 15 %")
     detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
     *_, test = episodes.split(seed)
     remark(f"diagnosing {len(test)} test journeys")
@@ -60,15 +61,8 @@ def run_demo(
     write_pages(pages, [(diagnosis, recording(row)) for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly])
     shown = most_certain(diagnoses)
     report = out / "report.html"
-    write_report(
-        report,
-        "dfstrans demo: elevator journeys",
-        detector,
-        test,
-        diagnoses,
-        {row: recording(row) for row in shown},
-        f"{PAGES}/",
-    )
+    title, recordings_shown = "dfstrans demo: elevator journeys", {row: recording(row) for row in shown}
+    write_report(report, title, detector, test, diagnoses, recordings_shown, f"{PAGES}/")
     for row in shown:
         remark(diagnoses[row].summary())
     return {
@@ -83,12 +77,9 @@ def run_demo(
 
 
 def most_certain(diagnoses: list[Diagnosis]) -> list[int]:
-    """Of each cause that was named, the detections with the highest probability: their rows."""
-    detected = [row for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly]
-    by_certainty = sorted(detected, key=lambda row: -diagnoses[row].probability)
-    causes = sorted({diagnoses[row].likely_cause or "" for row in detected})
-    return [
-        row
-        for cause in causes
-        for row in [row for row in by_certainty if (diagnoses[row].likely_cause or "") == cause][:SHOWN_PER_CAUSE]
-    ]
+    """The rows of the detections with the highest probability, some for each likely cause."""
+    by_cause: dict[str, list[int]] = {}
+    for row in sorted(range(len(diagnoses)), key=lambda row: -diagnoses[row].probability):
+        if diagnoses[row].is_anomaly:
+            by_cause.setdefault(diagnoses[row].likely_cause or "", []).append(row)
+    return [row for cause in sorted(by_cause) for row in by_cause[cause][:SHOWN_PER_CAUSE]]

@@ -1,60 +1,59 @@
-"""The faults: how strong, on which side, where, and what each changes in the machine."""
+"""Faults: how they are drawn, and what each changes in the machine, the rails or the signals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.lab.elevator.fleet import Trip
-from dfstrans.lab.elevator.motion import CyclesPerMetre, Metre, Ratio
+from dfstrans.lab.elevator.machine import SENSOR_NAMES
 from dfstrans.lab.elevator.plant import SHOE_DISTANCE, Friction, Plant
 from dfstrans.lab.elevator.rails import HEIGHTS, MILLIMETRE, Profile, Rails, bracket_profile, random_profile
-from dfstrans.lab.elevator.sensors import NAMES
 from dfstrans.lab.elevator.settings import SEVERITIES, Stream, generator
 
 SIDES = ("cabin", "counterweight", "both")
 SIDE_SHARES = (0.5, 0.2, 0.3)
 
-# ---- lost lubrication, for severity 1 -------------------------------------------------------------------------------
-SLIDING_RISES: Ratio = 0.45
-STATIC_RISES: Ratio = 1.3
-STRIBECK_SPEED_RISES: Ratio = 2.5
-VISCOUS_FALLS: Ratio = 0.4
-PATCH_RMS: Ratio = 0.15  # of the local friction factor
-PATCH_BAND: tuple[CyclesPerMetre, CyclesPerMetre] = (0.3, 5.0)
+# ---- loss of lubrication, for severity 1 ----------------------------------------------------------------------------
+SLIDING_RISES = 0.45
+STATIC_RISES = 1.3
+STRIBECK_SPEED_RISES = 2.5
+VISCOUS_FALLS = 0.4
+PATCH_RMS = 0.15  # of the local friction factor
+PATCH_BAND = (0.3, 5.0)  # 1/m
 PATCH_EXPONENT = 1.0
 
 # ---- misalignment, for severity 1 -----------------------------------------------------------------------------------
-EVENNESS: tuple[Ratio, Ratio] = (0.4, 1.0)
-NARROWER: Metre = 1.6 * MILLIMETRE  # the gauge everywhere, times the evenness
-VARYING: Metre = 1.3 * MILLIMETRE  # and from bracket to bracket, times what is missing of the evenness to UNEVEN
-UNEVEN: Ratio = 1.2
-BENT_SHARE: Ratio = 0.35  # of what varies also bends the cabin's rail
+EVENNESS = (0.4, 1.0)
+NARROWING = 1.6 * MILLIMETRE  # m, everywhere, times the evenness
+VARYING = 1.3 * MILLIMETRE  # m, from bracket to bracket, times (UNEVEN − evenness)
+UNEVEN = 1.2
+BENT_SHARE = 0.35  # of the varying part, which also bends the cabin rail
 
 # ---- bumps ----------------------------------------------------------------------------------------------------------
 BUMP_COUNTS = (0.5, 0.3, 0.2)  # probability of 1, 2, 3 bumps
-SHORTEST_BUMP: Metre = 0.06  # shorter ones a shoe bridges
-LONGEST_OVER_SHORTEST: Ratio = 4.0
-LOWEST_SHARE: Ratio = 0.6  # of the height that the severity says
-BUMP_MARGIN: Metre = 0.8  # from the ends of the trip
-UPPER_SHOE_ONLY: Ratio = 0.3  # probability that it is higher up by the distance of the shoes
+SHORTEST_BUMP = 0.06  # m, a shoe bridges shorter ones
+LONGEST_OVER_SHORTEST = 4.0
+MIN_HEIGHT = 0.6  # of the severity
+BUMP_MARGIN = 0.8  # m, from the ends of the trip
+UPPER_SHOE_ONLY = 0.3  # probability that a bump is higher by the distance between the shoes
 
-# ---- inductance, for all of it lost ---------------------------------------------------------------------------------
-RESISTANCE_FALLS: Ratio = 0.4
-ASYMMETRY: Ratio = 0.08
+# ---- loss of inductance, for severity 1 -----------------------------------------------------------------------------
+RESISTANCE_FALLS = 0.4
+ASYMMETRY = 0.08
 
-LATEST_SENSOR_FAULT: Ratio = 0.7  # share of the movement
+LATEST_SENSOR_FAULT = 0.7  # fraction of the motion
 SENSOR_FAULTS = ("sensor-stuck", "sensor-drift", "sensor-gain")
 
 
 @dataclass(frozen=True)
 class Bump:
-    """A raised cosine on the cabin's rails."""
+    """A raised cosine on the cabin rails."""
 
     centre: float  # m
     length: float  # m
@@ -62,7 +61,7 @@ class Bump:
     angle: float  # rad, in the plane of x and y
 
     def profile(self) -> Profile:
-        """Its height along the rail."""
+        """Height along the rail: (RAIL_POINTS,)."""
         away = np.abs(HEIGHTS - self.centre)
         inside = away < self.length / 2
         return np.where(inside, self.height * (1 + np.cos(2 * math.pi * away / self.length)) / 2, 0.0)
@@ -70,30 +69,26 @@ class Bump:
 
 @dataclass(frozen=True)
 class ElevatorFault:
-    """One fault of one journey; everything random about it is drawn from `key` again when it is applied."""
+    """The fault of a journey; `key` reproduces its random profiles."""
 
     kind: str
     severity: float
     key: tuple[int, ...]
     side: str = ""
     bumps: tuple[Bump, ...] = ()
-    evenness: float = 0.0  # of a misalignment: 1 everywhere the same … 0.4 mostly varying
+    evenness: float = 0.0  # of a misalignment: from 0.4, mostly varying, to 1, the same everywhere
     sensor: str = ""
-    from_share: float = 0.0  # of a stuck or drifting sensor: when it begins, as a share of the movement
+    from_share: float = 0.0  # when a sensor fault starts, as a fraction of the motion
     sign: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
     @property
     def on_cabin(self) -> bool:
-        """Whether the cabin's guides are affected."""
+        """Whether the cabin guides are affected."""
         return self.side in ("cabin", "both")
 
     @property
     def on_weight(self) -> bool:
-        """Whether the counterweight's guides are affected."""
+        """Whether the counterweight guides are affected."""
         return self.side in ("counterweight", "both")
 
 
@@ -103,22 +98,22 @@ def draw_fault(
     kind: str,
     trip: Trip,
     severity: tuple[float, float] | None = None,
-    sensors: Sequence[str] = NAMES,
+    sensors: Sequence[str] = SENSOR_NAMES,
 ) -> ElevatorFault:
-    """The fault of a journey; its severity is log-uniform in its range, or uniform where that begins at 0.
+    """Draw the fault of a journey; its severity is log-uniform in its range, or uniform if the range starts at 0.
 
-    A sensor that errs is one of `sensors`, those that are recorded.
+    A sensor fault affects one of `sensors`, those that are recorded.
     """
     rng = generator(seed, Stream.FAULT, *journey)
     low, high = SEVERITIES[kind] if severity is None else severity
     share = float(rng.random())
-    strength = low * (high / low) ** share if low > 0 else high * share
-    fault = ElevatorFault(kind, strength, (seed, *journey))
+    drawn = low * (high / low) ** share if low > 0 else high * share
+    fault = ElevatorFault(kind, drawn, (seed, *journey))
     if kind in ("lubrication", "misalignment"):
         side = str(rng.choice(SIDES, p=SIDE_SHARES))
         return replace(fault, side=side, evenness=float(rng.uniform(*EVENNESS)))
     if kind == "bump":
-        return replace(fault, side="cabin", bumps=_draw_bumps(rng, strength * MILLIMETRE, trip))
+        return replace(fault, side="cabin", bumps=_draw_bumps(rng, drawn * MILLIMETRE, trip))
     if kind in SENSOR_FAULTS:
         return replace(
             fault,
@@ -130,11 +125,10 @@ def draw_fault(
 
 
 def _draw_sensor(rng: np.random.Generator, sensors: Sequence[str]) -> str:
-    """One of some sensors: as if all were there, and again until it is one of them, so that leaving others out
-    changes no more journeys than it must."""
-    drawn = str(rng.choice(NAMES))
+    """Draw among all sensors until one of `sensors` comes up, so that recording fewer changes few journeys."""
+    drawn = str(rng.choice(SENSOR_NAMES))
     while drawn not in sensors:
-        drawn = str(rng.choice(NAMES))
+        drawn = str(rng.choice(SENSOR_NAMES))
     return drawn
 
 
@@ -142,7 +136,7 @@ def _draw_bumps(rng: np.random.Generator, height: float, trip: Trip) -> tuple[Bu
     bumps = []
     for _ in range(int(rng.choice((1, 2, 3), p=BUMP_COUNTS))):
         length = SHORTEST_BUMP * LONGEST_OVER_SHORTEST ** rng.uniform()
-        signed = height * rng.uniform(LOWEST_SHARE, 1) * rng.choice((-1, 1))
+        signed = height * rng.uniform(MIN_HEIGHT, 1) * rng.choice((-1, 1))
         angle = rng.uniform(0, 2 * math.pi)
         centre = trip.lowest + BUMP_MARGIN + (trip.distance - 2 * BUMP_MARGIN) * rng.uniform()
         if rng.random() < UPPER_SHOE_ONLY:
@@ -151,19 +145,19 @@ def _draw_bumps(rng: np.random.Generator, height: float, trip: Trip) -> tuple[Bu
     return tuple(bumps)
 
 
-def on_rails(fault: ElevatorFault, rails: Rails) -> Rails:
-    """The rails with the fault."""
-    rng = generator(fault.key[0], Stream.FAULT, *fault.key[1:], 1)  # the profiles, apart from the numbers above
+def apply_to_rails(fault: ElevatorFault, rails: Rails) -> Rails:
+    """The rails with a fault."""
+    rng = generator(fault.key[0], Stream.FAULT, *fault.key[1:], 1)  # a stream of its own for the profiles
     x = fault.severity
     if fault.kind == "lubrication":
         cabin, weight = (x * random_profile(rng, PATCH_RMS, PATCH_BAND, PATCH_EXPONENT) for _ in range(2))
         return rails._replace(
-            # a patch may be slippery, but friction never pulls
+            # a patch may be slippery, but friction is never negative
             factor_cabin=np.maximum(rails.factor_cabin + (cabin if fault.on_cabin else 0), 0),
             factor_weight=np.maximum(rails.factor_weight + (weight if fault.on_weight else 0), 0),
         )
     if fault.kind == "misalignment":
-        constant, varying = NARROWER * fault.evenness, VARYING * (UNEVEN - fault.evenness)
+        constant, varying = NARROWING * fault.evenness, VARYING * (UNEVEN - fault.evenness)
         cabin, weight = (bracket_profile(rng, 1.0) for _ in range(2))
         return rails._replace(
             gauge_cabin=rails.gauge_cabin + (x * (constant + varying * cabin) if fault.on_cabin else 0),
@@ -180,8 +174,8 @@ def on_rails(fault: ElevatorFault, rails: Rails) -> Rails:
     return rails
 
 
-def on_plant(fault: ElevatorFault, plant: Plant) -> Plant:
-    """The machine with the fault."""
+def apply_to_plant(fault: ElevatorFault, plant: Plant) -> Plant:
+    """The machine with a fault."""
     x, motor = fault.severity, plant.motor
     if fault.kind == "lubrication":
         cabin, weight = plant.cabin_friction, plant.weight_friction
@@ -212,13 +206,17 @@ def _dry(friction: Friction, x: float) -> Friction:
     )
 
 
-def on_signals(
+def apply_to_signals(
     fault: ElevatorFault, signals: npt.NDArray[Any], begin: int, spread: npt.NDArray[np.float64]
 ) -> npt.NDArray[Any]:
-    """Signals (n, 20) as a faulty sensor gives them from a sample on; `spread` is each one's normal deviation."""
+    """Signals with a sensor fault from sample `begin` on.
+
+    Shape:
+        signals (n, 20); spread (20,), the normal standard deviation of each sensor
+    """
     if fault.severity == 0:
         return signals
-    column = NAMES.index(fault.sensor)
+    column = SENSOR_NAMES.index(fault.sensor)
     changed = signals.copy()
     if fault.kind == "sensor-stuck":
         changed[begin:, column] = signals[begin, column]

@@ -1,198 +1,125 @@
-"""The fleet: installations that differ, journeys with their passengers, and conditions that change from day to day."""
+"""Random draws: installations, trips with their passengers, and conditions that change from day to day."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.lab.elevator.machine import RATED_LOAD, ROPE_MASS
-from dfstrans.lab.elevator.motion import (
-    ACCELERATIONS,
-    FLOOR_HEIGHT,
-    JERKS,
-    LATEST_START,
-    N_FLOORS,
-    Acceleration,
-    Celsius,
-    Damping,
-    Henry,
-    Hertz,
-    Inertia,
-    Jerk,
-    Kelvin,
-    Kilogram,
-    KilogramMetre,
-    KilogramPerMetre,
-    Metre,
-    Newton,
-    NewtonMetre,
-    Ohm,
-    Radian,
-    Ratio,
-    RotaryDamping,
-    Second,
-    Speed,
-    Stiffness,
-    Volt,
-    Weber,
-)
+from dfstrans.lab.elevator.motion import ACCELERATIONS, FLOOR_HEIGHT, JERKS, LATEST_START, N_FLOORS
 from dfstrans.lab.elevator.rails import FACTOR_BAND, FACTOR_EXPONENT, Rails, draw_rails, random_profile
 from dfstrans.lab.elevator.settings import Stream, generator
 
-TURN: Radian = 2 * math.pi
+TURN = 2 * math.pi  # rad
 
 
 class Installation(NamedTuple):
-    """What stays the same in one elevator; RANGES says from where to where its numbers lie."""
+    """The parameters of one elevator; each is drawn uniformly from the range in its annotation."""
 
-    sling: Kilogram
-    body: Kilogram
-    balance: Ratio  # share of the rated load that the counterweight balances
-    weight_trim: Kilogram
-    machine: Kilogram
-    pulley_inertia: Inertia
-    run_out: Ratio
-    bearing: NewtonMetre
-    bearing_viscous: RotaryDamping
-    rope_tension: Newton
-    hitch: Stiffness
-    rope_damping: Second
-    compensation: KilogramPerMetre
-    cable: KilogramPerMetre
-    support: Stiffness
-    support_damping_ratio: Ratio
-    isolation: Stiffness
-    isolation_damping_ratio: Ratio
-    guide_x: Stiffness
-    guide_y: Stiffness
-    guide_damping_ratio: Ratio
-    below: Metre
-    preload_x: Newton
-    preload_y: Newton
-    gauge_cabin: Stiffness
-    preload_weight: Newton
-    gauge_weight: Stiffness
-    sliding: Ratio
-    static_over_sliding: Ratio
-    stribeck_speed: Speed
-    viscous: Damping
-    flux_20: Weber
-    inductance_d: Henry
-    inductance_q: Henry
-    resistance_20: Ohm
-    cogging: NewtonMetre
-    ripple_6: Ratio
-    ripple_1: NewtonMetre
-    phase_cogging: Radian
-    phase_6: Radian
-    phase_1: Radian
-    phase_run_out: Radian
-    speed_bandwidth: Hertz
-    acceleration: Acceleration
-    jerk: Jerk
+    sling: Annotated[float, (320, 380)]  # kg
+    body: Annotated[float, (420, 480)]  # kg
+    balance: Annotated[float, (0.45, 0.50)]  # of the rated load
+    weight_trim: Annotated[float, (-8, 8)]  # kg, added to the balanced counterweight
+    machine: Annotated[float, (350, 450)]  # kg
+    pulley_inertia: Annotated[float, (5, 7)]  # kg m²
+    run_out: Annotated[float, (0.5e-4, 2.5e-4)]
+    bearing: Annotated[float, (2, 4)]  # Nm
+    bearing_viscous: Annotated[float, (0.3, 0.8)]  # Nms/rad
+    rope_tension: Annotated[float, (11.5e6, 13.5e6)]  # N
+    hitch: Annotated[float, (0.8e6, 1.1e6)]  # N/m
+    rope_damping: Annotated[float, (3e-3, 5e-3)]  # s
+    compensation: Annotated[float, (0.85 * ROPE_MASS, ROPE_MASS)]  # kg/m, in installations that have one
+    cable: Annotated[float, (0.8, 1.2)]  # kg/m
+    support: Annotated[float, (7e6, 10e6)]  # N/m
+    support_damping_ratio: Annotated[float, (0.04, 0.08)]
+    isolation: Annotated[float, (1.0e6, 1.4e6)]  # N/m
+    isolation_damping_ratio: Annotated[float, (0.05, 0.09)]
+    guide_x: Annotated[float, (200e3, 300e3)]  # N/m
+    guide_y: Annotated[float, (160e3, 240e3)]  # N/m
+    guide_damping_ratio: Annotated[float, (0.10, 0.16)]
+    below: Annotated[float, (1.40, 1.55)]  # m
+    preload_x: Annotated[float, (260, 340)]  # N
+    preload_y: Annotated[float, (260, 340)]  # N
+    gauge_cabin: Annotated[float, (200e3, 300e3)]  # N/m
+    preload_weight: Annotated[float, (750, 950)]  # N
+    gauge_weight: Annotated[float, (300e3, 450e3)]  # N/m
+    sliding: Annotated[float, (0.085, 0.10)]
+    static_over_sliding: Annotated[float, (1.4, 1.6)]
+    stribeck_speed: Annotated[float, (0.12, 0.20)]  # m/s
+    viscous: Annotated[float, (20, 35)]  # Ns/m
+    flux_20: Annotated[float, (2.25 * 0.98, 2.25 * 1.02)]  # Wb
+    inductance_d: Annotated[float, (0.026 * 0.97, 0.026 * 1.03)]  # H
+    inductance_q: Annotated[float, (0.038 * 0.97, 0.038 * 1.03)]  # H
+    resistance_20: Annotated[float, (1.05 * 0.97, 1.05 * 1.03)]  # Ω
+    cogging: Annotated[float, (1.5, 4)]  # Nm
+    ripple_6: Annotated[float, (0.002, 0.006)]
+    ripple_1: Annotated[float, (0.5, 2)]  # Nm
+    phase_cogging: Annotated[float, (0, TURN)]  # rad
+    phase_6: Annotated[float, (0, TURN)]  # rad
+    phase_1: Annotated[float, (0, TURN)]  # rad
+    phase_run_out: Annotated[float, (0, TURN)]  # rad
+    speed_bandwidth: Annotated[float, (1.4, 1.9)]  # Hz
+    acceleration: Annotated[float, ACCELERATIONS]  # m/s²
+    jerk: Annotated[float, JERKS]  # m/s³
 
     @property
-    def weight(self) -> Kilogram:
-        """The counterweight."""
+    def weight(self) -> float:
+        """Mass of the counterweight."""
         return self.sling + self.body + self.balance * RATED_LOAD + self.weight_trim
 
 
 RANGES: dict[str, tuple[float, float]] = {
-    "sling": (320, 380),
-    "body": (420, 480),
-    "balance": (0.45, 0.50),
-    "weight_trim": (-8, 8),
-    "machine": (350, 450),
-    "pulley_inertia": (5, 7),
-    "run_out": (0.5e-4, 2.5e-4),
-    "bearing": (2, 4),
-    "bearing_viscous": (0.3, 0.8),
-    "rope_tension": (11.5e6, 13.5e6),
-    "hitch": (0.8e6, 1.1e6),
-    "rope_damping": (3e-3, 5e-3),
-    "compensation": (0.85 * ROPE_MASS, ROPE_MASS),  # where there is one at all
-    "cable": (0.8, 1.2),
-    "support": (7e6, 10e6),
-    "support_damping_ratio": (0.04, 0.08),
-    "isolation": (1.0e6, 1.4e6),
-    "isolation_damping_ratio": (0.05, 0.09),
-    "guide_x": (200e3, 300e3),
-    "guide_y": (160e3, 240e3),
-    "guide_damping_ratio": (0.10, 0.16),
-    "below": (1.40, 1.55),
-    "preload_x": (260, 340),
-    "preload_y": (260, 340),
-    "gauge_cabin": (200e3, 300e3),
-    "preload_weight": (750, 950),
-    "gauge_weight": (300e3, 450e3),
-    "sliding": (0.085, 0.10),
-    "static_over_sliding": (1.4, 1.6),
-    "stribeck_speed": (0.12, 0.20),
-    "viscous": (20, 35),
-    "flux_20": (2.25 * 0.98, 2.25 * 1.02),
-    "inductance_d": (0.026 * 0.97, 0.026 * 1.03),
-    "inductance_q": (0.038 * 0.97, 0.038 * 1.03),
-    "resistance_20": (1.05 * 0.97, 1.05 * 1.03),
-    "cogging": (1.5, 4),
-    "ripple_6": (0.002, 0.006),
-    "ripple_1": (0.5, 2),
-    "phase_cogging": (0, TURN),
-    "phase_6": (0, TURN),
-    "phase_1": (0, TURN),
-    "phase_run_out": (0, TURN),
-    "speed_bandwidth": (1.4, 1.9),
-    "acceleration": ACCELERATIONS,
-    "jerk": JERKS,
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Installation, include_extras=True).items()
 }
 WITHOUT_COMPENSATION = 0.35  # share of installations
 
 # ---- a trip ---------------------------------------------------------------------------------------------------------
-EARLIEST_START: Second = 0.25  # of the drive's switching on
+EARLIEST_START = 0.25  # s, earliest power-on
 PASSENGERS = (0.16, 0.22, 0.20, 0.14, 0.11, 0.08, 0.05, 0.03, 0.01)  # probability of 0, 1, … 8
-PASSENGER_MASS: Kilogram = 75.0
-PASSENGER_SPREAD: Kilogram = 14.0
-PASSENGER_LIMITS: tuple[Kilogram, Kilogram] = (35.0, 120.0)
-FLOOR_REACH: tuple[Metre, Metre] = (0.42, 0.50)  # how far from the middle of the floor they stand, in x and y
-CABIN_OFFSET: tuple[KilogramMetre, KilogramMetre] = (6.0, 8.0)  # of the empty cabin, in x and y
+PASSENGER_MASS = 75.0  # kg
+PASSENGER_SPREAD = 14.0  # kg
+PASSENGER_LIMITS = (35.0, 120.0)  # kg
+FLOOR_REACH = (0.42, 0.50)  # m, largest distance from the middle of the floor, in x and y
+CABIN_OFFSET = (6.0, 8.0)  # kg m, of the empty cabin, in x and y
 
-# ---- a day; spreads are standard deviations, of the logarithm where it is a factor ----------------------------------
-AMBIENT: tuple[Celsius, Celsius] = (5.0, 35.0)
-WARMER_WINDING: tuple[Kelvin, Kelvin] = (5.0, 60.0)
-LUBRICATION_SPREAD: Ratio = 0.10  # common to both guides
-LUBRICATION_OWN_SPREAD: Ratio = 0.03  # of each
-STATIC_SPREAD: Ratio = 0.05
-STRIBECK_SPREAD: Ratio = 0.08
-WEAR_SPREAD: Ratio = 0.03
-LOAD_GAIN_SPREAD: Ratio = 0.03  # of the load cell
-LOAD_OFFSET_SPREAD: Kilogram = 8.0
-SUPPLY: Volt = 550.0
-SUPPLY_RANGE: tuple[Ratio, Ratio] = (0.94, 1.06)
-LOCKED_SHARE: Ratio = 0.5  # at most, of the static bound
-RAIL_AMPLITUDE_SPREAD: Ratio = 0.1
-FRESH_RMS: Ratio = 0.015  # of the day's own friction factor along the rail
+# ---- a day; spreads are standard deviations, of the logarithm for factors -------------------------------------------
+AMBIENT = (5.0, 35.0)  # °C
+WINDING_HEATING = (5.0, 60.0)  # K, over ambient
+LUBRICATION_SPREAD = 0.10  # common to both guides
+LUBRICATION_OWN_SPREAD = 0.03  # of each
+STATIC_SPREAD = 0.05
+STRIBECK_SPREAD = 0.08
+WEAR_SPREAD = 0.03
+LOAD_GAIN_SPREAD = 0.03  # of the load cell
+LOAD_OFFSET_SPREAD = 8.0  # kg
+SUPPLY = 550.0  # V
+SUPPLY_RANGE = (0.94, 1.06)
+LOCKED_SHARE = 0.5  # at most, of the static bound
+RAIL_AMPLITUDE_SPREAD = 0.1
+FRESH_RMS = 0.015  # of the daily change of the friction factor along the rail
 
-# ---- passengers' movements ------------------------------------------------------------------------------------------
-MOVEMENTS = (0.55, 0.30, 0.15)  # probability of 1, 2, 3 when somebody is in the cabin
-MOVEMENT_DURATION: tuple[Second, Second] = (0.12, 0.52)
-WEAKEST_PUSH: Newton = 20.0  # of two passengers
+# ---- movements of passengers ----------------------------------------------------------------------------------------
+MOVEMENTS = (0.55, 0.30, 0.15)  # probability of 1, 2, 3 if there are passengers
+MOVEMENT_DURATION = (0.12, 0.52)  # s
+WEAKEST_PUSH = 20.0  # N, of two passengers
 PUSH_DECADES = 0.9  # from the weakest to the strongest push
-LARGEST_VERTICAL_SHARE: Ratio = 2.0  # of the push sideways
+MAX_VERTICAL_SHARE = 2.0  # of the lateral push
 
 
 class Trip(NamedTuple):
-    """From which floor to which, with whom, when."""
+    """Floors, passengers and start of a journey."""
 
     installation: int
     start_floor: int
     stop_floor: int
-    load: Kilogram
+    load: float  # kg
     passengers: int
-    offset_x: KilogramMetre
-    offset_y: KilogramMetre
-    on: Second
+    offset_x: float  # kg m
+    offset_y: float  # kg m
+    on: float  # s
 
     @property
     def direction(self) -> int:
@@ -200,40 +127,44 @@ class Trip(NamedTuple):
         return 1 if self.stop_floor > self.start_floor else -1
 
     @property
-    def start(self) -> Metre:
-        """Height of the first floor."""
+    def start(self) -> float:
+        """Height of the start floor in m."""
         return self.start_floor * FLOOR_HEIGHT
 
     @property
-    def distance(self) -> Metre:
-        """How far the cabin goes."""
+    def distance(self) -> float:
+        """Length of the journey in m."""
         return abs(self.stop_floor - self.start_floor) * FLOOR_HEIGHT
 
     @property
-    def lowest(self) -> Metre:
-        """Height of the lower of the two floors."""
+    def lowest(self) -> float:
+        """Height of the lower floor in m."""
         return min(self.start_floor, self.stop_floor) * FLOOR_HEIGHT
 
 
 class Conditions(NamedTuple):
-    """What differs from day to day without being a fault."""
+    """What changes from day to day without a fault.
 
-    ambient: Celsius
-    winding: Celsius
-    lubrication_cabin: Ratio  # factor on the friction coefficients
-    lubrication_weight: Ratio
-    static: Ratio  # further factor on the static one
-    stribeck_speed: Ratio
-    wear: Ratio  # factor on the preloads
-    load_gain: Ratio  # of the load cell
-    load_offset: Kilogram
-    supply: Volt
-    locked_cabin: Ratio  # friction left from the last stop, as a share of the static bound
-    locked_weight: Ratio
-    rail_amplitude: Ratio
-    fresh_cabin: npt.NDArray[np.float64]  # today's addition to the friction factor along the rail
+    Shape:
+        fresh_* (RAIL_POINTS,); movements (n, 5): start, as a fraction of the journey; duration; amplitudes in x, y, z
+    """
+
+    ambient: float  # °C
+    winding: float  # °C
+    lubrication_cabin: float  # factor on the friction coefficients
+    lubrication_weight: float
+    static: float  # additional factor on static friction
+    stribeck_speed: float
+    wear: float  # factor on the preloads
+    load_gain: float  # of the load cell
+    load_offset: float  # kg
+    supply: float  # V
+    locked_cabin: float  # friction locked in at the last stop, relative to the static bound
+    locked_weight: float
+    rail_amplitude: float
+    fresh_cabin: npt.NDArray[np.float64]  # added to the friction factor along the rail
     fresh_weight: npt.NDArray[np.float64]
-    movements: npt.NDArray[np.float64]  # (n, 5): when, as a share of the journey; duration; amplitude x, y, z
+    movements: npt.NDArray[np.float64]
 
 
 class FleetMember(NamedTuple):
@@ -244,7 +175,7 @@ class FleetMember(NamedTuple):
 
 
 def draw_installation(seed: int, number: int) -> FleetMember:
-    """One elevator of the fleet of a seed."""
+    """Draw one elevator of a seed."""
     rng = generator(seed, Stream.INSTALLATION, number)
     drawn = {name: float(rng.uniform(*bounds)) for name, bounds in RANGES.items()}
     if rng.random() < WITHOUT_COMPENSATION:
@@ -253,7 +184,7 @@ def draw_installation(seed: int, number: int) -> FleetMember:
 
 
 def draw_trip(seed: int, journey: tuple[int, ...], n_installations: int, floors: tuple[int, int]) -> Trip:
-    """Where a journey goes and who is in the cabin."""
+    """Draw the trip of a journey."""
     rng = generator(seed, Stream.TRIP, *journey)
     installation = int(rng.integers(n_installations))
     up = rng.random() < 0.5
@@ -263,8 +194,8 @@ def draw_trip(seed: int, journey: tuple[int, ...], n_installations: int, floors:
     drawn = rng.normal(PASSENGER_MASS, PASSENGER_SPREAD, rng.choice(len(PASSENGERS), p=PASSENGERS))
     masses = np.clip(drawn, *PASSENGER_LIMITS)
     masses = masses[np.cumsum(masses) <= RATED_LOAD]
-    places = rng.uniform(np.negative(FLOOR_REACH), FLOOR_REACH, (len(masses), 2))
-    offset_x, offset_y = masses @ places + CABIN_OFFSET
+    positions = rng.uniform(np.negative(FLOOR_REACH), FLOOR_REACH, (len(masses), 2))
+    offset_x, offset_y = masses @ positions + CABIN_OFFSET
     return Trip(
         installation,
         start,
@@ -278,7 +209,7 @@ def draw_trip(seed: int, journey: tuple[int, ...], n_installations: int, floors:
 
 
 def draw_conditions(seed: int, journey: tuple[int, ...], passengers: int) -> Conditions:
-    """The day of a journey."""
+    """Draw the conditions of a journey."""
     rng = generator(seed, Stream.CONDITIONS, *journey)
 
     def lognormal(spread: float) -> float:
@@ -288,7 +219,7 @@ def draw_conditions(seed: int, journey: tuple[int, ...], passengers: int) -> Con
     common = lognormal(LUBRICATION_SPREAD)
     return Conditions(
         ambient=ambient,
-        winding=ambient + float(rng.uniform(*WARMER_WINDING)),
+        winding=ambient + float(rng.uniform(*WINDING_HEATING)),
         lubrication_cabin=common * lognormal(LUBRICATION_OWN_SPREAD),
         lubrication_weight=common * lognormal(LUBRICATION_OWN_SPREAD),
         static=lognormal(STATIC_SPREAD),
@@ -307,15 +238,15 @@ def draw_conditions(seed: int, journey: tuple[int, ...], passengers: int) -> Con
 
 
 def _draw_movements(rng: np.random.Generator, passengers: int) -> npt.NDArray[np.float64]:
-    """When and how strongly passengers shift their weight."""
+    """Draw when and how strongly passengers shift their weight."""
     n = int(rng.choice((1, 2, 3), p=MOVEMENTS)) if passengers else 0
     share, angle = rng.uniform(0, 1, n), rng.uniform(0, TURN, n)
     duration = rng.uniform(*MOVEMENT_DURATION, n)
     force = WEAKEST_PUSH * 10 ** (PUSH_DECADES * rng.uniform(0, 1, n)) * math.sqrt(passengers / 2)
-    vertical = rng.uniform(0, LARGEST_VERTICAL_SHARE, n)
+    vertical = rng.uniform(0, MAX_VERTICAL_SHARE, n)
     return np.stack([share, duration, force * np.cos(angle), force * np.sin(angle), force * vertical], axis=1)
 
 
-def as_plain(thing: NamedTuple) -> dict[str, Any]:
-    """The numbers of a trip, conditions or installation, for JSON; arrays, which the seed gives back, are left out."""
-    return {name: value for name, value in thing._asdict().items() if not isinstance(value, np.ndarray)}
+def to_json(drawn: Trip | Conditions) -> dict[str, Any]:
+    """The scalars of a trip or of conditions; the seed reproduces the arrays."""
+    return {name: value for name, value in drawn._asdict().items() if not isinstance(value, np.ndarray)}

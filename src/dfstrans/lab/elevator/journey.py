@@ -1,4 +1,4 @@
-"""One journey: its machine, drive and start put together, simulated, and remade at will."""
+"""One journey prepared for simulation: its machine, drive, rails and initial state."""
 
 from __future__ import annotations
 
@@ -8,94 +8,123 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.lab.elevator import kernel, machine
-from dfstrans.lab.elevator.equilibrium import at_rest
-from dfstrans.lab.elevator.faults import ElevatorFault, on_plant, on_rails
+from dfstrans.lab.elevator import machine
+from dfstrans.lab.elevator.faults import ElevatorFault, apply_to_plant, apply_to_rails
 from dfstrans.lab.elevator.fleet import Conditions, FleetMember, Installation, Trip
-from dfstrans.lab.elevator.motion import SPEED, TRAVEL, Drive, NewtonMetre, Schedule, SCurve, Second, s_curve, schedule
+from dfstrans.lab.elevator.kernel import Setup
+from dfstrans.lab.elevator.motion import SPEED, TRAVEL, Drive, Schedule, s_curve, schedule
 from dfstrans.lab.elevator.plant import (
+    FACTOR_CABIN,
+    FACTOR_WEIGHT,
+    GAUGE_CABIN,
+    GAUGE_WEIGHT,
     GRAVITY,
+    ROPE_ABOVE,
     ROPE_LENGTH,
     SHOE_DISTANCE,
+    SLOPE_X,
+    SLOPE_Y,
+    W_X,
+    W_Y,
     Friction,
     Motor,
     Plant,
     Rail,
     State,
     Wave,
+    cabin_normal_force,
     counterweight_weight,
+    friction_bound,
+    locate,
+    rail_at,
     rope_imbalance,
+    rope_on_machine,
+    rope_stiffness,
     sling_weight,
+    weight_normal_force,
 )
 from dfstrans.lab.elevator.rails import Rails, rail_grid
 
 PHASES = ("idle", "start", "accelerating", "cruising", "decelerating", "stop")
-START_LASTS: Second = 0.35  # after the first movement
-STOP_BEGINS: Second = 0.30  # before standstill
-STOP_LASTS: Second = 0.1  # after the end of power
-
-
-class Setup(NamedTuple):
-    """All that the kernel needs."""
-
-    plant: Plant
-    drive: Drive
-    state: State
-    rail: Rail
-    curve: SCurve
-    movements: npt.NDArray[np.float64]
-
-    @property
-    def schedule(self) -> Schedule:
-        """The moments of the journey."""
-        return self.drive.schedule
-
-    def run(self, n_samples: int, substeps: int = 1) -> npt.NDArray[np.float64]:
-        """The clean signals at 400 Hz: (n_samples, 20)."""
-        return kernel.run(
-            self.plant, self.drive, self.state, self.rail, self.curve.path, self.movements,
-            n_samples=n_samples, substeps=substeps,
-        )  # fmt: skip
-
-    def trace(self, n_samples: int, substeps: int = 1) -> npt.NDArray[np.float64]:
-        """Everything of every step, for verification."""
-        return kernel.trace(
-            self.plant, self.drive, self.state, self.rail, self.curve.path, self.movements,
-            n_samples=n_samples, substeps=substeps,
-        )  # fmt: skip
+START_LASTS = 0.35  # s, after go
+STOP_BEGINS = 0.30  # s, before standstill
+STOP_LASTS = 0.1  # s, after the end of power
 
 
 def set_up(member: FleetMember, trip: Trip, conditions: Conditions, fault: ElevatorFault | None = None) -> Setup:
-    """Put a journey together; with a fault, everything else stays as it is without."""
+    """Prepare a journey; a fault changes nothing but itself."""
     own = member.installation
-    rails = _rails_of_the_day(member.rails, conditions)
+    rails = _rails_today(member.rails, conditions)
     plant = _plant(own, trip, conditions)
     if fault is not None:
-        rails, plant = on_rails(fault, rails), on_plant(fault, plant)
+        rails, plant = apply_to_rails(fault, rails), apply_to_plant(fault, plant)
     curve = s_curve(trip.distance, SPEED, own.acceleration, own.jerk)
     rail = rail_grid(rails)
     drive = _drive(own, trip, conditions, plant, schedule(trip.on, curve.duration))
-    state = at_rest(plant, rail, trip.start, conditions.locked_cabin, conditions.locked_weight)
+    state = equilibrium(plant, rail, trip.start, conditions.locked_cabin, conditions.locked_weight)
     movements = conditions.movements.copy()
     movements[:, 0] = drive.schedule.go + movements[:, 0] * curve.duration
     return Setup(plant, drive, state, rail, curve, movements)
 
 
 def phases(setup: Setup, times: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
-    """The phase at each moment, as an index into PHASES."""
-    schedule, curve = setup.schedule, setup.curve
+    """The phase at each time, as an index into PHASES."""
+    events, curve = setup.schedule, setup.curve
     bounds = [
-        schedule.on,
-        schedule.go + START_LASTS,
-        schedule.go + curve.speeding_up,
-        schedule.end - curve.speeding_up,
-        schedule.end - STOP_BEGINS,
-        schedule.off + STOP_LASTS,
+        events.on,
+        events.go + START_LASTS,
+        events.go + curve.ramp_time,
+        events.end - curve.ramp_time,
+        events.end - STOP_BEGINS,
+        events.off + STOP_LASTS,
     ]
     return (np.searchsorted(bounds, times, side="right") % len(PHASES)).astype(np.int8)  # after the last: idle again
 
 
-def _rails_of_the_day(rails: Rails, conditions: Conditions) -> Rails:
+def equilibrium(plant: Plant, rail: Rail, height: float, locked_cabin: float, locked_weight: float) -> State:
+    """The initial state at rest, with the brake closed: every acceleration is zero.
+
+    `locked_*` is the friction left in the guides, relative to the static bound.
+    """
+    lower, upper = locate(height), locate(height + SHOE_DISTANCE)
+    tilt_x = _tilt(plant, plant.guide_x, plant.offset_x, rail_at(rail, *upper, W_X), rail_at(rail, *lower, W_X))
+    tilt_y = _tilt(plant, plant.guide_y, plant.offset_y, rail_at(rail, *upper, W_Y), rail_at(rail, *lower, W_Y))
+    gauges = rail_at(rail, *upper, GAUGE_CABIN), rail_at(rail, *lower, GAUGE_CABIN)
+    normal = cabin_normal_force(plant, *gauges, -tilt_x.force, tilt_x.force, -tilt_y.force, tilt_y.force)
+    factor = rail_at(rail, *locate(height + SHOE_DISTANCE / 2), FACTOR_CABIN)
+    f_c = locked_cabin * friction_bound(plant.cabin_friction, normal, factor, 0.0)
+    z_w = TRAVEL - height
+    beside = locate(z_w)
+    normal_w = weight_normal_force(plant, rail_at(rail, *beside, GAUGE_WEIGHT))
+    f_w = locked_weight * friction_bound(plant.weight_friction, normal_w, rail_at(rail, *beside, FACTOR_WEIGHT), 0.0)
+    change_x = rail_at(rail, *lower, SLOPE_X) - rail_at(rail, *upper, SLOPE_X)
+    change_y = rail_at(rail, *lower, SLOPE_Y) - rail_at(rail, *upper, SLOPE_Y)
+    on_slopes = -tilt_x.force * change_x - tilt_y.force * change_y
+    F_c = sling_weight(plant, height) + GRAVITY * plant.body + f_c - on_slopes
+    F_w = counterweight_weight(plant, z_w) + f_w
+    k_c = rope_stiffness(plant, ROPE_ABOVE + TRAVEL - height)
+    k_w = rope_stiffness(plant, ROPE_ABOVE + TRAVEL - z_w)
+    r = plant.radius * (1 + plant.run_out * math.cos(plant.phase_run_out))
+    torque = plant.motor.cogging.cosine - r * (F_c - F_w) - rope_imbalance(plant, height, z_w)
+    nothing_moves = State(*[0.0] * len(State._fields))
+    return nothing_moves._replace(
+        z_s=height,
+        z_b=-plant.body * GRAVITY / plant.isolation,
+        z_w=z_w,
+        z_p=-(plant.machine * GRAVITY + rope_on_machine(plant) + F_c + F_w) / plant.support,
+        e_c=F_c / k_c,
+        e_w=F_w / k_w,
+        x=tilt_x.position,
+        roll=tilt_x.angle,
+        y=tilt_y.position,
+        pitch=tilt_y.angle,
+        xi_c=f_c / plant.cabin_friction.bristle,
+        xi_w=f_w / plant.weight_friction.bristle,
+        xi_b=torque / plant.brake_stiffness,
+    )
+
+
+def _rails_today(rails: Rails, conditions: Conditions) -> Rails:
     return rails._replace(
         x=rails.x * conditions.rail_amplitude,
         y=rails.y * conditions.rail_amplitude,
@@ -110,7 +139,7 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
     lateral_mass = own.sling + own.body + trip.load
     below = own.below - machine.LOWERED_BY_LOAD * trip.load / machine.RATED_LOAD
     static = own.sliding * own.static_over_sliding * day.static
-    viscous = own.viscous * math.exp(-machine.VISCOSITY_FALLS * (day.ambient - machine.REFERENCE_TEMPERATURE))
+    viscous = own.viscous * math.exp(-machine.VISCOSITY_DECAY * (day.ambient - machine.REFERENCE_TEMPERATURE))
     stribeck_speed = own.stribeck_speed * day.stribeck_speed
     return Plant(
         motor=_motor(own, trip, day),
@@ -143,14 +172,16 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
         support=own.support,
         support_damping=2 * own.support_damping_ratio * math.sqrt(own.support * own.machine),
         isolation=own.isolation,
-        isolation_damping=2 * own.isolation_damping_ratio * math.sqrt(own.isolation * (own.body + machine.USUAL_LOAD)),
+        isolation_damping=2
+        * own.isolation_damping_ratio
+        * math.sqrt(own.isolation * (own.body + machine.TYPICAL_LOAD)),
         radius=machine.RADIUS,
         inertia=own.pulley_inertia + machine.RADIUS**2 * rope_mass / 2,
         run_out=own.run_out,
         phase_run_out=own.phase_run_out + trip.start / machine.RADIUS,
         bearing=own.bearing,
         bearing_viscous=own.bearing_viscous,
-        brake=machine.BRAKE,
+        brake=machine.BRAKE_TORQUE,
         brake_stiffness=machine.BRAKE_STIFFNESS,
         brake_damping=machine.BRAKE_DAMPING,
         speed_filter=machine.SPEED_FILTER,
@@ -164,7 +195,7 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
         guide_hardening=machine.GUIDE_HARDENING,
         above=SHOE_DISTANCE - below,
         below=below,
-        floor=below - machine.FLOOR_OVER_SHOE,
+        floor=below - machine.FLOOR_ABOVE_SHOE,
         offset_x=trip.offset_x,
         offset_y=trip.offset_y,
         preload_x=own.preload_x * day.wear,
@@ -176,14 +207,14 @@ def _plant(own: Installation, trip: Trip, day: Conditions) -> Plant:
 
 
 def _motor(own: Installation, trip: Trip, day: Conditions) -> Motor:
-    magnet = day.ambient + machine.MAGNET_SHARE * (day.winding - day.ambient)
-    turned = trip.start / machine.RADIUS  # the ripple belongs to the pulley, not to the journey
+    magnet = day.ambient + machine.MAGNET_HEATING * (day.winding - day.ambient)
+    turned = trip.start / machine.RADIUS  # ripple is fixed to the pulley, not to the journey
     return Motor(
         pole_pairs=machine.POLE_PAIRS,
-        flux=own.flux_20 * (1 - machine.FLUX_FALLS * (magnet - machine.REFERENCE_TEMPERATURE)),
+        flux=own.flux_20 * (1 - machine.FLUX_SLOPE * (magnet - machine.REFERENCE_TEMPERATURE)),
         inductance_d=own.inductance_d,
         inductance_q=own.inductance_q,
-        resistance=own.resistance_20 * (1 + machine.RESISTANCE_RISES * (day.winding - machine.REFERENCE_TEMPERATURE)),
+        resistance=own.resistance_20 * (1 + machine.RESISTANCE_SLOPE * (day.winding - machine.REFERENCE_TEMPERATURE)),
         asymmetry=0.0,
         dead_time=machine.DEAD_TIME_SHARE * day.supply,
         cogging=_wave(own.cogging, own.phase_cogging + machine.COGGING_ORDER * machine.POLE_PAIRS * turned),
@@ -214,16 +245,39 @@ def _drive(own: Installation, trip: Trip, day: Conditions, plant: Plant, times: 
         current_gain_q=machine.CURRENT_BANDWIDTH * machine.NOMINAL_INDUCTANCE_Q,
         current_integral=machine.CURRENT_BANDWIDTH * machine.NOMINAL_RESISTANCE,
         speed_gain=speed_gain,
-        speed_integral=speed_gain * bandwidth / machine.SPEED_INTEGRAL_SLOWER,
+        speed_integral=speed_gain * bandwidth / machine.SPEED_INTEGRAL_RATIO,
         position_gain=machine.POSITION_GAIN,
-        largest_torque=machine.LARGEST_TORQUE,
-        largest_voltage=day.supply / math.sqrt(3),
+        max_torque=machine.MAX_TORQUE,
+        max_voltage=day.supply / math.sqrt(3),
     )
 
 
-def _pre_torque(own: Installation, trip: Trip, day: Conditions, plant: Plant) -> NewtonMetre:
-    """The torque that would hold the cabin, by the load that the load cell shows."""
+def _pre_torque(own: Installation, trip: Trip, day: Conditions, plant: Plant) -> float:
+    """The torque that would hold the cabin if the load cell were right."""
     shown = trip.load * day.load_gain + day.load_offset
     z_w = TRAVEL - trip.start
     hanging = sling_weight(plant, trip.start) + GRAVITY * (own.body + shown) - counterweight_weight(plant, z_w)
     return machine.RADIUS * float(hanging) + float(rope_imbalance(plant, trip.start, z_w))
+
+
+class _Tilt(NamedTuple):
+    """The cabin tilted by an eccentric load along x or y, and the force at its lower shoe."""
+
+    position: float
+    angle: float
+    force: float
+
+
+def _tilt(plant: Plant, stiffness: float, offset: float, rail_upper: float, rail_lower: float) -> _Tilt:
+    """Solve k d (1 + d²/d0²) = g Q / (a_u + a_l) by Newton's method; the upper shoe bends by +d, the lower by −d."""
+    span = plant.above + plant.below
+    force = GRAVITY * offset / span
+    d = force / stiffness
+    for _ in range(50):
+        stretched = (d / plant.guide_hardening) ** 2
+        correction = (stiffness * d * (1 + stretched) - force) / (stiffness * (1 + 3 * stretched))
+        d -= correction
+        if abs(correction) < 1e-18:
+            break
+    angle = (2 * d + rail_upper - rail_lower) / span
+    return _Tilt(rail_upper + d - plant.above * angle, angle, force)

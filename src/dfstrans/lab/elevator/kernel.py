@@ -1,4 +1,4 @@
-"""One journey: the drive and the machine together, tick by tick, compiled."""
+"""The compiled simulation loop: drive and machine together, tick by tick."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,23 +18,24 @@ from dfstrans.lab.elevator.motion import (
     TICKS_PER_SAMPLE,
     TICKS_PER_SPEED_TICK,
     Drive,
+    Schedule,
+    SCurve,
     brake_closure,
     compiled,
     current_loop,
     entry_point,
+    mtpa_currents,
     speed_loop,
-    torque_per_ampere,
 )
 from dfstrans.lab.elevator.plant import GRAVITY, Inputs, Plant, Rail, Readings, State, step
 
 N_CHANNELS = 20
-EVENT_COLUMNS = 5  # start, duration, and the amplitudes in x, y, z of a passenger's movement
 TRACE_COLUMNS = (*State._fields, *Inputs._fields, *(f"reading_{name}" for name in Readings._fields))
 
 
 @compiled
-def _write_sample(sums, s: State, m: Readings, plant: Plant, v_d: float, v_q: float) -> None:  # type: ignore[no-untyped-def]
-    """Add a tick to the running sums, in the order of `sensors.NAMES`."""
+def _add_to_sample(sums, s: State, m: Readings, plant: Plant, v_d: float, v_q: float) -> None:  # type: ignore[no-untyped-def]
+    """Add a tick to the running sums, in the order of `machine.SENSORS`."""
     sums[0] += m.alpha
     sums[1] += m.a_x - plant.floor * m.a_roll - GRAVITY * s.roll
     sums[2] += m.a_y - plant.floor * m.a_pitch - GRAVITY * s.pitch
@@ -59,7 +60,7 @@ def _write_sample(sums, s: State, m: Readings, plant: Plant, v_d: float, v_q: fl
 
 @compiled
 def _write_trace(row, s: State, u: Inputs, m: Readings) -> None:  # type: ignore[no-untyped-def]
-    """Keep everything of a step, in the order of `TRACE_COLUMNS`."""
+    """Keep all variables of a step, in the order of `TRACE_COLUMNS`."""
     for column, value in enumerate(s):
         row[column] = value
     for column, value in enumerate(u):
@@ -70,26 +71,27 @@ def _write_trace(row, s: State, u: Inputs, m: Readings) -> None:  # type: ignore
 
 @compiled
 def _integrate(plant: Plant, drive: Drive, s: State, rail: Rail, path, events, substeps: int, out, trace) -> None:  # type: ignore[no-untyped-def]
+    """Simulate `out.shape[0]` samples into `out`; also into `trace` if it has rows."""
     times = drive.schedule
     h = CURRENT_TICK / substeps
-    torque, integral, x_d, x_q, wanted_d, wanted_q = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    torque, integral, x_d, x_q, target_d, target_q = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     sums = np.zeros(N_CHANNELS)
     for tick in range(out.shape[0] * TICKS_PER_SAMPLE):
         t = tick * CURRENT_TICK
         powered = times.on <= t < times.off
         if powered and tick % TICKS_PER_SPEED_TICK == 0:
             if t < times.brake_opens:
-                wanted = drive.pre_torque * min(1.0, (t - times.on) / PRE_TORQUE_RAMP)
+                target = drive.pre_torque * min(1.0, (t - times.on) / PRE_TORQUE_RAMP)
             elif t < times.release:
                 ms = min(max(round((t - times.go) * 1e3), 0), path.shape[0] - 1)
                 torque, integral = speed_loop(drive, path[ms], integral, s.phi, s.omega_f)
-                wanted = torque
+                target = torque
             else:
-                wanted = torque * (1.0 - (t - times.release) / RELEASE_RAMP)
-            wanted_d, wanted_q = torque_per_ampere(drive, wanted)
+                target = torque * (1.0 - (t - times.release) / RELEASE_RAMP)
+            target_d, target_q = mtpa_currents(drive, target)
         v_d, v_q = 0.0, 0.0
         if powered:
-            v_d, v_q, x_d, x_q = current_loop(drive, wanted_d, wanted_q, s.i_d, s.i_q, s.omega, x_d, x_q)
+            v_d, v_q, x_d, x_q = current_loop(drive, target_d, target_q, s.i_d, s.i_q, s.omega, x_d, x_q)
         push_x, push_y, push_z = 0.0, 0.0, 0.0
         for event in range(events.shape[0]):
             since = t - events[event, 0]
@@ -103,7 +105,7 @@ def _integrate(plant: Plant, drive: Drive, s: State, rail: Rail, path, events, s
             s, readings = step(plant, s, rail, inputs, h)
             if trace.shape[0] > 0:
                 _write_trace(trace[tick * substeps + substep], s, inputs, readings)
-        _write_sample(sums, s, readings, plant, v_d, v_q)
+        _add_to_sample(sums, s, readings, plant, v_d, v_q)
         if (tick + 1) % TICKS_PER_SAMPLE == 0:
             sample = tick // TICKS_PER_SAMPLE
             for channel in range(N_CHANNELS):
@@ -111,10 +113,10 @@ def _integrate(plant: Plant, drive: Drive, s: State, rail: Rail, path, events, s
                 sums[channel] = 0.0
 
 
-def _compiled(sources: str) -> Callable[..., None]:
-    """The entry to the kernel; what it closes over is part of the key of numba's cache on disk.
+def _compile(sources: str) -> Callable[..., None]:
+    """Compile the loop; numba puts `sources`, which it closes over, into the key of its cache on disk.
 
-    Without it a change in another file than this one would go unseen.
+    By itself numba notices changes of this file only.
     """
 
     @entry_point
@@ -126,34 +128,40 @@ def _compiled(sources: str) -> Callable[..., None]:
 
 
 _SOURCES = [Path(__file__).with_name(name) for name in ("motion.py", "plant.py", "kernel.py")]
-_ENTRY = _compiled(hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest())
+_ENTRY = _compile(hashlib.sha256(b"".join(path.read_bytes() for path in _SOURCES)).hexdigest())
 
 
-def run(
-    plant: Plant,
-    drive: Drive,
-    start: State,
-    rail: Rail,
-    path: npt.NDArray[np.float64],
-    events: npt.NDArray[np.float64],
-    *,
-    n_samples: int,
-    substeps: int = 1,
-) -> npt.NDArray[np.float64]:
-    """The clean sensor signals of a journey at 400 Hz: (n_samples, 20), in the order of `sensors.NAMES`.
+class Setup(NamedTuple):
+    """All that a simulation needs.
 
     Shape:
-        rail (RAIL_POINTS, 8); path (n_ms, 3), of `s_curve`; events (n_events, 5)
+        rail (RAIL_POINTS, 8); movements (n, 5): start and duration in s, amplitudes in x, y and z in N
     """
-    out = np.empty((n_samples, N_CHANNELS))
-    _ENTRY(plant, drive, start, rail, path, events, substeps, out, np.empty((0, 0)))
-    return out
 
+    plant: Plant
+    drive: Drive
+    state: State
+    rail: Rail
+    curve: SCurve
+    movements: npt.NDArray[np.float64]
 
-def trace(
-    plant: Plant, drive: Drive, start: State, rail: Rail, path: Any, events: Any, *, n_samples: int, substeps: int = 1
-) -> npt.NDArray[np.float64]:
-    """Everything of every step of a journey, for verification: (n_steps, len(TRACE_COLUMNS))."""
-    kept = np.empty((n_samples * TICKS_PER_SAMPLE * substeps, len(TRACE_COLUMNS)))
-    _ENTRY(plant, drive, start, rail, path, events, substeps, np.empty((n_samples, N_CHANNELS)), kept)
-    return kept
+    @property
+    def schedule(self) -> Schedule:
+        """The events of the journey."""
+        return self.drive.schedule
+
+    def run(self, n_samples: int, substeps: int = 1) -> npt.NDArray[np.float64]:
+        """The clean signals at 400 Hz, in the order of `machine.SENSORS`: (n_samples, 20)."""
+        return self._run(n_samples, substeps, np.empty((0, 0)))
+
+    def trace(self, n_samples: int, substeps: int = 1) -> npt.NDArray[np.float64]:
+        """All variables of every step, for verification: (n_steps, len(TRACE_COLUMNS))."""
+        trace = np.empty((n_samples * TICKS_PER_SAMPLE * substeps, len(TRACE_COLUMNS)))
+        self._run(n_samples, substeps, trace)
+        return trace
+
+    def _run(self, n_samples: int, substeps: int, trace: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        signals = np.empty((n_samples, N_CHANNELS))
+        path, events = self.curve.path, self.movements
+        _ENTRY(self.plant, self.drive, self.state, self.rail, path, events, substeps, signals, trace)
+        return signals

@@ -1,4 +1,4 @@
-"""Pictures of simulated elevator journeys: every sensor, the phases, and what a fault changed."""
+"""A page of simulated journeys: every sensor, the phases, and the effect of each fault."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dfstrans.lab.elevator.journey import PHASES
+from dfstrans.lab.elevator.machine import SENSOR_NAMES, SENSORS
 from dfstrans.lab.elevator.motion import SAMPLING_RATE
-from dfstrans.lab.elevator.sensors import NAMES, UNITS
 from dfstrans.lab.elevator.settings import SEGMENT_SECONDS
 from dfstrans.lab.elevator.simulation import Fleet, Journey
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
@@ -27,14 +27,14 @@ PHASE_COLOURS = {
     "stop": "rgba(120,120,120,0.16)",
 }
 AFFECTED = "rgba(214,72,72,0.28)"
-POINTS_SHOWN = 1600  # of a signal
+POINTS_SHOWN = 1600  # per signal
 ROW_HEIGHT = 70  # pixels
 COLUMN_WIDTH = 450
-LEFT_MARGIN = 160  # for the sensors' names
+LEFT_MARGIN = 160  # for the sensor names
 
 
 def write_journeys(path: Path, fleet: Fleet) -> Path:
-    """Write a page with a normal journey up and one down, and a journey of each fault that the settings name."""
+    """Write a page with a normal journey up and one down, and one journey of each kind of fault."""
     normal, faulty = _rows_to_show(fleet)
     sections = []
     if normal:
@@ -42,18 +42,12 @@ def write_journeys(path: Path, fleet: Fleet) -> Path:
         sections.append({"title": "normal journeys", "figure": as_div(figure)})
     for row in faulty:
         sections.append({"title": _title(fleet, row), "figure": as_div(fault_figure(fleet.journey(row)))})
-    return write_page(
-        path,
-        "journeys.html",
-        seed=fleet.settings.seed,
-        sections=sections,
-        colours=PHASE_COLOURS,
-        affected=AFFECTED,
-    )
+    seed, colours = fleet.settings.seed, PHASE_COLOURS
+    return write_page(path, "journeys.html", seed=seed, sections=sections, colours=colours, affected=AFFECTED)
 
 
 def normal_figure(journeys: dict[str, Journey]) -> go.Figure:
-    """Normal journeys side by side, each under its title."""
+    """Normal journeys side by side, by title."""
     sensors = next(iter(journeys.values())).sensors
     signals = {title: _recorded(journey.clean, sensors) for title, journey in journeys.items()}
     figure = _signals_figure(sensors, signals, [NORMAL] * len(journeys))
@@ -63,7 +57,7 @@ def normal_figure(journeys: dict[str, Journey]) -> go.Figure:
 
 
 def fault_figure(journey: Journey) -> go.Figure:
-    """A faulty journey beside its twin without the fault, and what differs; truth is marked."""
+    """A faulty journey, its twin without the fault, and their difference; the truth is marked."""
     twin, clean = (_recorded(signals, journey.sensors) for signals in (journey.twin, journey.clean))
     columns = {"without the fault": twin, "with the fault": clean, "difference": clean - twin}
     figure = _signals_figure(journey.sensors, columns, [NORMAL, NORMAL, ANOMALOUS])
@@ -75,9 +69,9 @@ def fault_figure(journey: Journey) -> go.Figure:
     unchanged = (clean == twin).all(axis=0)
     for sensor in range(len(journey.sensors)):
         limits = [lowest[sensor] - margin[sensor], highest[sensor] + margin[sensor]]
-        for column in (1, 2):  # on one scale
+        for column in (1, 2):  # on the same scale
             figure.update_yaxes(range=limits, row=sensor + 1, col=column)
-        if unchanged[sensor]:  # a flat line in the middle, and not the scale of nothing
+        if unchanged[sensor]:  # a flat line needs no scale
             figure.update_yaxes(range=[-1, 1], tickvals=[0], row=sensor + 1, col=3)
     _mark_affected(figure, journey)
     _mark_contacts(figure, journey)
@@ -85,7 +79,7 @@ def fault_figure(journey: Journey) -> go.Figure:
 
 
 def runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Where flags are set without a break: (first, one past the last).
+    """Runs of set flags: (first, one past the last).
 
     >>> list(runs(np.array([True, True, False, True])))
     [(0, 2), (3, 4)]
@@ -95,14 +89,14 @@ def runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
 
 
 def _recorded(signals: npt.NDArray[np.float64], sensors: tuple[str, ...]) -> npt.NDArray[np.float64]:
-    """Those of the 20 signals that are recorded: (n_samples, n_sensors)."""
-    return signals[:, [NAMES.index(name) for name in sensors]]
+    """The recorded ones of the 20 signals: (n_samples, n_sensors)."""
+    return signals[:, [SENSOR_NAMES.index(name) for name in sensors]]
 
 
 def _signals_figure(
     sensors: tuple[str, ...], columns: dict[str, npt.NDArray[np.float64]], colours: list[str]
 ) -> go.Figure:
-    """A row per sensor, a column per set of signals (n_samples, n_sensors)."""
+    """One row per sensor, one column per set of signals (n_samples, n_sensors)."""
     figure = make_subplots(
         rows=len(sensors),
         cols=len(columns),
@@ -116,9 +110,9 @@ def _signals_figure(
             shown = thinned(signals[:, sensor], 1 / SAMPLING_RATE, POINTS_SHOWN)
             line = {"color": colour, "width": 1}
             figure.add_scatter(x=shown.time, y=shown.values, line=line, name=name, row=sensor + 1, col=column)
-    figure.update_annotations(font_size=14)  # the titles of the columns
+    figure.update_annotations(font_size=14)  # column titles
     for sensor, name in enumerate(sensors):
-        _name_row(figure, f"<b>{name}</b><br>{UNITS[NAMES.index(name)]}", sensor * len(columns) + 1)
+        _name_row(figure, f"<b>{name}</b><br>{SENSORS[SENSOR_NAMES.index(name)].unit}", sensor * len(columns) + 1)
     figure.update_yaxes(nticks=4, tickfont={"size": 10}, tickformat="~g")
     duration = max(len(signals) for signals in columns.values()) / SAMPLING_RATE
     figure.update_xaxes(range=[0, duration], tick0=0, dtick=5)
@@ -129,7 +123,7 @@ def _signals_figure(
 
 
 def _name_row(figure: go.Figure, text: str, axis: int) -> None:
-    """Upright, beside a row: turned by a quarter, long names would run into their neighbours."""
+    """Write horizontally beside a row; vertical names would overlap."""
     low, high = figure.layout[f"yaxis{axis if axis > 1 else ''}"].domain
     figure.add_annotation(
         text=text, xref="paper", x=0, xanchor="right", xshift=-52, yref="paper", y=(low + high) / 2, yanchor="middle",
@@ -146,7 +140,7 @@ def _shade_phases(figure: go.Figure, phases: npt.NDArray[np.int8], column: int) 
 
 
 def _mark_affected(figure: go.Figure, journey: Journey) -> None:
-    """Red where a recorded sensor changed by more than it does from day to day, in the column of differences."""
+    """Mark red, in the column of differences, where a sensor changes by more than it does from day to day."""
     for column in range(len(journey.sensors)):
         for first, last in runs(journey.relevance[:, column] >= 1):
             start, end = first * SEGMENT_SECONDS, last * SEGMENT_SECONDS
@@ -154,7 +148,7 @@ def _mark_affected(figure: go.Figure, journey: Journey) -> None:
 
 
 def _mark_contacts(figure: go.Figure, journey: Journey) -> None:
-    """A dotted line where a guide shoe meets a bump."""
+    """Draw a dotted line where a guide shoe meets a bump."""
     for fault in journey.faults:
         if fault.kind == "bump":
             middle = (fault.start + fault.stop) / 2 * journey.interval

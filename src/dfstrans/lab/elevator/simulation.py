@@ -1,14 +1,14 @@
-"""Many journeys, in memory or in a file."""
+"""The journeys of a fleet, one by one or all of them in memory."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict
 from functools import lru_cache, partial
-from itertools import islice
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,33 +16,24 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.truth import Truth
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.files import disk_errors_explained
-from dfstrans.lab.elevator.faults import ElevatorFault, draw_fault, on_signals
-from dfstrans.lab.elevator.fleet import FleetMember, Trip, as_plain, draw_conditions, draw_installation, draw_trip
-from dfstrans.lab.elevator.growing_file import MAKER, Contents, GrowingFile, is_complete, require_room
+from dfstrans.lab.elevator.faults import ElevatorFault, apply_to_signals, draw_fault
+from dfstrans.lab.elevator.fleet import FleetMember, Trip, draw_conditions, draw_installation, draw_trip, to_json
 from dfstrans.lab.elevator.journey import PHASES, phases, set_up
-from dfstrans.lab.elevator.sensors import NAMES, UNITS, calibrated, measured
-from dfstrans.lab.elevator.settings import (
-    FRICTION_SENSORS,
-    MOST_JOURNEYS,
-    Preset,
-    SimulationSettings,
-    Stream,
-    generator,
-)
+from dfstrans.lab.elevator.machine import SENSOR_NAMES, SENSORS, add_calibration_errors, add_noise
+from dfstrans.lab.elevator.settings import FRICTION_SENSORS, Preset, SimulationSettings, Stream, generator
 from dfstrans.lab.elevator.truth import (
     SAMPLES_PER_SEGMENT,
-    NormalChange,
+    NormalVariation,
     cause_windows,
-    known_faults,
-    measure_normal_change,
+    fault_labels,
+    measure_normal_variation,
     noise_ratio,
     segment_centres,
     segment_rms,
-    sensor_fault_begin,
+    sensor_fault_start,
 )
 
-ZC = NAMES.index("Zc")
+VERSION = 1  # of the physics and the draws: the same settings and version give the same journeys
 
 
 class Journey(NamedTuple):
@@ -65,68 +56,101 @@ class Journey(NamedTuple):
     recipe: dict[str, Any]
 
 
-def recorded(sensors: str) -> list[int]:
-    """Which of the 20 sensors are recorded, by number."""
-    left_out = FRICTION_SENSORS if sensors == "no-friction" else ()
-    return [column for column, name in enumerate(NAMES) if name not in left_out]
-
-
 class Fleet:
-    """The elevators of a seed, and every journey that they will ever make."""
+    """The elevators of a seed and all their journeys: rows of normal ones first, then of faulty ones."""
 
     def __init__(self, settings: SimulationSettings) -> None:
         self.settings = settings
+        left_out = FRICTION_SENSORS if settings.sensors == "no-friction" else ()
+        self._columns = [column for column, name in enumerate(SENSOR_NAMES) if name not in left_out]
+        self._floors = settings.shortest, settings.longest
 
     @property
     def sensors(self) -> tuple[str, ...]:
-        """The names of those that are recorded."""
-        return tuple(NAMES[column] for column in recorded(self.settings.sensors))
+        """Names of the recorded sensors."""
+        return tuple(SENSOR_NAMES[column] for column in self._columns)
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units of the recorded sensors."""
+        return tuple(SENSORS[column].unit for column in self._columns)
+
+    @property
+    def ids(self) -> list[str]:
+        """Names of the journeys, in the order of their rows."""
+        keys = map(self.key, range(self.settings.n_journeys))
+        return [f"{'faulty' if faulty else 'normal'}_{number:05d}" for faulty, number in keys]
+
+    @property
+    def labels(self) -> list[int]:
+        """1 for faulty journeys, 0 for normal ones."""
+        return [0] * self.settings.normal + [1] * self.settings.faulty
+
+    @property
+    def groups(self) -> list[str]:
+        """The installation of each journey."""
+        return [f"installation_{self.trip(row).installation}" for row in range(self.settings.n_journeys)]
+
+    @property
+    def normal_variation(self) -> NormalVariation:
+        """How much normal journeys vary from day to day; takes some seconds the first time."""
+        settings = self.settings
+        return _normal_variation(settings.seed, settings.installations, self._floors, settings.n_samples)
 
     def member(self, number: int) -> FleetMember:
         """One of the installations."""
         return _member(self.settings.seed, number)
 
-    @property
-    def normal_change(self) -> NormalChange:
-        """How much normal journeys differ from day to day; takes some seconds, once."""
-        return _normal_change(self.settings.seed, self.settings.installations, self._floors, self.settings.n_samples)
+    def key(self, row: int) -> tuple[int, int]:
+        """What a journey is drawn from, independent of the number of others: (0 normal or 1 faulty, number)."""
+        n_normal, n = self.settings.normal, self.settings.n_journeys
+        if not 0 <= row < n:
+            raise DfstransError(f"expected the row of a journey, from 0 to {n - 1}, got {row}")
+        return (0, row) if row < n_normal else (1, row - n_normal)
 
     def trip(self, row: int) -> Trip:
-        """Where a journey goes."""
+        """The trip of a journey."""
         return draw_trip(self.settings.seed, self.key(row), self.settings.installations, self._floors)
 
-    def journey(self, row: int) -> Journey:
-        """Simulate a journey: normal ones come first, then those with a fault."""
+    def fault(self, row: int) -> ElevatorFault | None:
+        """The fault of a journey, None if it is normal."""
         settings, key = self.settings, self.key(row)
-        trip = self.trip(row)
+        faulty, number = key
+        if not faulty:
+            return None
+        kind = settings.faults[number % len(settings.faults)]
+        return draw_fault(settings.seed, key, kind, self.trip(row), settings.severity, self.sensors)
+
+    def journey(self, row: int) -> Journey:
+        """Simulate a journey."""
+        settings, key, trip, fault = self.settings, self.key(row), self.trip(row), self.fault(row)
         conditions = draw_conditions(settings.seed, key, trip.passengers)
         member = self.member(trip.installation)
         setup = set_up(member, trip, conditions)
         clean = twin = setup.run(settings.n_samples)
-        fault = self.fault(row)
         if fault is not None:
             setup = set_up(member, trip, conditions, fault)
             clean = setup.run(settings.n_samples)
         per, noise = settings.samples_per_timepoint, generator(settings.seed, Stream.NOISE, *key)
         sampled = clean.reshape(settings.n_timepoints, per, -1).mean(axis=1)
-        values = measured(calibrated(sampled, noise), noise)
+        values = add_noise(add_calibration_errors(sampled, noise), noise)
         if fault is not None and fault.sensor:
-            begin, spread = sensor_fault_begin(fault, setup.schedule), self.normal_change.spread
-            values, clean = on_signals(fault, values, begin // per, spread), on_signals(fault, clean, begin, spread)
+            start, spread = sensor_fault_start(fault, setup.schedule), self.normal_variation.spread
+            values = apply_to_signals(fault, values, start // per, spread)
+            clean = apply_to_signals(fault, clean, start, spread)
         segment_phases = phases(setup, segment_centres(settings.n_samples // SAMPLES_PER_SEGMENT))
-        columns = recorded(settings.sensors)
-        relevance = np.zeros((len(segment_phases), len(columns)), dtype=np.float16)
+        relevance = np.zeros((len(segment_phases), len(self.sensors)), dtype=np.float16)
         ratio = np.zeros(relevance.shape, dtype=np.float32)
         faults: tuple[Fault, ...] = ()
         if fault is not None:
             change = segment_rms(clean - twin)
-            relevance = self.normal_change.relevance(change, segment_phases)[:, columns]
-            ratio = noise_ratio(change)[:, columns]
-            windows = cause_windows(fault, setup.schedule, clean[:, ZC])
-            faults = known_faults(fault, windows, relevance, self.sensors, per)
+            relevance = self.normal_variation.relevance(change, segment_phases)[:, self._columns]
+            ratio = noise_ratio(change)[:, self._columns]
+            windows = cause_windows(fault, setup.schedule, clean[:, SENSOR_NAMES.index("Zc")])
+            faults = fault_labels(fault, windows, relevance, self.sensors, per)
         return Journey(
             self.sensors,
-            np.ascontiguousarray(values[:, columns].T),
+            np.ascontiguousarray(values[:, self._columns].T),
             clean,
             twin,
             relevance,
@@ -137,103 +161,54 @@ class Fleet:
             {
                 "seed": settings.seed,
                 "journey": list(key),
-                "trip": as_plain(trip),
-                "conditions": as_plain(conditions),
-                "fault": None if fault is None else fault.to_dict(),
+                "trip": to_json(trip),
+                "conditions": to_json(conditions),
+                "fault": None if fault is None else asdict(fault),
             },
         )
 
-    @property
-    def _floors(self) -> tuple[int, int]:
-        return self.settings.shortest, self.settings.longest
-
-    def key(self, row: int) -> tuple[int, int]:
-        """What a journey is drawn from: the same however many others there are."""
-        n_normal, n = self.settings.normal, self.settings.n_journeys
-        if not 0 <= row < n:
-            raise DfstransError(f"expected the row of a journey, from 0 to {n - 1}, got {row}")
-        return (0, row) if row < n_normal else (1, row - n_normal)
-
-    def fault(self, row: int) -> ElevatorFault | None:
-        """What is wrong in a journey, if anything."""
-        faulty, number = self.key(row)
-        if not faulty:
-            return None
-        kind = self.settings.faults[number % len(self.settings.faults)]
-        severity, sensors = self.settings.severity, self.sensors
-        return draw_fault(self.settings.seed, (faulty, number), kind, self.trip(row), severity, sensors)
-
-
-@lru_cache(maxsize=64)  # 365 kB each: many fleets are no larger, and of a larger one not all stay in memory
-def _member(seed: int, number: int) -> FleetMember:
-    return draw_installation(seed, number)
-
-
-@lru_cache(maxsize=4)
-def _normal_change(seed: int, installations: int, floors: tuple[int, int], n_samples: int) -> NormalChange:
-    return measure_normal_change(seed, partial(_member, seed), installations, floors, n_samples)
-
-
-VERSION = 1  # of the physics and the draws: the same settings and version give the same journeys
-COMMIT_EVERY = 32  # journeys
+    def journeys(self, rows: Iterable[int], jobs: int = 1) -> Iterator[tuple[int, Journey]]:
+        """Simulate journeys in `jobs` threads; give them with their rows, in order, a few in memory at a time."""
+        waiting: deque[tuple[int, Future[Journey]]] = deque()
+        with ThreadPoolExecutor(jobs) as pool:
+            for row in rows:
+                if row >= self.settings.normal:
+                    _ = self.normal_variation  # before several threads need it
+                waiting.append((row, pool.submit(self.journey, row)))
+                if len(waiting) >= 2 * jobs:
+                    done, future = waiting.popleft()
+                    yield done, future.result()
+            for done, future in waiting:
+                yield done, future.result()
 
 
 def simulate(
-    n_normal: int | None = None,
-    n_faulty: int | None = None,
-    *,
-    preset: Preset | None = None,
-    faults: Sequence[str] | str | None = None,
-    severity: tuple[float, float] | float | None = None,
-    seed: int | None = None,
-    installations: int | None = None,
-    sensors: Literal["all", "no-friction"] | None = None,
-    sampling_rate: int | None = None,
-    n_timepoints: int | None = None,
-    shortest: int | None = None,
-    longest: int | None = None,
-    jobs: int = 1,
-    advance: Callable[[int], None] = lambda _: None,
+    preset: Preset | None = None, *, jobs: int = 1, advance: Callable[[int], None] = lambda _: None, **settings: Any
 ) -> Episodes:
-    """Journeys of a fleet as labelled episodes in memory, with exact truth.
+    """Simulate the journeys of a fleet in memory: labelled episodes with exact truth.
 
-    What is not given is that of the preset, or else of `SimulationSettings`, which explains each. `advance` hears how
-    many more journeys are done.
+    `settings` are those of `SimulationSettings`, such as `normal`, `faulty`, `faults`, `severity` and `seed`, and
+    override the preset. `advance` receives the number of newly simulated journeys.
     """
-    given = {
-        "normal": _count("n_normal", n_normal),
-        "faulty": _count("n_faulty", n_faulty),
-        "faults": faults,
-        "severity": severity,
-        "seed": seed,
-        "installations": installations,
-        "sensors": sensors,
-        "sampling_rate": sampling_rate,
-        "n_timepoints": n_timepoints,
-        "shortest": shortest,
-        "longest": longest,
-    }
-    if n_normal == 0 and n_faulty == 0:
-        raise DfstransError("expected at least one journey, got n_normal=0 and n_faulty=0; ask for some")
-    settings = SimulationSettings.of(preset, {name: value for name, value in given.items() if value is not None})
-    _warn_of_no_fault(settings)
-    fleet, made = Fleet(settings), []
-    for _, journey in in_order(fleet, range(settings.n_journeys), jobs):
+    chosen = SimulationSettings.of(preset, settings)
+    require_jobs(jobs)
+    warn_about_severity(chosen)
+    fleet, made = Fleet(chosen), []
+    for _, journey in fleet.journeys(range(chosen.n_journeys), jobs):
         made.append(journey._replace(clean=np.empty((0, 0)), twin=np.empty((0, 0))))
         advance(1)
-    contents = _contents(fleet)
     return Episodes.from_arrays(
         np.stack([journey.values for journey in made]),
-        contents.labels,
-        ids=contents.ids,
-        sensors=contents.sensors,
-        units=contents.units,
-        interval=contents.interval,
-        time_unit=contents.time_unit,
-        groups=contents.groups,
+        fleet.labels,
+        ids=fleet.ids,
+        sensors=fleet.sensors,
+        units=fleet.units,
+        interval=1 / chosen.sampling_rate,
+        time_unit="s",
+        groups=fleet.groups,
         faults=[journey.faults for journey in made],
         truth=Truth(
-            contents.segment_length,
+            chosen.segment_length,
             np.stack([journey.relevance for journey in made]),
             np.stack([journey.phases for journey in made]),
             PHASES,
@@ -242,122 +217,26 @@ def simulate(
     )
 
 
-def _count(name: str, given: int | None) -> int | None:
-    """A number of journeys, checked under the name that it has here and not in the settings."""
-    if given is None or (isinstance(given, int | np.integer) and 0 <= given <= MOST_JOURNEYS):
-        return None if given is None else int(given)
-    raise DfstransError(f"expected {name} to be a whole number from 0 to {MOST_JOURNEYS:,}, got {given!r}; correct it")
+def require_jobs(jobs: int) -> None:
+    """Refuse fewer than one job."""
+    if jobs < 1:
+        raise DfstransError(f"expected {option_name('jobs')} to be at least 1, got {jobs}; ask for 1 or more")
 
 
-def _warn_of_no_fault(settings: SimulationSettings) -> None:
+def warn_about_severity(settings: SimulationSettings) -> None:
+    """Warn if faults may have no effect."""
     if settings.faulty and settings.severity is not None and settings.severity[0] == 0:
         warnings.warn(
-            f"with a {option_name('severity')} of 0, or near it, journeys that are labelled faulty are as good as "
-            "normal",
+            f"with a {option_name('severity')} of or near 0, journeys labelled faulty hardly differ from normal ones",
             stacklevel=3,
         )
 
 
-def is_simulated(path: Path, fleet: Fleet) -> bool:
-    """Whether all journeys of exactly this fleet are in a finished file."""
-    return is_complete(path, _recipe(fleet.settings))
+@lru_cache(maxsize=64)  # 365 kB each; a fleet may be larger
+def _member(seed: int, number: int) -> FleetMember:
+    return draw_installation(seed, number)
 
 
-def simulate_to_file(
-    path: Path,
-    fleet: Fleet,
-    *,
-    jobs: int = 1,
-    overwrite: bool = False,
-    advance: Callable[[int], None] = lambda _: None,
-) -> Path:
-    """All journeys of a fleet into an HDF5 file; an interrupted run goes on where it was.
-
-    A finished file of the same journeys is left as it is, another one replaced only if it may be overwritten. `advance`
-    hears how many more journeys are done, those of an earlier run at once.
-    """
-    path, settings = Path(path), fleet.settings
-    _require_jobs(jobs)
-    if is_simulated(path, fleet):
-        advance(settings.n_journeys)
-        return path
-    require_free(path, overwrite)
-    n_segments = settings.n_timepoints // settings.segment_length
-    require_room(path, settings.n_journeys, len(fleet.sensors), settings.n_timepoints, n_segments)
-    _warn_of_no_fault(settings)
-    with GrowingFile(path, _contents(fleet)) as file:
-        missing = file.missing()
-        advance(settings.n_journeys - len(missing))
-        written: list[int] = []
-        try:
-            for row, journey in in_order(fleet, missing, jobs):
-                truth = (journey.relevance, journey.noise_ratio, journey.phases)
-                file.write(row, journey.values, journey.faults, *truth, journey.recipe)
-                written.append(row)
-                if len(written) == COMMIT_EVERY:
-                    file.commit(written)
-                    written.clear()
-                advance(1)
-        finally:  # also when it is interrupted
-            file.commit(written)
-        return file.finish()
-
-
-def require_free(path: Path, overwrite: bool) -> None:
-    """Refuse a path at which something else stands."""
-    with disk_errors_explained(path):
-        is_folder, is_there = path.is_dir(), path.exists()
-    if is_folder:
-        raise DfstransError(f"expected the name of a file to write, got the folder {path}; choose another name")
-    if is_there and not overwrite:
-        raise DfstransError(
-            f"expected nothing at {path}, or these very journeys, got something else; choose another name, or replace "
-            f"it with {option_name('overwrite', True)}"
-        )
-
-
-def _contents(fleet: Fleet) -> Contents:
-    settings = fleet.settings
-    rows = range(settings.n_journeys)
-    return Contents(
-        ids=[f"{'faulty' if faulty else 'normal'}_{number:05d}" for faulty, number in map(fleet.key, rows)],
-        labels=[fleet.key(row)[0] for row in rows],
-        groups=[f"installation_{fleet.trip(row).installation}" for row in rows],
-        sensors=fleet.sensors,
-        units=[UNITS[column] for column in recorded(settings.sensors)],
-        n_timepoints=settings.n_timepoints,
-        interval=1 / settings.sampling_rate,
-        time_unit="s",
-        segment_length=settings.segment_length,
-        phase_names=PHASES,
-        recipe=_recipe(settings),
-    )
-
-
-def _recipe(settings: SimulationSettings) -> dict[str, Any]:
-    return {MAKER: f"elevator {VERSION}", **settings.model_dump()}
-
-
-def in_order(fleet: Fleet, rows: Sequence[int], jobs: int) -> Iterator[tuple[int, Journey]]:
-    """Journeys in the order of `rows`, some made at the same time; never more than a few in memory."""
-    _require_jobs(jobs)
-    if any(row >= fleet.settings.normal for row in rows):
-        _ = fleet.normal_change  # before the threads need it
-    if jobs == 1:
-        yield from ((row, fleet.journey(row)) for row in rows)
-        return
-    left = iter(rows)
-    with ThreadPoolExecutor(jobs) as pool:
-        waiting: list[tuple[int, Future[Journey]]] = [
-            (row, pool.submit(fleet.journey, row)) for row in islice(left, 2 * jobs)
-        ]
-        while waiting:
-            row, future = waiting.pop(0)
-            for following in islice(left, 1):
-                waiting.append((following, pool.submit(fleet.journey, following)))
-            yield row, future.result()
-
-
-def _require_jobs(jobs: int) -> None:
-    if jobs < 1:
-        raise DfstransError(f"expected {option_name('jobs')} to be at least 1, got {jobs}; ask for 1 or more")
+@lru_cache(maxsize=4)
+def _normal_variation(seed: int, installations: int, floors: tuple[int, int], n_samples: int) -> NormalVariation:
+    return measure_normal_variation(seed, partial(_member, seed), installations, floors, n_samples)

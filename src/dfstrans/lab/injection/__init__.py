@@ -1,13 +1,13 @@
-"""Known faults, planted into a machine's own normal episodes: how good would detection and diagnosis be on it?"""
+"""Known faults planted into normal episodes: how good would detection and diagnosis be on this machine?"""
 
 from dfstrans.lab.injection.normal import NormalSensors
 from dfstrans.lab.injection.planting import Planting, plant, plant_each, save_planted
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, Kind
-from dfstrans.lab.injection.study import CellResult, StudyResult, run_study
+from dfstrans.lab.injection.study import ConditionResult, StudyResult, run_study
 
 __all__ = [
     "KINDS",
-    "CellResult",
+    "ConditionResult",
     "InjectionSettings",
     "Kind",
     "NormalSensors",

@@ -1,4 +1,4 @@
-"""What is known of each sensor from normal episodes: how far it spreads, and beside which other it moves."""
+"""What normal episodes show about each sensor: its spread, and the sensor it moves with."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dfstrans.data.scaling import check_finite
 from dfstrans.lab.injection.settings import KINDS
 
 Array = npt.NDArray[np.float64]
-MOST_EPISODES = 256  # looked at, spread over the whole set
-MOST_VALUES = 200_000  # of each sensor, held in memory
+MAX_EPISODES = 256  # evenly spaced over the set
+MAX_VALUES = 200_000  # per sensor, held in memory
 FIVE_TO_NINETY_FIVE = 3.289707  # in standard deviations of a Gaussian
-COUPLED = 0.5  # correlation, of either sign, from which on two sensors are said to move together
+COUPLED = 0.5  # absolute correlation from which two sensors count as moving together
 
 
 @dataclass(frozen=True, eq=False)
 class NormalSensors:
-    """Centre and spread of each sensor, what values it takes, and the sensor that it moves with most.
+    """Centre and spread of each sensor, the values it takes, and the sensor it moves with most.
 
     The centre is the median. The spread is that of a Gaussian with the same 5th and 95th percentile, or the standard
-    deviation where these two are equal; 0 for a sensor that never moves. `whole` sensors have whole numbers only,
-    `switches` at most two values. `partner` is the sensor of the largest correlation within episodes, and `coupling`
-    that correlation, −1 … 1; 0 where a sensor moves with none.
+    deviation if these are equal; 0 for a constant sensor. `whole` sensors have whole numbers only, `switches` at most
+    two values. `partner` is the sensor with the largest absolute correlation within episodes, `coupling` that
+    correlation, from −1 to 1; 0 without a partner.
 
     Shape:
         all (n_sensors,)
@@ -42,9 +42,9 @@ class NormalSensors:
 
     @classmethod
     def measure(cls, episodes: Episodes) -> Self:
-        """From at most some hundred episodes, of which one at a time is read."""
-        rows = np.unique(np.linspace(0, len(episodes) - 1, min(len(episodes), MOST_EPISODES)).astype(int))
-        step = -(-int(episodes.lengths[rows].sum()) // MOST_VALUES)
+        """Measure on up to MAX_EPISODES episodes, read one at a time."""
+        rows = np.unique(np.linspace(0, len(episodes) - 1, min(len(episodes), MAX_EPISODES)).astype(int))
+        step = -(-int(episodes.lengths[rows].sum()) // MAX_VALUES)
         products = np.zeros((episodes.n_sensors, episodes.n_sensors))
         kept = []
         for row in rows:
@@ -69,13 +69,13 @@ class NormalSensors:
 
     @property
     def constant(self) -> tuple[str, ...]:
-        """The sensors that never move; they get no fault."""
+        """Names of the sensors that never move; they get no fault."""
         return tuple(name for name, spread in zip(self.sensors, self.spread, strict=True) if spread == 0)
 
     def suited(self, kind: str) -> npt.NDArray[np.intp]:
-        """The sensors in which a kind of fault can be planted.
+        """Indices of the sensors in which a kind of fault can be planted.
 
-        Spread and swing mean nothing to a sensor that only switches; a coupled fault needs a partner.
+        A switch has no meaningful spread or swing; a coupled fault needs a partner.
         """
         suited = self.spread > 0
         if KINDS[kind].by_movement:
@@ -86,7 +86,7 @@ class NormalSensors:
 
 
 def _spread(values: Array) -> float:
-    """Robust where it can be."""
+    """Robust standard deviation where possible."""
     if len(values) == 0 or values.max() == values.min():
         return 0.0
     low, high = np.quantile(values, [0.05, 0.95])
@@ -94,7 +94,7 @@ def _spread(values: Array) -> float:
 
 
 def _products(values: Array) -> Array:
-    """Sums of products of the sensors' distances from their means in one episode: (n_sensors, n_sensors)."""
+    """Sums of products of the deviations from the means of an episode: (n_sensors, n_sensors)."""
     present = ~np.isnan(values)
     count = np.maximum(present.sum(axis=1, keepdims=True), 1)
     mean = np.where(present, values, 0.0).sum(axis=1, keepdims=True) / count
@@ -103,7 +103,7 @@ def _products(values: Array) -> Array:
 
 
 def _correlation(products: Array) -> Array:
-    """0 with itself, and for a sensor that never moves within an episode."""
+    """Correlations; 0 on the diagonal and for a sensor that is constant within episodes."""
     deviation = np.sqrt(np.diag(products))
     scale = np.outer(deviation, deviation)
     correlation: Array = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)

@@ -10,60 +10,63 @@ from plotly.subplots import make_subplots
 
 from dfstrans.errors import counted
 from dfstrans.lab.injection.settings import KINDS
-from dfstrans.lab.injection.study import CellResult, StudyResult
+from dfstrans.lab.injection.study import ConditionResult, StudyResult
 from dfstrans.report.figures import styled
 from dfstrans.report.page import as_div, write_page
 from dfstrans.training.evaluation import LEVEL, enough_to_tell, rank_sum_chance
 
-RELIABLE = 0.8  # of the trials detected, at a strength and at all greater ones
+RELIABLE = 0.8  # share of detected trials, at a strength and all greater ones
 
 
 def verdict(result: StudyResult) -> list[str]:
-    """A sentence each on the kinds that are found reliably, on those that are found at times, and on the others."""
-    found, partly, below, hidden, untold = [], [], [], [], []
-    for kind in dict.fromkeys(cell.kind for cell in result.cells):
-        cells = sorted((cell for cell in result.cells if cell.kind == kind), key=lambda cell: cell.strength)
-        told_apart = [cell for cell in cells if _told_apart(cell, result.normal_tested)]
-        reliable = _reliable_from(cells, told_apart)
-        if not any(enough_to_tell(cell.episodes, result.normal_tested) for cell in cells):
-            untold.append(kind)
-        elif not told_apart:
+    """One sentence each about the kinds found reliably, sometimes, or not at all."""
+    reliably, sometimes, below_threshold, hidden, undecided = [], [], [], [], []
+    for kind in dict.fromkeys(condition.kind for condition in result.conditions):
+        conditions = sorted(
+            (condition for condition in result.conditions if condition.kind == kind),
+            key=lambda condition: condition.strength,
+        )
+        distinguished = [condition for condition in conditions if _distinguished(condition, result.normal_tested)]
+        reliable = _reliable_from(conditions, distinguished)
+        if not any(enough_to_tell(condition.episodes, result.normal_tested) for condition in conditions):
+            undecided.append(kind)
+        elif not distinguished:
             hidden.append(kind)
-        elif not any(cell.detected for cell in told_apart):
-            below.append(f"{kind} (at {_strengths(told_apart)})")
+        elif not any(condition.detected for condition in distinguished):
+            below_threshold.append(f"{kind} (at {_strengths(distinguished)})")
         elif reliable is None:
-            partly.append(f"{kind} (at most {max(cell.recall or 0.0 for cell in told_apart):.0%})")
+            sometimes.append(f"{kind} (at most {max(condition.recall or 0.0 for condition in distinguished):.0%})")
         else:
-            found.append(f"{kind} from {KINDS[kind].shown(reliable)} on")
+            reliably.append(f"{kind} from {KINDS[kind].shown(reliable)} on")
     said = {
-        f"found in at least {RELIABLE:.0%} of the trials": found,
-        "found at times, not reliably at the strengths tried": partly,
-        "ranked above normal episodes, but never over the threshold": below,
-        "not told from normal episodes at the strengths tried": hidden,
-        "too few trials to tell": untold,
+        f"found in at least {RELIABLE:.0%} of the trials": reliably,
+        "found sometimes, but not reliably at the strengths tested": sometimes,
+        "ranked above normal episodes, but never above the threshold": below_threshold,
+        "not distinguished from normal episodes at the strengths tested": hidden,
+        "too few trials to tell": undecided,
     }
     return [f"{words}: {', '.join(kinds)}" for words, kinds in said.items() if kinds]
 
 
-def _strengths(cells: Sequence[CellResult]) -> str:
+def _strengths(conditions: Sequence[ConditionResult]) -> str:
     """Strengths of one kind, with their unit."""
-    *weaker, strongest = cells
-    return ", ".join([*(f"{cell.strength:g}" for cell in weaker), strongest.shown_strength])
+    *weaker, strongest = conditions
+    return ", ".join([*(f"{condition.strength:g}" for condition in weaker), strongest.shown_strength])
 
 
-def _reliable_from(cells: Sequence[CellResult], told_apart: Sequence[CellResult]) -> float | None:
-    """The least strength from which on a kind is told apart and found reliably; `cells` from the weakest on."""
+def _reliable_from(conditions: Sequence[ConditionResult], distinguished: Sequence[ConditionResult]) -> float | None:
+    """The smallest strength from which on a kind is found reliably; `conditions` weakest first."""
     least = None
-    for cell in reversed(cells):
-        if cell not in told_apart or cell.recall is None or cell.recall < RELIABLE:
+    for condition in reversed(conditions):
+        if condition not in distinguished or condition.recall is None or condition.recall < RELIABLE:
             break
-        least = cell.strength
+        least = condition.strength
     return least
 
 
-def _told_apart(cell: CellResult, normal: int) -> bool:
-    """Whether guessing would hardly order faults and normal episodes as well, by the rank-sum test."""
-    return cell.roc_auc is not None and rank_sum_chance(cell.roc_auc, cell.episodes, normal) <= LEVEL
+def _distinguished(condition: ConditionResult, normal: int) -> bool:
+    """Whether faults rank above normal episodes, by the rank-sum test."""
+    return condition.roc_auc is not None and rank_sum_chance(condition.roc_auc, condition.episodes, normal) <= LEVEL
 
 
 PANELS = {
@@ -71,11 +74,11 @@ PANELS = {
     "sensor_hit_rate": "right sensor, of those",
     "segment_hit": "right moment, of those",
 }
-SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text can be read on all of it
+SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text is readable on all of it
 
 
 def write_injection(path: Path, result: StudyResult, recordings: str, command: str) -> Path:
-    """Write the page, which needs nothing from outside, with the recordings and the command that gave it."""
+    """Write the self-contained page, with the recordings and the command that made it."""
     return write_page(
         path,
         "injection.html",
@@ -83,7 +86,7 @@ def write_injection(path: Path, result: StudyResult, recordings: str, command: s
         epochs=counted(result.epochs, "epoch"),
         recordings=recordings,
         command=command,
-        cells=result.cells,
+        cells=result.conditions,
         chance_check=result.chance_check,
         verdict=verdict(result),
         figure=as_div(strength_figure(result)),
@@ -91,13 +94,13 @@ def write_injection(path: Path, result: StudyResult, recordings: str, command: s
 
 
 def strength_figure(result: StudyResult) -> go.Figure:
-    """Kinds of fault against strengths, weakest first: share detected, and of these the right sensor and moment.
+    """Kinds of fault against strengths, weakest first: share detected, and of these, right sensor and moment.
 
-    Under the first stands the strength, since each kind has a unit of its own; under the others how many were detected.
+    The first panel shows the strength, as each kind has its own unit; the others the number of detected faults.
     """
-    kinds = list(dict.fromkeys(cell.kind for cell in result.cells))
-    of_kind = {kind: [cell for cell in result.cells if cell.kind == kind] for kind in kinds}
-    n_levels = max(len(cells) for cells in of_kind.values())
+    kinds = list(dict.fromkeys(condition.kind for condition in result.conditions))
+    of_kind = {kind: [condition for condition in result.conditions if condition.kind == kind] for kind in kinds}
+    n_levels = max(len(conditions) for conditions in of_kind.values())
     names = [f"{kind}<br><span style='font-size:11px;color:#616e7c'>{of_kind[kind][0].unit}</span>" for kind in kinds]
     figure = make_subplots(
         cols=len(PANELS), shared_yaxes=True, horizontal_spacing=0.03, subplot_titles=list(PANELS.values())
@@ -107,7 +110,7 @@ def strength_figure(result: StudyResult) -> go.Figure:
         figure.add_heatmap(
             x=list(range(1, n_levels + 1)),
             y=names,
-            z=[[None if cell is None else cell.value(metric) for cell in row] for row in rows],
+            z=[[None if condition is None else condition.value(metric) for condition in row] for row in rows],
             coloraxis="coloraxis",
             xgap=3,
             ygap=3,
@@ -115,12 +118,14 @@ def strength_figure(result: StudyResult) -> go.Figure:
             row=1,
             col=column,
         )
-        for name, row in zip(names, rows, strict=True):  # a heat map's own text has one line only
-            for level, cell in enumerate(row, start=1):
-                figure.add_annotation(x=level, y=name, text=_label(cell, metric), showarrow=False, row=1, col=column)
+        for name, row in zip(names, rows, strict=True):  # the text of a heat map has one line only
+            for level, condition in enumerate(row, start=1):
+                figure.add_annotation(
+                    x=level, y=name, text=_label(condition, metric), showarrow=False, row=1, col=column
+                )
     ends = ["weakest", *[""] * (n_levels - 2), "strongest"] if n_levels > 1 else [""]
     figure.update_xaxes(tickvals=list(range(1, n_levels + 1)), ticktext=ends, showgrid=False, zeroline=False)
-    figure.update_xaxes(range=[0.5, n_levels + 0.5])  # a panel without any value would choose another one
+    figure.update_xaxes(range=[0.5, n_levels + 0.5])  # the same range for a panel without values
     figure.update_yaxes(type="category", categoryarray=names, range=[len(names) - 0.5, -0.5], showgrid=False)
     bar = {"title": "share", "thickness": 12, "tickformat": ".0%"}
     figure = styled(figure, height=130 + 52 * len(kinds), coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": 1})
@@ -128,15 +133,15 @@ def strength_figure(result: StudyResult) -> go.Figure:
     return figure
 
 
-def _padded(cells: list[CellResult], n_levels: int) -> list[CellResult | None]:
-    return [*cells, *[None] * (n_levels - len(cells))]
+def _padded(conditions: list[ConditionResult], n_levels: int) -> list[ConditionResult | None]:
+    return [*conditions, *[None] * (n_levels - len(conditions))]
 
 
-def _label(cell: CellResult | None, metric: str) -> str:
-    """A figure, and below it the strength, or how many were detected: a hundred per cent of one means little."""
-    if cell is None:
+def _label(condition: ConditionResult | None, metric: str) -> str:
+    """A value, and below it the strength, or the number detected: 100 % of one means little."""
+    if condition is None:
         return ""
-    value = cell.value(metric)
+    value = condition.value(metric)
     shown = "–" if value is None else f"{value:.0%}"
-    below = f"at {cell.strength:g}" if metric == "recall" else f"of {cell.detected}"
+    below = f"at {condition.strength:g}" if metric == "recall" else f"of {condition.detected}"
     return f"<b>{shown}</b><br><span style='font-size:11px'>{below}</span>"

@@ -1,4 +1,4 @@
-"""Which faults to plant, how strong, how long and how many."""
+"""Kinds of fault, and settings of which to plant: how strong, how long and how many."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pydantic import Field, field_validator, model_validator
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
 
-SPREADS, SWINGS = "spreads", "added swings"  # of the sensor that has the fault
+SPREADS, SWINGS = "spreads", "added swings"  # of the faulty sensor
 OF_EPISODE, POINTS, OF_COUPLING = "% of the episode", "points", "% of the coupling"
 
 
 class Kind(NamedTuple):
-    """A kind of fault: the unit of its strength, the strengths unless others are asked for, and the largest, if any.
+    """A kind of fault: the unit of its strength, the default strengths, and the largest possible one, if any.
 
-    `coupled` faults only show in how a sensor moves beside another one, so they need a sensor that does.
+    `coupled` faults are visible only relative to another sensor, so they need one that moves with the faulty one.
     """
 
     unit: str
@@ -28,11 +28,11 @@ class Kind(NamedTuple):
 
     @property
     def by_movement(self) -> bool:
-        """Whether the strength goes by how far the sensor usually moves."""
+        """Whether the strength is relative to the usual movement of the sensor."""
         return self.unit in (SPREADS, SWINGS)
 
     def allows(self, strength: float) -> bool:
-        """Whether there can be such a strength; points are whole.
+        """Whether a strength is possible; points are whole.
 
         >>> KINDS["lag"].allows(2.0), KINDS["lag"].allows(2.5), KINDS["spike"].allows(2.5), KINDS["stuck"].allows(101)
         (True, False, True, False)
@@ -62,17 +62,17 @@ KINDS: dict[str, Kind] = {
 }
 
 
-Cell = tuple[str, float]  # a kind of fault and its strength
+Condition = tuple[str, float]  # a kind of fault and its strength
 
 
 class InjectionSettings(Settings):
-    """What is planted: kinds, the strengths of each in its own unit, and where the dice begin."""
+    """Settings of planting: kinds, strengths in the unit of each kind, and the seed."""
 
-    kinds: tuple[str, ...] = Field(default=tuple(KINDS), description="The kinds of fault.")
+    kinds: tuple[str, ...] = Field(default=tuple(KINDS), description="Kinds of fault.")
     strengths: dict[str, tuple[float, ...]] = Field(default={}, description="Strengths by kind, in the kind's unit.")
-    share: float = Field(default=0.5, gt=0, lt=1, description="Share of the set that faulty episodes are.")
-    duration: float = Field(default=0.2, gt=0, le=1, description="Length of a fault, as a share of its episode.")
-    trials: int = Field(default=20, ge=1, description="Most test episodes in which each kind and strength is tried.")
+    share: float = Field(default=0.5, gt=0, lt=1, description="Share of faulty episodes in the set.")
+    duration: float = Field(default=0.2, gt=0, le=1, description="Length of a fault as a share of its episode.")
+    trials: int = Field(default=20, ge=1, description="Maximum test episodes for each kind and strength.")
     seed: int = Field(default=0, ge=0, description="Seed of the faults.")
 
     @field_validator("kinds")
@@ -93,21 +93,21 @@ class InjectionSettings(Settings):
                 bounds = "above 0" + (f" and at most {largest:g}" if largest is not None else "")
                 raise ValueError(
                     f"expected strengths of {kind} {bounds} ({'whole points' if unit == POINTS else unit}), got "
-                    f"{', '.join(f'{value:g}' for value in wrong) or 'none'}; give "
-                    f"such ones, as in {option_name('strength', example(kind))}"
+                    f"{', '.join(f'{value:g}' for value in wrong) or 'none'}; correct "
+                    f"them, as in {option_name('strength', example(kind))}"
                 )
         return self
 
     @classmethod
     def of(cls, kinds: str | None = None, strength: Iterable[str] = (), **others: Any) -> Self:
-        """From texts of the command line: kinds with commas, and strengths as `parse_strengths` takes them."""
+        """Parse command-line texts: kinds separated by commas, and strengths as for `parse_strengths`."""
         chosen = tuple(KINDS) if kinds is None else tuple(part.strip() for part in kinds.split(",") if part.strip())
         _require_known(chosen)
         return cls(kinds=chosen, strengths=parse_strengths(strength, chosen), **others)
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
-        """Every kind with each of its strengths, weakest first."""
+    def conditions(self) -> tuple[Condition, ...]:
+        """Each kind with each of its strengths, weakest first."""
         return tuple(
             (kind, strength)
             for kind in self.kinds
@@ -131,7 +131,7 @@ def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tup
             _require_known([kind])
             if kind not in kinds:
                 raise DfstransError(
-                    f"expected strengths of the kinds that are planted ({', '.join(kinds)}), got {text!r}; add {kind} "
+                    f"expected strengths of the chosen kinds ({', '.join(kinds)}), got {text!r}; add {kind} "
                     f"to {option_name('kinds')}, or drop its strengths"
                 )
             named[kind] = _numbers(numbers, text)
@@ -147,7 +147,7 @@ def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tup
 
 
 def example(kind: str) -> str:
-    """The default strengths of a kind as one writes them.
+    """The default strengths of a kind as on the command line.
 
     >>> example("lag")
     'lag=3,10,30'
@@ -162,7 +162,7 @@ def _numbers(text: str, given: str) -> tuple[float, ...]:
         found = ()
     if not found or not all(map(math.isfinite, found)):
         raise DfstransError(
-            f"expected strengths as numbers with commas between them, such as 1,3,10 or {example('lag')}, got "
+            f"expected strengths as numbers separated by commas, such as 1,3,10 or {example('lag')}, got "
             f"{given!r}; correct it"
         )
     return found

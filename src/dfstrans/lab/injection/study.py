@@ -1,4 +1,4 @@
-"""Plant faults, train on them, and tell by kind and strength how well they are detected and diagnosed."""
+"""Train on planted faults, and measure detection and diagnosis by kind and strength."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
 
 
 class Metric(NamedTuple):
-    """A figure of the diagnoses: its mean, what chance gives, a 95 % interval, and the floor of simple statistics."""
+    """A diagnosis metric: its mean, its value by chance, a 95 % interval, and the floor set by simple statistics."""
 
     value: float | None
     chance: float | None
@@ -44,7 +44,7 @@ class Metric(NamedTuple):
 
 
 def share_interval(share: float, n: int) -> tuple[float, float]:
-    """Where the share of n episodes lies at 95 %, by Wilson's score; few that are all alike leave it wide, too.
+    """The 95 % Wilson score interval of a share of n episodes.
 
     >>> [tuple(round(end, 2) for end in share_interval(*given)) for given in ((1.0, 2), (0.0, 7), (0.5, 20))]
     [(0.34, 1.0), (0.0, 0.35), (0.3, 0.7)]
@@ -52,16 +52,16 @@ def share_interval(share: float, n: int) -> tuple[float, float]:
     lean = TWO_SIDED**2 / n
     middle = (share + lean / 2) / (1 + lean)
     half = math.sqrt(lean * share * (1 - share) + lean**2 / 4) / (1 + lean)
-    return max(middle - half, 0.0), min(middle + half, 1.0)  # rounding may lead beyond
+    return max(middle - half, 0.0), min(middle + half, 1.0)  # against rounding
 
 
 @dataclass(frozen=True)
-class CellResult:
-    """How faults of one kind and strength were detected, and those that were detected diagnosed.
+class ConditionResult:
+    """Detection of the faults of one kind and strength, and diagnosis of the detected ones.
 
     Areas under curves are against the same normal episodes for every kind and strength. `diagnosis` has the metrics
-    `sensor_hit_rate`, `sensor_ac_at_3` and `segment_hit`; none where nothing was detected. None is a figure that the
-    episodes do not define.
+    `sensor_hit_rate`, `sensor_ac_at_3` and `segment_hit`; it is empty if nothing was detected. Undefined values are
+    None.
     """
 
     kind: str
@@ -80,14 +80,14 @@ class CellResult:
         return KINDS[self.kind].shown(self.strength)
 
     def value(self, name: str) -> float | None:
-        """A figure by its name, of detection or of diagnosis."""
+        """A metric of detection or diagnosis by name."""
         if name in ("recall", "roc_auc", "pr_auc"):
             found: float | None = getattr(self, name)
             return found
         return self.diagnosis[name].value if name in self.diagnosis else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; those of recall have its 95 % interval beside it."""
+        """Plain values for JSON, with a 95 % interval of the recall."""
         low, high = (None, None) if self.recall is None else share_interval(self.recall, self.episodes)
         found = {name: metric._asdict() for name, metric in self.diagnosis.items()}
         return {**dataclasses.asdict(self), "recall_low": low, "recall_high": high, "diagnosis": found}
@@ -95,9 +95,9 @@ class CellResult:
 
 @dataclass(frozen=True)
 class StudyResult:
-    """All kinds and strengths, what they were tried on, and by what detector.
+    """Results for all kinds and strengths, with the test set and the detector.
 
-    `threshold_note` tells how its threshold was chosen, `chance_check` whether it is better than guessing.
+    `threshold_note` says how the threshold was chosen, `chance_check` whether the detector is better than chance.
     """
 
     statements: tuple[str, ...]
@@ -112,20 +112,20 @@ class StudyResult:
     sensors: int
     split: str
     settings: dict[str, Any]
-    cells: tuple[CellResult, ...]
+    conditions: tuple[ConditionResult, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Plain values for JSON."""
         content = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {
             **content,
             "statements": list(self.statements),
             "chance_check": self.chance_check._asdict(),
-            "cells": [cell.to_dict() for cell in self.cells],
+            "conditions": [condition.to_dict() for condition in self.conditions],
         }
 
 
-MOST_NORMAL = 400  # training episodes that the floor learns what is normal from
+MAX_NORMAL = 400  # normal training episodes for the floor
 METRICS = {  # name in the results → level and name in the assessment
     "sensor_hit_rate": ("sensors", "hit_rate@100%"),
     "sensor_ac_at_3": ("sensors", "ac@3"),
@@ -143,11 +143,11 @@ def run_study(
     progress: Progress | None = None,
     **training: Any,
 ) -> StudyResult:
-    """Train on the planted set in `folder`/model, then try every kind and strength in normal episodes it never saw.
+    """Train on the planted set into `folder`/model, then test each kind and strength in unseen normal episodes.
 
-    `planted` is the set of the planting. It is split by group, so that no episode and its twin are in two parts. The
-    normal episodes of the test part are tried without a fault, and some with every kind and strength
-    (`folder`/trials.h5). With `resume` an interrupted training goes on, and a finished one is not repeated.
+    `planted` is the set of the planting. It is split by group, so that an episode and its twins stay in one part. The
+    normal episodes of the test part are tested without a fault, and some with each kind and strength
+    (`folder`/trials.h5). `resume` continues an interrupted training and keeps a finished one.
     """
     require_replaceable(folder / TRIALS_FILE)
     show = no_progress if progress is None else progress
@@ -157,20 +157,20 @@ def run_study(
     train, _, test = planted.split(seed, by_group=True)
     test_ids = set(test.ids.tolist())
     unseen = planting.source[[name in test_ids for name in planting.source.ids.tolist()]]
-    cells = [cell for cell in settings.cells if len(planting.normal.suited(cell[0]))]
+    conditions = [condition for condition in settings.conditions if len(planting.normal.suited(condition[0]))]
     tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]
-    with show("planting trials", len(cells) * len(tried)) as advance:
-        trials = plant_each(tried, cells, planting.normal, settings, advance)
+    with show("planting trials", len(conditions) * len(tried)) as advance:
+        trials = plant_each(tried, conditions, planting.normal, settings, advance)
         save_planting(trials, folder / TRIALS_FILE, {MARK: VERSION, "trials_of": planted.fingerprint()})
     episodes = load_episodes(folder / TRIALS_FILE)
     normal = detector.predict_proba(unseen)[:, 1]
-    reference = train[train.require_labels() == 0][:MOST_NORMAL]
-    cell_of = [(fault.kind, fault.strength) for fault in trials.faults if fault is not None]
+    reference = train[train.require_labels() == 0][:MAX_NORMAL]
+    condition_of = [(fault.kind, fault.strength) for fault in trials.faults if fault is not None]
     results = []
-    with show("detecting and diagnosing", len(cell_of)) as advance:
-        for cell in cells:
-            rows = [row for row, other in enumerate(cell_of) if other == cell]
-            results.append(_cell_result(cell, episodes[rows], detector, normal, reference, advance))
+    with show("detecting and diagnosing", len(condition_of)) as advance:
+        for condition in conditions:
+            rows = [row for row, other in enumerate(condition_of) if other == condition]
+            results.append(_condition_result(condition, episodes[rows], detector, normal, reference, advance))
     return StudyResult(
         statements=planting.statements + trials.statements,
         training_episodes=detector.data_.train_episodes,
@@ -184,20 +184,20 @@ def run_study(
         sensors=len(planted.sensors),
         split="by group" if planting.by_group else "by source episode",
         settings=settings.model_dump(mode="json"),
-        cells=tuple(results),
+        conditions=tuple(results),
     )
 
 
-def _cell_result(
-    cell: tuple[str, float],
+def _condition_result(
+    condition: tuple[str, float],
     trials: Episodes,
     detector: Diagnoser,
     normal: np.ndarray[Any, np.dtype[np.float64]],
     reference: Episodes,
     advance: Callable[[int], None],
-) -> CellResult:
-    """How one kind of fault of one strength fares, beside the probabilities of normal episodes."""
-    kind, strength = cell
+) -> ConditionResult:
+    """Detect and diagnose trials of one kind and strength; `normal` are the probabilities of normal episodes."""
+    kind, strength = condition
     diagnoses = [] if len(trials) == 0 else list(_counted(detector.diagnose(trials, trust=True), advance))
     probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
     labels = np.repeat(np.array([0, 1], dtype=np.int8), [len(normal), len(probabilities)])
@@ -207,7 +207,7 @@ def _cell_result(
     if detected and len(reference) >= 2:
         assessment = assess(detector, detector.require_reference(), diagnoses, trials, reference)
         found = {name: assessed_metric(assessment, *where) for name, where in METRICS.items()}
-    return CellResult(
+    return ConditionResult(
         kind=kind,
         strength=strength,
         unit=KINDS[kind].unit,
@@ -221,14 +221,14 @@ def _cell_result(
 
 
 def assessed_metric(assessment: dict[str, Any], level: str, name: str) -> Metric:
-    """A metric of what was shown, of all kinds in an assessment, with the floor beside it."""
+    """A metric of the shown ranking over all kinds of an assessment, with the floor."""
     shown = assessment["rankings"][SHOWN][level]["all"][name]
     floor = assessment["rankings"][Z_SCORE][level]["all"][name]
     return Metric(shown["value"], shown["chance"], *_interval(shown), floor["value"])
 
 
 def _interval(shown: dict[str, Any]) -> tuple[float | None, float | None]:
-    """That of a share, since an episode has one faulty sensor and window; without width where chance cannot miss."""
+    """The interval of a share, as an episode has one faulty sensor and window; no width if chance is always right."""
     if shown["value"] is None or shown["chance"] == 1:
         return shown["low"], shown["high"]
     return share_interval(shown["value"], shown["n_episodes"])

@@ -92,7 +92,8 @@ def place_of(name: str, protocol: ProtocolName, folder: Path, preset: Preset) ->
 
 def simulate_elevator(path: Path, preset: Preset, advance: Callable[[int], None], jobs: int = 1) -> None:
     """Simulate the journeys of a preset, unless they are there; an interrupted simulation goes on."""
-    from dfstrans.lab.elevator.simulation import Fleet, is_simulated, simulate_to_file
+    from dfstrans.lab.elevator.journey_file import is_simulated, simulate_to_file
+    from dfstrans.lab.elevator.simulation import Fleet
 
     fleet = Fleet(SimulationSettings.of(preset, {}))
     if not is_simulated(path, fleet):

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dfstrans.lab.elevator.machine import SENSOR_NAMES, SENSORS
 from dfstrans.lab.elevator.page import AFFECTED, fault_figure, normal_figure, write_journeys
-from dfstrans.lab.elevator.sensors import NAMES, UNITS
 from dfstrans.lab.elevator.settings import SimulationSettings
 from dfstrans.lab.elevator.simulation import Fleet
 
@@ -19,15 +19,15 @@ def fleet() -> Fleet:
 def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fleet) -> None:
     journey = fleet.journey(8)
     figure = fault_figure(journey)
-    assert len(figure.data) == 3 * len(NAMES)
+    assert len(figure.data) == 3 * len(SENSOR_NAMES)
     marked = [shape for shape in figure.layout.shapes if shape.fillcolor == AFFECTED]
     assert marked
-    column = NAMES.index("Ax")
+    column = SENSOR_NAMES.index("Ax")
     first = int(np.flatnonzero(journey.relevance[:, column] >= 1)[0])
     axis = f"x{3 * column + 3}"
     assert any(shape.xref == axis and shape.x0 == pytest.approx(first * 0.25) for shape in marked)
-    shown = [figure.layout[f"yaxis{3 * NAMES.index('Fc') + number}"].range for number in (1, 2)]
-    force = np.concatenate([journey.twin, journey.clean])[:, NAMES.index("Fc")]
+    shown = [figure.layout[f"yaxis{3 * SENSOR_NAMES.index('Fc') + number}"].range for number in (1, 2)]
+    force = np.concatenate([journey.twin, journey.clean])[:, SENSOR_NAMES.index("Fc")]
     assert shown[0] == shown[1]  # on one scale, to be compared
     assert shown[0][0] < force.min() < force.max() < shown[0][1]
     dotted = {shape.x0 for shape in figure.layout.shapes if shape.line.dash == "dot"}
@@ -53,11 +53,11 @@ def test_sensors_that_are_not_recorded_are_not_drawn_and_the_faulty_one_is_named
 
 def test_normal_journeys_stand_side_by_side_with_their_phases(fleet: Fleet) -> None:
     figure = normal_figure({"up": fleet.journey(0), "down": fleet.journey(1)})
-    assert len(figure.data) == 2 * len(NAMES)
+    assert len(figure.data) == 2 * len(SENSOR_NAMES)
     assert {shape.xref for shape in figure.layout.shapes} == {"x", "x2"}
     texts = [note.text for note in figure.layout.annotations]
     assert texts[:2] == ["up", "down"]
-    assert texts[2:] == [f"<b>{name}</b><br>{unit}" for name, unit in zip(NAMES, UNITS, strict=True)]
+    assert texts[2:] == [f"<b>{name}</b><br>{unit}" for name, unit, *_ in SENSORS]
 
 
 def test_the_page_shows_both_directions_and_every_fault_and_needs_nothing_from_outside(
