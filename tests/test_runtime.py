@@ -76,7 +76,7 @@ def test_sensors_are_matched_by_name(runtime: OnnxDetector) -> None:
     np.testing.assert_array_equal(runtime.decision_function(episodes.select_sensors(["S3", "S1", "S2"])), expected)
     values = np.concatenate([np.zeros((len(episodes), 1, 48)), episodes.values], axis=1)
     more = Episodes.from_arrays(values, sensors=["unknown", *episodes.sensors])
-    with pytest.warns(UserWarning, match="sensors that the model does not know are ignored: unknown"):
+    with pytest.warns(UserWarning, match="ignoring sensors that the model does not know: unknown"):
         np.testing.assert_array_equal(runtime.decision_function(more), expected)
 
 
@@ -147,7 +147,7 @@ def test_bad_recordings_get_the_errors_of_the_diagnoser(detector: Diagnoser, run
 
 def test_another_sampling_interval_is_told(runtime: OnnxDetector) -> None:
     slower = Episodes.from_arrays(np.zeros((2, 3, 48)), sensors=["S1", "S2", "S3"], interval=0.02)
-    with pytest.warns(UserWarning, match="those of training had one every 0.01"):
+    with pytest.warns(UserWarning, match="in training it was 0.01"):
         runtime.predict(slower)
 
 
