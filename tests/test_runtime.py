@@ -76,7 +76,7 @@ def test_sensors_are_matched_by_name(runtime: OnnxDetector) -> None:
     np.testing.assert_array_equal(runtime.decision_function(episodes.select_sensors(["S3", "S1", "S2"])), expected)
     values = np.concatenate([np.zeros((len(episodes), 1, 48)), episodes.values], axis=1)
     more = Episodes.from_arrays(values, sensors=["unknown", *episodes.sensors])
-    with pytest.warns(UserWarning, match="ignoring sensors that the model does not know: unknown"):
+    with pytest.warns(UserWarning, match="sensors that the model does not know are ignored: unknown"):
         np.testing.assert_array_equal(runtime.decision_function(more), expected)
 
 

@@ -92,7 +92,7 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
         )
     extra = [name for name in episodes.sensors if name not in sensors]
     if extra:
-        warnings.warn(f"ignoring sensors that the model does not know: {', '.join(extra)}", stacklevel=2)
+        warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
 
 

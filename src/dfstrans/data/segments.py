@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,9 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite, too_large_values
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.settings import NetworkSettings
+
+if TYPE_CHECKING:
+    from dfstrans.settings import NetworkSettings  # needs pydantic, which the runtime without torch does not install
 
 LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
