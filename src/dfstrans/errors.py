@@ -69,14 +69,14 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def shortlist(items: Iterable[Any], most: int = 5) -> str:
-    """Join items with commas; of more than `most`, show the first ones and the total.
+def shortlist(items: Iterable[Any], limit: int = 5) -> str:
+    """Join items with commas; of more than `limit`, show the first ones and the total.
 
-    >>> shortlist(range(9), most=3)
+    >>> shortlist(range(9), limit=3)
     '0, 1, 2, … (9 in all)'
     """
     texts = [str(item) for item in items]
-    return ", ".join(texts[:most]) + (f", … ({len(texts)} in all)" if len(texts) > most else "")
+    return ", ".join(texts[:limit]) + (f", … ({len(texts)} in all)" if len(texts) > limit else "")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import (
     check_segment_length,
@@ -21,7 +18,6 @@ from dfstrans.data.segments import (
     default_segment_length,
     hold_last,
 )
-from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.settings import NetworkSettings
 
@@ -113,15 +109,6 @@ def test_the_episodes_are_not_modified() -> None:
     before = values.copy()
     cut_segments(Episodes.from_arrays(values, lengths=[3]), unit_scaler(1), 2)
     assert_array_equal(values, before)
-
-
-def test_values_in_a_file_give_the_same_segments(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).normal(size=(4, 2, 9)).astype(np.float32)
-    episodes = Episodes.from_arrays(values, lengths=[9, 2, 7, 9])
-    streamed = cut_segments(load_episodes(save_episodes(episodes, tmp_path / "set.h5")), unit_scaler(2), 4)
-    whole = cut_segments(episodes, unit_scaler(2), 4)
-    assert_array_equal(streamed.values, whole.values)
-    assert_array_equal(streamed.valid, whole.valid)
 
 
 def test_an_incomplete_segment_counts() -> None:

@@ -21,11 +21,11 @@ from dfstrans.data.scaling import (
     is_rounded,
     sampling_stride,
 )
-from dfstrans.data.segments import FEWEST_POINTS
+from dfstrans.data.segments import MIN_SEGMENT_POINTS
 from dfstrans.errors import counted, option_name, reading_option_name, shortlist
 
-FEWEST = 4  # of each class: 70 % of them are the two that training needs
-FEW = 10  # of the rarer class: fewer leave one or two for validation
+MIN_EPISODES = 4  # of each class: 70 % of them are the two that training needs
+FEW_EPISODES = 10  # of the rarer class: fewer leave one or two for validation
 IMBALANCED = 0.01  # share of the rarer class
 MUCH_MISSING = 0.2  # of a sensor's values
 LENGTH_RATIO = 4.0  # longest to shortest
@@ -100,14 +100,13 @@ class DataCheck:
 
 
 def check_episodes(
-    episodes: Episodes, progress: Callable[[int], None] | None = None, *, batch_bytes: int = BATCH_BYTES
+    episodes: Episodes, progress: Callable[[int], None] = lambda _: None, *, batch_bytes: int = BATCH_BYTES
 ) -> DataCheck:
     """Read all values once, batch by batch; `progress` receives the number of episodes in each batch."""
     tally = _Tally(episodes.n_sensors)
     for batch in episodes.batches(max(1, batch_bytes // (4 * episodes.n_sensors * episodes.n_timepoints))):
         tally.add(batch)
-        if progress is not None:
-            progress(len(batch))
+        progress(len(batch))
     check = _summarize(episodes, tally)
     return replace(check, findings=tuple(_findings(check, episodes, tally)))
 
@@ -123,8 +122,7 @@ class _Tally:
         self.finite, self.infinite, self.present, self.active, self.two_state, self.stuck = np.zeros(
             (6, n_sensors), dtype=np.int64
         )  # the first two count values, the others episodes
-        self.sum = np.zeros(n_sensors)
-        self.min, self.max = np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
+        self.sum, self.min, self.max = np.zeros(n_sensors), np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
         self.stuck_example: dict[int, str] = {}  # an episode by sensor
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
         self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
@@ -216,7 +214,7 @@ def _summarize(episodes: Episodes, tally: _Tally) -> DataCheck:
     active = (tally.active >= np.maximum(ACTIVE_EPISODES * tally.present, 2)) & ~constant
     (low, high), (anomalous_low, anomalous_high) = tally.peaks
     telltale = (low == high) & (anomalous_low == anomalous_high) & (low != anomalous_low)
-    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= FEWEST  # else it may be chance
+    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= MIN_EPISODES  # else it may be chance
     same_sensors: dict[bytes, list[str]] = defaultdict(list)
     for sensor in np.flatnonzero(~empty & ~constant):
         same_sensors[tally.sensor_digests[sensor].digest()].append(names[sensor])
@@ -298,9 +296,9 @@ def _class_findings(check: DataCheck) -> Iterator[Finding]:
         yield _info(no_labels)
     elif rarer == 0:
         yield _error(f"all episodes are {other}: training needs both classes; add the other")
-    elif rarer < FEWEST:
-        yield _error(f"{only}: training needs at least {FEWEST} of each class; add more of them")
-    elif rarer < FEW or rarer < IMBALANCED * check.episodes:
+    elif rarer < MIN_EPISODES:
+        yield _error(f"{only}: training needs at least {MIN_EPISODES} of each class; add more of them")
+    elif rarer < FEW_EPISODES or rarer < IMBALANCED * check.episodes:
         yield _warning(f"{only}: scores will be uncertain; add more of them, and do not rely on a single split")
 
 
@@ -406,9 +404,9 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> Itera
         yield _warning(
             f"neighbouring sensors are {1 / max(ratio, 1e-9):.0f} times more alike than neighbouring points: {swap}"
         )
-    if 0 < check.shortest < FEWEST_POINTS:
+    if 0 < check.shortest < MIN_SEGMENT_POINTS:
         yield _warning(
-            f"the shortest episode has {check.shortest} points, but training needs {FEWEST_POINTS}, unless "
+            f"the shortest episode has {check.shortest} points, but training needs {MIN_SEGMENT_POINTS}, unless "
             f"{option_name('blocks')} is smaller; leave short episodes out"
         )
     if check.longest > LENGTH_RATIO * check.shortest:

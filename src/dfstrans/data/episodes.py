@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import Truth
-from dfstrans.errors import DfstransError, reading_option_name, shortlist
+from dfstrans.errors import DfstransError, option_name, reading_option_name, shortlist
 
 Values = npt.NDArray[np.float32] | StoredValues
 
@@ -171,7 +171,7 @@ class Episodes:
         if self.groups is None:
             raise DfstransError(
                 "expected episodes with a group (machine, channel) for a grouped split, got none; name the column with "
-                f"the group ({reading_option_name('group_column', ...)}), or split at random"
+                f"the group ({reading_option_name('group_column', ...)}), or use {option_name('split', 'random')}"
             )
         return self.groups
 

@@ -14,8 +14,8 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError, reading_option_name, shortlist
 
 LARGEST_SCALED_VALUE = 1e18  # the square of a larger one overflows in float32
-FEWEST_STEPS = 64  # float32 numbers between the minimum and maximum of a sensor
-FEWEST_FOR_A_RATE = 10  # values; with fewer, every second one may be missing by chance
+MIN_STEPS = 64  # float32 numbers between the minimum and maximum of a sensor
+MIN_VALUES_FOR_RATE = 10  # values; with fewer, every second one may be missing by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def is_rounded(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDAr
     """
     with np.errstate(invalid="ignore"):
         span = maximum - minimum
-        few = span < FEWEST_STEPS * _float32_step(minimum, maximum)
+        few = span < MIN_STEPS * _float32_step(minimum, maximum)
     return np.asarray((span > 0) & few, dtype=np.bool_)
 
 
@@ -180,7 +180,7 @@ def sampling_stride(present: npt.NDArray[np.bool_]) -> int:
     (3, 1)
     """
     places = np.flatnonzero(present)
-    return 1 if len(places) < FEWEST_FOR_A_RATE else int(np.gcd.reduce(places - places[0]))
+    return 1 if len(places) < MIN_VALUES_FOR_RATE else int(np.gcd.reduce(places - places[0]))
 
 
 def describe_rounded(sensors: Iterable[str]) -> str:

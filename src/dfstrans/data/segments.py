@@ -15,10 +15,10 @@ from dfstrans.errors import DfstransError, option_name
 if TYPE_CHECKING:
     from dfstrans.settings import NetworkSettings  # needs pydantic, which the runtime without torch does not install
 
-LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
+MAX_DEFAULT_SEGMENT_LENGTH = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
 FEWEST_FILTERS = 8
-FEWEST_POINTS = 8  # of a segment: each of three convolution blocks halves it
+MIN_SEGMENT_POINTS = 8  # of a segment: each of three convolution blocks halves it
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
 
@@ -89,7 +89,7 @@ def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
     """
     tenth = int(np.median(episodes.lengths)) // DEFAULT_SEGMENTS
     shortest, longest = int(episodes.lengths.min()), int(episodes.lengths.max())
-    length = max(min(tenth, LONGEST_DEFAULT_SEGMENT, shortest), 1 << network.blocks)
+    length = max(min(tenth, MAX_DEFAULT_SEGMENT_LENGTH, shortest), 1 << network.blocks)
     while network.encoding == "faithful" and count_segments(longest, length) > network.width_for(length):
         length += 1
     return length
@@ -128,7 +128,7 @@ def check_segment_length(episodes: Episodes, segment_length: int) -> None:
             f"{option_name('segment_length')}"
         )
     name = episodes.ids[int(episodes.lengths.argmin())]
-    fewer = f" and fewer {option_name('blocks')}" if shortest < FEWEST_POINTS else ""
+    fewer = f" and fewer {option_name('blocks')}" if shortest < MIN_SEGMENT_POINTS else ""
     raise DfstransError(
         f"{expected}, got {shortest} in episode {str(name)!r}; train with a shorter "
         f"{option_name('segment_length')}{fewer}, or leave short episodes out"

@@ -16,8 +16,8 @@ Fractions = tuple[float, float, float]
 SplitKind = Literal["random", "grouped"]  # grouped: no group is in two parts
 PAPER_FRACTIONS: Fractions = (0.70, 0.15, 0.15)
 FEWEST_OF_EACH_CLASS = 3  # validation episodes needed to calibrate a threshold and a temperature
-FEWEST_TO_LEARN_FROM = 8  # training episodes of a class that are never given to the validation part
-MOST_DRAWS = 100  # of groups, in search of parts that all have both classes
+MIN_TRAINING_PER_CLASS = 8  # training episodes of a class that are never given to the validation part
+MAX_DRAWS = 100  # of groups, in search of parts that all have both classes
 
 
 def three_way_split(
@@ -88,7 +88,7 @@ def _part_sizes(n: int, fractions: Fractions) -> list[int]:
         if counts[number] == 0:
             counts[int(np.argmax(counts))] -= 1
             counts[number] += 1
-    if counts[1] == FEWEST_OF_EACH_CLASS - 1 and counts[0] > FEWEST_TO_LEARN_FROM:
+    if counts[1] == FEWEST_OF_EACH_CLASS - 1 and counts[0] > MIN_TRAINING_PER_CLASS:
         counts[0] -= 1
         counts[1] += 1
     return counts
@@ -118,7 +118,7 @@ def _assign_groups(
     held_by = (share > 0).sum(axis=0)  # (class,): the number of groups that have it
     if held_by.min() >= wanted_parts:
         rarer = np.flatnonzero(share[:, held_by.argmin()])
-        for _ in range(MOST_DRAWS):
+        for _ in range(MAX_DRAWS):
             if all((share[part_of == number] > 0).any(axis=0).all() for number in np.flatnonzero(fractions)):
                 return part_of[member]
             first = rng.permutation(rarer)[:wanted_parts]  # one for each part

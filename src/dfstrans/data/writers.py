@@ -41,30 +41,18 @@ def write_hdf5(episodes: Episodes, path: Path) -> None:
     n, n_sensors, n_timepoints = episodes.shape
     _require_room(path, 4 * n * n_sensors * n_timepoints)
     with h5py.File(path, "w", libver="v110") as file:  # has checksums, and no limit on the number of sensors
-        file.attrs.update({"format": FORMAT, "version": VERSION})
-        file.attrs["sensors"] = fixed_text(episodes.sensors)
-        file.attrs["units"] = fixed_text(episodes.units)
-        if episodes.interval is not None:
-            file.attrs["interval"] = episodes.interval
-        if episodes.time_unit:
-            file.attrs["time_unit"] = episodes.time_unit
-        file.create_dataset("lengths", data=episodes.lengths)
-        file.create_dataset("ids", data=fixed_text(episodes.ids.tolist()))
-        if episodes.labels is not None:
-            file.create_dataset("labels", data=episodes.labels)
-        if episodes.groups is not None:
-            file.create_dataset("groups", data=fixed_text(episodes.groups.tolist()))
-        if episodes.faults is not None:
-            texts = fixed_text([faults_to_json(faults) for faults in episodes.faults])
-            file.create_dataset("faults", data=texts, chunks=True, compression="gzip")  # of differing length
-        if episodes.truth is not None:
-            for name, array in truth_to_arrays(episodes.truth).items():
-                file.create_dataset(name, data=array, compression="gzip" if array.ndim > 1 else None)
-        values = file.create_dataset(
+        for name, value in _attributes(episodes).items():
+            file.attrs[name] = fixed_text(value) if isinstance(value, tuple) else value
+        for name, values in _arrays(episodes).items():
+            data = fixed_text(values.tolist()) if values.dtype.kind == "U" else values
+            varies_in_length = name == "faults"
+            compression = "gzip" if varies_in_length or values.ndim > 1 else None
+            file.create_dataset(name, data=data, chunks=varies_in_length or None, compression=compression)
+        stored = file.create_dataset(
             "values", (n, n_sensors, n_timepoints), dtype=np.float32, chunks=(1, n_sensors, n_timepoints)
         )
         for start, batch in _batches(episodes):
-            values[start : start + len(batch)] = batch
+            stored[start : start + len(batch)] = batch
 
 
 def fixed_text(texts: Sequence[str]) -> Any:
@@ -82,23 +70,37 @@ def _require_room(path: Path, size: int) -> None:
 
 
 def _write_npz(episodes: Episodes, path: Path) -> None:
-    arrays: dict[str, Any] = {
-        "format": np.array(FORMAT),
-        "version": np.array(VERSION),
-        "values": np.concatenate([batch for _, batch in _batches(episodes)]),
+    values = np.concatenate([batch for _, batch in _batches(episodes)])
+    attributes: dict[str, Any] = {name: np.array(value) for name, value in _attributes(episodes).items()}
+    with path.open("wb") as file:
+        np.savez(file, values=values, **attributes, **_arrays(episodes))
+
+
+def _attributes(episodes: Episodes) -> dict[str, Any]:
+    """What holds for the whole set."""
+    known = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sensors": episodes.sensors,
+        "units": episodes.units,
+        "interval": episodes.interval,
+        "time_unit": episodes.time_unit or None,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _arrays(episodes: Episodes) -> dict[str, Any]:
+    """Everything else but the values."""
+    faults = None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults])
+    known = {
         "lengths": episodes.lengths,
         "ids": episodes.ids,
-        "sensors": np.array(episodes.sensors),
-        "units": np.array(episodes.units),
         "labels": episodes.labels,
-        "interval": None if episodes.interval is None else np.array(episodes.interval),
-        "time_unit": np.array(episodes.time_unit) if episodes.time_unit else None,
         "groups": episodes.groups,
-        "faults": None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults]),
+        "faults": faults,
         **({} if episodes.truth is None else truth_to_arrays(episodes.truth)),
     }
-    with path.open("wb") as file:
-        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+    return {name: array for name, array in known.items() if array is not None}
 
 
 def _write_parquet(episodes: Episodes, path: Path) -> None:
