@@ -56,7 +56,7 @@ def cases(episodes: Episodes, folder: Path) -> list[tuple[Path, Callable[[], obj
         (foreign, lambda: load_episodes(foreign), lambda: pq.read_table(foreign)),
         (parquet, lambda: load_episodes(parquet), lambda: pq.read_table(parquet)),
         (text, lambda: load_episodes(text), lambda: arrow_csv.read_csv(text)),
-        (hdf5, lambda: load_episodes(hdf5).in_memory(), lambda: _bare_hdf5(hdf5)),
+        (hdf5, lambda: load_episodes(hdf5).load(), lambda: _bare_hdf5(hdf5)),
     ]
 
 

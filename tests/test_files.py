@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Files and folders appear completely or not at all."""
 
 from __future__ import annotations
 
@@ -13,58 +13,52 @@ from dfstrans.errors import DfstransError
 from dfstrans.files import disk_errors_explained, filled_at_once, written_atomically
 
 
-def test_a_file_appears_when_the_block_ends_well(tmp_path: Path) -> None:
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A folder with one file."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old.txt").write_text("old")
+    return tmp_path / "model"
+
+
+def assert_unchanged(model: Path) -> None:
+    assert (model / "old.txt").read_text() == "old"
+    assert [path.name for path in model.iterdir()] == ["old.txt"]
+    assert list(model.parent.iterdir()) == [model]
+
+
+def test_a_file_appears_in_one_step(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file.txt"
-    with written_atomically(target) as temporary:
-        temporary.write_text("new")
-        assert not target.exists()
-    assert target.read_text() == "new"
+    for before, after in ((None, "first"), ("first", "second")):
+        with written_atomically(target) as temporary:
+            temporary.write_text(after)
+            assert (target.read_text() if target.exists() else None) == before
+        assert target.read_text() == after
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
-    target = tmp_path / "file.txt"
-    target.write_text("old")
-    with written_atomically(target) as temporary:
-        temporary.write_text("new")
-        assert target.read_text() == "old"
-    assert target.read_text() == "new"
-
-
-def test_a_folder_replaces_a_folder(tmp_path: Path) -> None:
-    target = tmp_path / "model"
-    target.mkdir()
-    (target / "old.txt").write_text("old")
-    with written_atomically(target) as temporary:
+def test_a_folder_replaces_a_folder(model: Path) -> None:
+    with written_atomically(model) as temporary:
         temporary.mkdir()
         (temporary / "new.txt").write_text("new")
-    assert [file.name for file in target.iterdir()] == ["new.txt"]
-    assert list(tmp_path.iterdir()) == [target]
+    assert [file.name for file in model.iterdir()] == ["new.txt"]
+    assert list(model.parent.iterdir()) == [model]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("other")])
-def test_a_failure_leaves_what_stood_there_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
-    target = tmp_path / "model"
-    target.mkdir()
-    (target / "old.txt").write_text("old")
-    expected = DfstransError if isinstance(error, OSError) else type(error)
-
+def test_a_failure_changes_nothing(model: Path, error: BaseException) -> None:
     def write() -> None:
-        with written_atomically(target) as temporary:
+        with written_atomically(model) as temporary:
             temporary.mkdir()
             (temporary / "half.txt").write_text("half")
             raise error
 
-    with pytest.raises(expected):
+    with pytest.raises(DfstransError if isinstance(error, OSError) else type(error)):
         write()
-    assert (target / "old.txt").read_text() == "old"
-    assert list(tmp_path.iterdir()) == [target]
+    assert_unchanged(model)
 
 
-def test_a_refused_rename_puts_the_old_folder_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "model"
-    target.mkdir()
-    (target / "old.txt").write_text("old")
+def test_a_refused_rename_restores_the_old_folder(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = Path.rename
 
     def refuse_new(path: Path, to: Path) -> Path:
@@ -73,10 +67,15 @@ def test_a_refused_rename_puts_the_old_folder_back(tmp_path: Path, monkeypatch: 
         return rename(path, to)
 
     monkeypatch.setattr(Path, "rename", refuse_new)
-    with pytest.raises(DfstransError, match="Input/output error"), written_atomically(target) as temporary:
+    with pytest.raises(DfstransError, match="Input/output error"), written_atomically(model) as temporary:
         temporary.mkdir()
-    assert [file.name for file in target.iterdir()] == ["old.txt"]
-    assert list(tmp_path.iterdir()) == [target]
+    assert_unchanged(model)
+
+
+def test_a_file_does_not_replace_a_folder(model: Path) -> None:
+    with pytest.raises(DfstransError, match="a folder of that name"), written_atomically(model) as temporary:
+        temporary.write_text("table")
+    assert_unchanged(model)
 
 
 @pytest.mark.parametrize(
@@ -88,48 +87,26 @@ def test_a_refused_rename_puts_the_old_folder_back(tmp_path: Path, monkeypatch: 
         (errno.EIO, "check the disk"),
     ],
 )
-def test_each_refusal_has_its_own_remedy(tmp_path: Path, number: int, remedy: str) -> None:
+def test_each_disk_error_has_its_own_remedy(tmp_path: Path, number: int, remedy: str) -> None:
     said = re.escape(os.strerror(number))
-    with pytest.raises(DfstransError, match=rf"{said}; {remedy}.*\(the old one is kept\)"):
-        _refuse(tmp_path / "file", number)
-
-
-def _refuse(target: Path, number: int) -> None:
-    with disk_errors_explained(target, kept="the old one is kept"):
+    with (
+        pytest.raises(DfstransError, match=rf"{said}; {remedy}.*\(the old one is kept\)"),
+        disk_errors_explained(tmp_path / "file", kept="the old one is kept"),
+    ):
         raise OSError(number, os.strerror(number))
 
 
-def test_a_name_that_is_too_long_is_to_be_shortened(tmp_path: Path) -> None:
-    with (
-        pytest.raises(DfstransError, match="choose a shorter name"),
-        written_atomically(tmp_path / ("x" * 300)) as temporary,
-    ):
-        temporary.write_text("x")
-
-
-def test_a_folder_that_cannot_be_made_gives_one_clear_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"), [("x" * 300, "choose a shorter name"), ("blocked/file.txt", "a file is where a folder should be")]
+)
+def test_an_impossible_path_gives_one_clear_error(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "blocked").write_text("a file where a folder should be")
-    with (
-        pytest.raises(DfstransError, match=r"the system refused: .*; choose another place: a file is where a folder"),
-        written_atomically(tmp_path / "blocked" / "file.txt") as temporary,
-    ):
+    with pytest.raises(DfstransError, match=said), written_atomically(tmp_path / name) as temporary:
         temporary.write_text("x")
-
-
-def test_a_file_does_not_replace_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "precious").write_text("work")
-    with (
-        pytest.raises(DfstransError, match="a folder of that name is in the way"),
-        written_atomically(tmp_path / "results") as temporary,
-    ):
-        temporary.write_text("table")
-    assert (tmp_path / "results" / "precious").read_text() == "work"
-    assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_folder_is_filled_at_the_end_and_keeps_what_it_had(tmp_path: Path, there: bool) -> None:
+def test_a_folder_is_filled_in_one_step_and_keeps_its_other_files(tmp_path: Path, there: bool) -> None:
     folder = tmp_path / "figures"
     if there:
         folder.mkdir()
@@ -159,11 +136,11 @@ def test_a_folder_on_another_disk_is_filled_from_that_disk(tmp_path: Path, there
     assert [path.name for path in disk.iterdir()] == ["figures"]
 
 
-def test_a_file_in_place_of_the_folder_is_refused_before_the_work(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_refused_before_the_block(tmp_path: Path) -> None:
     (tmp_path / "figures").write_text("mine")
     with (
         pytest.raises(DfstransError, match="a file is where a folder should be"),
         filled_at_once(tmp_path / "figures"),
     ):
-        pytest.fail("the work began")
+        pytest.fail("the block started")
     assert (tmp_path / "figures").read_text() == "mine"

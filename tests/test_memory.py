@@ -1,4 +1,4 @@
-"""Files larger than memory: training, scaling and prediction stay under a cap that the file itself would break."""
+"""Files larger than memory: scaling, training and prediction stay below a limit that the file exceeds."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def work(path):
     assert episodes.is_stored
     Diagnoser(**slim, epochs=1, batch_size=16, precision="32").fit(episodes).predict_proba(episodes)
 
-work(small)  # what the libraries load on first use does not count
+work(small)  # libraries that are loaded on first use do not count
 limit = int(megabytes("VmSize") * 1024**2 + 0.98 * Path(large).stat().st_size)  # the file never fits as a whole
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 before = megabytes("VmHWM")
 work(large)
 print(megabytes("VmHWM") - before)
 try:
-    load_episodes(large).in_memory()
+    load_episodes(large).load()
 except MemoryError:
     print("too large for memory")
 """
 
 
 def sparse_file(path: Path, n_episodes: int) -> Path:
-    """Episodes as `save_episodes` writes them, of which only the first few take room on disk; the others are 0."""
+    """A file like those of `save_episodes`, in which only the first few episodes take space on disk; the rest is 0."""
     some = np.random.default_rng(0).random((8, N_SENSORS, N_TIMEPOINTS), dtype=np.float32)
     layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     layout.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
@@ -66,7 +66,7 @@ def sparse_file(path: Path, n_episodes: int) -> Path:
     return path
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the memory of a process as Linux tells it")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, which only Linux has")
 @pytest.mark.parametrize(
     ("n_episodes", "most"),
     [
@@ -74,11 +74,11 @@ def sparse_file(path: Path, n_episodes: int) -> Path:
         pytest.param(2500, 1000, id="1.6 GB with 1 GB", marks=pytest.mark.slow),
     ],
 )
-def test_a_file_larger_than_the_memory_cap_is_scaled_trained_on_and_predicted(
+def test_a_file_above_the_memory_limit_can_be_scaled_trained_on_and_predicted(
     tmp_path: Path, n_episodes: int, most: int
 ) -> None:
-    # Address space is what a process can be held to: an arena of the allocator per thread reserves 64 MB of it unused,
-    # and what it keeps of freed arrays, unless each is mapped by itself, is 100 to 350 MB by chance.
+    # Only address space can be limited. The allocator reserves 64 MB of it per thread, unused, and keeps 100 to 350 MB
+    # of freed arrays, depending on chance, unless each is mapped separately.
     environment = os.environ | {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
     small, large = sparse_file(tmp_path / "small.h5", 16), sparse_file(tmp_path / "large.h5", n_episodes)
     assert large.stat().st_size > 1.4 * most * 1e6

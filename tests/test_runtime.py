@@ -147,7 +147,7 @@ def test_bad_recordings_get_the_errors_of_the_diagnoser(detector: Diagnoser, run
 
 def test_another_sampling_interval_is_told(runtime: OnnxDetector) -> None:
     slower = Episodes.from_arrays(np.zeros((2, 3, 48)), sensors=["S1", "S2", "S3"], interval=0.02)
-    with pytest.warns(UserWarning, match="those of training had one every 0.01"):
+    with pytest.warns(UserWarning, match="in training it was 0.01"):
         runtime.predict(slower)
 
 

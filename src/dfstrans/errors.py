@@ -1,4 +1,4 @@
-"""The one exception users meet: what was expected, what came, and the remedy, with settings as they write them."""
+"""The exception that users see, and the phrases that its messages share."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _NO_VALUE = object()
 
 
 class DfstransError(ValueError):
-    """Something a user can mend: bad data, bad settings, a damaged model.
+    """A problem that the user can fix: bad data, bad settings, a damaged model.
 
-    Its message names what was expected, what was received and what to do about it. The command line prints it without
-    a traceback and exits with code 2.
+    The message names what was expected, what was received and the remedy. The command line prints it without a
+    traceback and exits with code 2.
     """
 
 
 class Remark(UserWarning):
-    """Something worth knowing that asks for nothing; the command line does not call it a warning."""
+    """Information that requires no action; the command line prints it without the word "warning"."""
 
 
 @contextmanager
 def settings_as_options(on: bool = True) -> Iterator[None]:
-    """Within the block messages name settings as options of the command line, or as Python does when it is not `on`."""
+    """Name settings as command-line options in all messages of the block, or as Python arguments if not `on`."""
     token = _as_options.set(on)
     try:
         yield
@@ -35,7 +35,7 @@ def settings_as_options(on: bool = True) -> Iterator[None]:
 
 
 def option_name(name: str, value: Any = _NO_VALUE) -> str:
-    """A setting, perhaps with a value (`...` for any), as its user writes it.
+    """Format a setting, optionally with a value (`...` for any), the way the user writes it.
 
     >>> option_name("threshold_rule"), option_name("threshold_rule", "fixed"), option_name("labels", ...)
     ('threshold_rule', "threshold_rule='fixed'", 'labels=…')
@@ -43,15 +43,16 @@ def option_name(name: str, value: Any = _NO_VALUE) -> str:
     ...     option_name("threshold_rule"), option_name("threshold_rule", "fixed"), option_name("sort_time", True)
     ('--threshold-rule', '--threshold-rule fixed', '--sort-time')
     """
-    if not _as_options.get():
-        shown = "…" if value is ... else repr(value)
-        return name if value is _NO_VALUE else f"{name}={shown}"
-    option = "--" + name.replace("_", "-")
-    return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"
+    if _as_options.get():
+        option = "--" + name.replace("_", "-")
+        return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"
+    if value is _NO_VALUE:
+        return name
+    return f"{name}={'…' if value is ... else repr(value)}"
 
 
 def reading_option_name(name: str, value: Any = _NO_VALUE) -> str:
-    """A setting of how recordings are read, in a message that comes after they were.
+    """Format an option of `load_episodes` for a message that appears after reading.
 
     >>> reading_option_name("drop_sensors", ...)
     'load_episodes(…, drop_sensors=…)'
@@ -60,7 +61,7 @@ def reading_option_name(name: str, value: Any = _NO_VALUE) -> str:
 
 
 def counted(n: int, noun: str) -> str:
-    """How many there are of something.
+    """Format a count with its noun.
 
     >>> counted(1, "episode"), counted(3, "episode")
     ('1 episode', '3 episodes')
@@ -68,21 +69,21 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def shortlist(items: Iterable[Any], most: int = 5) -> str:
-    """The first few of some items, and how many there are.
+def shortlist(items: Iterable[Any], limit: int = 5) -> str:
+    """Join items with commas; of more than `limit`, show the first ones and the total.
 
-    >>> shortlist(range(9), most=3)
+    >>> shortlist(range(9), limit=3)
     '0, 1, 2, … (9 in all)'
     """
-    every = [str(item) for item in items]
-    return ", ".join(every[:most]) + (f", … ({len(every)} in all)" if len(every) > most else "")
+    texts = [str(item) for item in items]
+    return ", ".join(texts[:limit]) + (f", … ({len(texts)} in all)" if len(texts) > limit else "")
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A remedy for a name that is not known.
+    """Suggest a known name for an unknown one.
 
     >>> did_you_mean("tapnett", ["tapnet", "boosting"]), did_you_mean("svm", ["tapnet", "boosting"])
     ('did you mean tapnet?', 'choose among these')
     """
-    like = get_close_matches(name, list(known), n=1)
-    return f"did you mean {like[0]}?" if like else "choose among these"
+    similar = get_close_matches(name, list(known), n=1)
+    return f"did you mean {similar[0]}?" if similar else "choose among these"

@@ -1,4 +1,4 @@
-"""Writing files so that a reader finds the old content or the new, never half of it."""
+"""Atomic writes: a reader finds the old content or the new, never half of it."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _REMEDIES = {
 
 @contextmanager
 def written_atomically(target: Path) -> Iterator[Path]:
-    """Give a temporary path beside `target` to write to; rename it to `target` when the block ends well.
+    """Give a temporary path next to `target` to write a file or folder to; rename it to `target` on success.
 
-    The path may become a file or a folder. When the block fails, the temporary path is removed and whatever stood at
-    `target` is as it was. A disk or permission error becomes a `DfstransError` that says so.
+    If the block fails, the temporary path is removed and `target` is unchanged. A disk or permission error becomes a
+    `DfstransError`.
     """
     target = Path(target)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+    temporary = target.with_name(_hidden_name(target, "tmp"))
     try:
         with disk_errors_explained(target):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -45,29 +45,29 @@ def written_atomically(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def filled_at_once(folder: Path) -> Iterator[Path]:
-    """Give a temporary folder to fill; its files come into `folder` when the block ends well, and not before.
+    """Give a temporary folder to fill; move its files into `folder` on success.
 
-    What else is in `folder` stays. When the block fails, `folder` is as it was.
+    Other files in `folder` stay. If the block fails, `folder` is unchanged.
     """
-    folder = Path(folder).resolve()  # a link may lead to another disk, to which nothing can be renamed from here
-    hidden = f".{folder.name}.{uuid.uuid4().hex[:8]}.tmp"
-    temporary = folder / hidden if folder.exists() else folder.with_name(hidden)  # within: a mount is a disk of its own
+    folder = Path(folder).resolve()  # a link may lead to another disk, and a rename cannot cross disks
+    hidden = _hidden_name(folder, "tmp")
+    temporary = folder / hidden if folder.exists() else folder.with_name(hidden)  # inside: it may be a mount point
     try:
         with disk_errors_explained(folder):
             temporary.mkdir(parents=True)
             yield temporary
-            if not folder.exists():
+            if folder.exists():
+                for file in sorted(temporary.iterdir()):
+                    replace_file(file, folder / file.name)
+            else:
                 replace_file(temporary, folder)
-                return
-            for file in sorted(temporary.iterdir()):
-                replace_file(file, folder / file.name)
     finally:
         _remove(temporary)
 
 
 @contextmanager
 def disk_errors_explained(target: Path, kept: str = "no file was left half-written") -> Iterator[None]:
-    """Turn a disk or permission error into a `DfstransError` that says so, what to do, and what is kept."""
+    """Turn a disk or permission error into a `DfstransError` with a remedy and a note on what is kept."""
     try:
         yield
     except OSError as error:
@@ -78,45 +78,43 @@ def disk_errors_explained(target: Path, kept: str = "no file was left half-writt
 
 
 def replace_file(temporary: Path, target: Path) -> Path:
-    """Give a finished file or folder its name, once its content is on disk; what stood there goes."""
-    _flush(temporary)
-    _move_into_place(temporary, target)
-    return target
-
-
-def _move_into_place(temporary: Path, target: Path) -> None:
-    """Rename onto the target; an old folder there is set aside for the moment between two renames."""
+    """Flush a finished file or folder to disk and rename it to `target`, replacing what is there."""
+    for file in [temporary] if temporary.is_file() else [path for path in temporary.rglob("*") if path.is_file()]:
+        _flush(file)
     if not target.is_dir():
         temporary.replace(target)
     elif not temporary.is_dir():
         raise IsADirectoryError(errno.EISDIR, "a folder of that name is in the way")
     else:
-        retired = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")
-        target.rename(retired)
-        try:
-            temporary.rename(target)
-        except OSError:
-            retired.rename(target)
-            raise
-        _remove(retired)
-    _flush_names(target.parent)
+        _replace_folder(temporary, target)
+    with suppress(OSError):  # not every system can flush a folder
+        _flush(target.parent)
+    return target
+
+
+def _replace_folder(temporary: Path, target: Path) -> None:
+    """Replace a folder by two renames; put the old one back if the second fails."""
+    old = target.with_name(_hidden_name(target, "old"))
+    target.rename(old)
+    try:
+        temporary.rename(target)
+    except OSError:
+        old.rename(target)
+        raise
+    _remove(old)
+
+
+def _hidden_name(path: Path, suffix: str) -> str:
+    return f".{path.name}.{uuid.uuid4().hex[:8]}.{suffix}"
 
 
 def _flush(path: Path) -> None:
-    """Make sure that the content is on disk before its name is."""
-    for file in [path] if path.is_file() else [inner for inner in path.rglob("*") if inner.is_file()]:
-        with file.open("rb") as handle:
-            os.fsync(handle.fileno())
-
-
-def _flush_names(folder: Path) -> None:
-    """Make sure that a rename is on disk, too, where the system can tell."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    """Make sure that a file's content, or the names in a folder, are on disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _remove(path: Path) -> None:

@@ -43,7 +43,7 @@ def test_data_check_exits_with_1_when_training_is_impossible(tmp_path: Path) -> 
     (tmp_path / "empty_sensor.csv").write_text("\n".join(lines))
     code, out, _ = run("data", "check", tmp_path / "empty_sensor.csv")
     assert code == 1
-    assert "error: no value at all in b" in out
+    assert "error: sensors without any value: b" in out
 
 
 def test_the_end_that_no_episode_holds_is_a_finding(tmp_path: Path) -> None:

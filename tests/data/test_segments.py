@@ -1,10 +1,7 @@
-"""Cutting into segments: gaps filled by rule, padding never read, lengths as in the paper."""
+"""Segments: gaps are filled, padding is never read, default lengths are those of the paper."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,7 +18,6 @@ from dfstrans.data.segments import (
     default_segment_length,
     hold_last,
 )
-from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.errors import DfstransError
 from dfstrans.settings import NetworkSettings
 
@@ -30,7 +26,7 @@ PAPER = NetworkSettings(n_sensors=1, segment_length=100)
 
 
 def unit_scaler(n_sensors: int, mean: float = 0.25) -> SensorScaler:
-    """Leaves values as they are."""
+    """A scaler that changes nothing."""
     names = tuple(f"sensor_{i + 1}" for i in range(n_sensors))
     return SensorScaler(names, np.zeros(n_sensors), np.ones(n_sensors), np.full(n_sensors, mean))
 
@@ -39,23 +35,7 @@ def of_lengths(*lengths: int) -> Episodes:
     return Episodes.from_arrays(np.zeros((len(lengths), 1, max(lengths))), lengths=lengths)
 
 
-@pytest.mark.parametrize(
-    ("values", "filled"),
-    [
-        pytest.param([1, NAN, NAN, 2, NAN], [1, 1, 1, 2, 2], id="a gap holds the last value"),
-        pytest.param([NAN, NAN, 3, NAN, 4], [3, 3, 3, 3, 4], id="a leading gap holds the first value"),
-        pytest.param([NAN, NAN, NAN, NAN, NAN], [9, 9, 9, 9, 9], id="nothing at all holds the fallback"),
-        pytest.param([1, 2, 3, 4, 5], [1, 2, 3, 4, 5], id="no gap changes nothing"),
-        pytest.param([NAN, NAN, NAN, NAN, 0], [0, 0, 0, 0, 0], id="one value at the end"),
-    ],
-)
-def test_gaps_are_filled_by_rule(values: list[float], filled: list[float]) -> None:
-    other = np.arange(5)
-    found = hold_last(np.float32([values, other]), np.float32([9, -1]))
-    assert_array_equal(found, [filled, other])
-
-
-def slow_hold(row: list[float], fallback: float) -> list[float]:
+def filled_by_a_loop(row: list[float], fallback: float) -> list[float]:
     present = [value for value in row if not np.isnan(value)]
     last = present[0] if present else fallback
     filled = []
@@ -70,15 +50,16 @@ maybe_missing = st.one_of(st.just(NAN), st.integers(-5, 5).map(float))
 
 @given(st.lists(st.lists(maybe_missing, min_size=4, max_size=4), min_size=2, max_size=6))
 @settings(max_examples=60, deadline=None)
-def test_filling_equals_a_loop_over_points(rows: list[list[float]]) -> None:
+def test_filling_gaps_equals_a_loop_over_points(rows: list[list[float]]) -> None:
     values = np.float32(rows[: len(rows) // 2 * 2]).reshape(-1, 2, 4)
     fallback = np.float32([7, 8])
-    expected = [[slow_hold(row.tolist(), fallback[s]) for s, row in enumerate(episode)] for episode in values]
+    assert_array_equal(hold_last(np.float32([[NAN, 3, NAN, 4], [NAN] * 4]), fallback), [[3, 3, 3, 4], [8] * 4])
+    expected = [[filled_by_a_loop(row.tolist(), fallback[s]) for s, row in enumerate(episode)] for episode in values]
     assert_array_equal(hold_last(values, fallback), expected)
 
 
-def test_cutting_worked_by_hand() -> None:
-    # two sensors; lengths 5 and 3, cut by 2: three segments and two, the last of each half full
+def test_segments_worked_out_by_hand() -> None:
+    # lengths 5 and 3, segments of 2: three segments and two, the last of each incomplete
     values = [[[1, 2, 3, 4, 5], [NAN, 20, NAN, 40, 50]], [[6, 7, 8, INF, -1], [NAN, NAN, NAN, 1e30, NAN]]]
     episodes = Episodes.from_arrays(values, lengths=[5, 3])
     segments, valid = cut_segments(episodes, unit_scaler(2), 2)
@@ -89,7 +70,7 @@ def test_cutting_worked_by_hand() -> None:
     assert segments[1, :2].tolist() == [[[6, 7], [0.25, 0.25]], [[8, 8], [0.25, 0.25]]]
 
 
-def test_values_are_scaled_and_a_missing_sensor_stands_at_its_training_mean() -> None:
+def test_values_are_scaled_and_a_missing_sensor_gets_its_training_mean() -> None:
     scaler = SensorScaler(("a", "b"), np.array([0.0, 10]), np.array([4.0, 30]), np.array([3.0, 15]))
     segments, _ = cut_segments(Episodes.from_arrays([[[0, 1, 2, 8], [NAN] * 4]]), scaler, 4)
     assert segments.tolist() == [[[[0, 0.25, 0.5, 2], [0.25] * 4]]]
@@ -97,9 +78,7 @@ def test_values_are_scaled_and_a_missing_sensor_stands_at_its_training_mean() ->
 
 @given(st.integers(1, 7), st.lists(st.integers(1, 12), min_size=1, max_size=4), st.sampled_from([NAN, INF, -INF, 1e30]))
 @settings(max_examples=40, deadline=None)
-def test_what_lies_behind_an_episode_s_end_is_never_read(
-    segment_length: int, lengths: list[int], garbage: float
-) -> None:
+def test_padding_is_never_read(segment_length: int, lengths: list[int], garbage: float) -> None:
     rng = np.random.default_rng(len(lengths))
     values = np.full((len(lengths), 2, 15), garbage, dtype=np.float32)
     for row, length in enumerate(lengths):
@@ -119,47 +98,34 @@ def test_what_lies_behind_an_episode_s_end_is_never_read(
         )
 
 
-def test_an_infinite_value_within_the_length_is_refused_and_named() -> None:
+def test_an_infinite_value_within_the_length_is_refused_by_name() -> None:
     episodes = Episodes.from_arrays([[[0.0, 1]], [[2, -INF]]], ids=["good", "bad"], sensors=["Ax"])
     with pytest.raises(DfstransError, match=r"episode 'bad', sensors: Ax;"):
         cut_segments(episodes, unit_scaler(1), 2)
 
 
-def test_cutting_leaves_the_episodes_as_they_were() -> None:
+def test_the_episodes_are_not_modified() -> None:
     values = np.float32([[[1, NAN, 3, 4]]])
     before = values.copy()
     cut_segments(Episodes.from_arrays(values, lengths=[3]), unit_scaler(1), 2)
     assert_array_equal(values, before)
 
 
-def test_values_in_a_file_are_cut_as_values_in_memory(tmp_path: Path) -> None:
-    values = np.random.default_rng(0).normal(size=(4, 2, 9)).astype(np.float32)
-    with h5py.File(tmp_path / "values.h5", "w") as file:
-        file["values"] = values
-    stored = StoredValues.whole(StoredArray(tmp_path / "values.h5", "values", (4, 2, 9)))
-    lengths = [9, 2, 7, 9]
-    streamed = cut_segments(Episodes.from_arrays(stored, lengths=lengths), unit_scaler(2), 4)
-    whole = cut_segments(Episodes.from_arrays(values, lengths=lengths), unit_scaler(2), 4)
-    assert_array_equal(streamed.values, whole.values)
-    assert_array_equal(streamed.valid, whole.valid)
-
-
-def test_a_started_segment_counts() -> None:
+def test_an_incomplete_segment_counts() -> None:
     assert [count_segments(length, 4) for length in (1, 4, 5, 8, 9)] == [1, 1, 2, 2, 3]
     assert count_segments(np.array([1, 4, 5]), 4).tolist() == [1, 1, 2]
-    assert count_segments(8000, 100) == 80
-    assert count_segments(500, 50) == 10
 
 
-@pytest.mark.parametrize(("n_timepoints", "segment_length"), [(500, 50), (8000, 100), (400, 40), (1000, 100), (30, 8)])
-def test_default_segment_length_is_a_tenth_but_at_most_100_as_in_the_paper(
-    n_timepoints: int, segment_length: int
-) -> None:
-    assert default_segment_length(of_lengths(n_timepoints), PAPER) == segment_length
-
-
-def test_default_segment_length_goes_by_the_median_episode() -> None:
-    assert default_segment_length(of_lengths(400, 500, 900), PAPER) == 50
+@pytest.mark.parametrize(
+    ("lengths", "segment_length"),
+    [
+        *(((500,), 50), ((8000,), 100), ((400,), 40), ((1000,), 100), ((30,), 8)),  # a tenth, at most 100: the paper's
+        ((400, 500, 900), 50),  # of the median
+        ((30, 1000, 1500), 30),  # but not longer than the shortest
+    ],
+)
+def test_default_segment_lengths(lengths: tuple[int, ...], segment_length: int) -> None:
+    assert default_segment_length(of_lengths(*lengths), PAPER) == segment_length
 
 
 @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=5), st.integers(1, 4), st.sampled_from([2, 4, 20]))
@@ -177,37 +143,33 @@ def test_default_segments_never_outnumber_the_width_and_survive_the_pooling(
         assert count_segments(max(lengths), length - 1) > filters * ((length - 1) // 2**blocks)
 
 
-def test_default_segments_fit_into_the_shortest_episode() -> None:
-    assert default_segment_length(of_lengths(30, 1000, 1500), PAPER) == 30
-
-
 def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     episodes = Episodes.from_arrays(np.zeros((2, 1, 90)), lengths=[90, 40], ids=["long", "short"])
     check_segment_length(episodes, 40)
-    with pytest.raises(DfstransError, match=r"at least 41 points, the length of a segment, got 40 in episode 'short'"):
+    with pytest.raises(DfstransError, match=r"at least 41 points.* got 40 in episode 'short'"):
         check_segment_length(episodes, 41)
-    with pytest.raises(DfstransError, match=r"a shorter segment_length and fewer blocks, or leave short episodes out"):
+    with pytest.raises(DfstransError, match="shorter segment_length and fewer blocks"):
         check_segment_length(of_lengths(7, 90), 8)
+    with pytest.raises(DfstransError, match="got 5 points of 90 sensors, which looks transposed"):
+        check_segment_length(Episodes.from_arrays(np.zeros((2, 90, 5))), 8)
 
 
 @pytest.mark.parametrize(
     ("longest", "segment_length", "heads", "filters"),
     [
         (500, 50, 8, 8),  # 10 segments, 48 dimensions
-        (500, 50, 10, 10),  # 48 is no multiple of 10; 60 is
-        (8000, 100, 8, 10),  # 80 segments and a quarter to spare: 100 of 120 dimensions
+        (500, 50, 10, 10),  # 48 is not a multiple of 10; 60 is
+        (8000, 100, 8, 10),  # 80 segments and a quarter in reserve: 100 of 120 dimensions
         (600, 20, 8, 20),  # 30 segments, 2 points left of each: 37 of 40 dimensions
         (500, 50, 1, 8),
     ],
 )
-def test_default_filters_are_few_but_carry_heads_and_encoding(
-    longest: int, segment_length: int, heads: int, filters: int
-) -> None:
+def test_default_filters_suit_heads_and_encoding(longest: int, segment_length: int, heads: int, filters: int) -> None:
     network = NetworkSettings(n_sensors=1, segment_length=segment_length, heads=1)
     assert default_filters(of_lengths(100, longest), network, heads) == filters
     assert NetworkSettings(n_sensors=1, segment_length=segment_length, heads=heads, filters=filters).d_model >= 1
 
 
-def test_default_filters_do_not_mind_segments_without_the_faithful_encoding() -> None:
+def test_default_filters_ignore_the_segments_without_the_faithful_encoding() -> None:
     network = NetworkSettings(n_sensors=1, segment_length=20, heads=1, encoding="vanilla")
     assert default_filters(of_lengths(6000), network, 8) == 8

@@ -1,4 +1,4 @@
-"""Splits: every episode once, classes or groups as promised, the same for the same seed."""
+"""Splits: every episode once, classes and groups as promised, reproducible by seed."""
 
 from __future__ import annotations
 
@@ -26,31 +26,23 @@ def test_every_episode_is_in_exactly_one_part(labels: list[int], seed: int) -> N
     assert set(labels) == set(np.array(labels)[parts[0]].tolist())
 
 
-def test_parts_have_the_balance_of_the_whole() -> None:
-    parts = three_way_split(LABELS)
-    assert [len(part) for part in parts] == [70, 15, 15]
-    assert [int(LABELS[part].sum()) for part in parts] == [14, 3, 3]
-
-
 @pytest.mark.parametrize(
-    ("anomalous", "shared"),
-    [(12, [8, 2, 2]), (13, [8, 3, 2]), (14, [9, 3, 2]), (15, [10, 3, 2]), (17, [11, 3, 3]), (18, [12, 3, 3])],
+    ("anomalous", "sizes"),
+    [(12, [8, 2, 2]), (13, [8, 3, 2]), (15, [10, 3, 2]), (17, [11, 3, 3]), (18, [12, 3, 3]), (20, [14, 3, 3])],
 )
-def test_validation_gets_the_third_anomaly_that_a_threshold_needs(anomalous: int, shared: list[int]) -> None:
-    labels = np.array([1] * anomalous + [0] * (120 - anomalous))
-    assert [int(labels[part].sum()) for part in three_way_split(labels, seed=5)] == shared
+def test_parts_are_balanced_and_validation_gets_the_third_anomaly_that_a_threshold_needs(
+    anomalous: int, sizes: list[int]
+) -> None:
+    labels = np.array([1] * anomalous + [0] * 100)
+    parts = three_way_split(labels, seed=5)
+    assert [int(labels[part].sum()) for part in parts] == sizes
+    assert [int((labels[part] == 0).sum()) for part in parts] == [70, 15, 15]
 
 
-def _shares_of_rounding_alone(n: int) -> list[int]:
-    """What each part gets where every part has one by rounding."""
-    ends = np.rint(np.cumsum((0.70, 0.15, 0.15)) * n).astype(int)
-    return np.diff(ends, prepend=0).tolist()
-
-
-def test_splits_with_three_validation_anomalies_are_those_of_rounding_alone() -> None:
+def test_other_sizes_are_those_of_rounding() -> None:
     for n in range(12, 600):
         found = [len(part) for part in three_way_split(np.ones(n, dtype=np.int8))]
-        rounded = _shares_of_rounding_alone(n)
+        rounded = np.diff(np.rint(np.cumsum((0.70, 0.15, 0.15)) * n).astype(int), prepend=0).tolist()
         assert found[2] == rounded[2]
         assert found == rounded or (rounded[1] == 2 and found[1] == 3)
 
@@ -70,17 +62,16 @@ def _digest(parts: Iterable[npt.NDArray[np.intp]]) -> str:
         (2000, 300, "da5527538539", "15bb905c8bf5"),
     ],
 )
-def test_splits_of_finished_results_stay_as_they_are(episodes: int, anomalous: int, first: str, five: str) -> None:
+def test_splits_of_published_results_do_not_change(episodes: int, anomalous: int, first: str, five: str) -> None:
     labels = np.zeros(episodes, dtype=np.int8)
     labels[np.linspace(0, episodes - 1, anomalous).astype(int)] = 1
     assert _digest(three_way_split(labels)) == first
     assert _digest(part for split in folds(labels, k=5) for part in split) == five
 
 
-def test_the_seed_decides_the_split() -> None:
-    for one, other in zip(three_way_split(LABELS, seed=3), three_way_split(LABELS, seed=3), strict=True):
-        assert_array_equal(one, other)
-    assert not np.array_equal(three_way_split(LABELS, seed=3)[2], three_way_split(LABELS, seed=4)[2])
+def test_grouped_splits_of_published_results_do_not_change() -> None:
+    labels, groups = np.arange(200) % 7 == 0, np.arange(200) // 9
+    assert _digest(part for split in folds(labels, groups, k=5) for part in split) == "13acc47a1413"
 
 
 @given(st.integers(3, 12), st.integers(0, 1000))
@@ -88,30 +79,39 @@ def test_the_seed_decides_the_split() -> None:
 def test_no_group_is_in_two_parts_and_no_part_is_empty(n_groups: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     groups = np.concatenate([np.arange(n_groups), rng.integers(0, n_groups, 80)])
-    labels = rng.integers(0, 2, len(groups))
-    parts = three_way_split(labels, groups, seed=seed)
+    parts = three_way_split(rng.integers(0, 2, len(groups)), groups, seed=seed)
     owners = [set(groups[part].tolist()) for part in parts]
     assert all(owners)
     assert sum(map(len, owners)) == n_groups
     assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(groups)))
 
 
-def test_too_few_groups_or_bad_fractions_are_refused() -> None:
+def test_groups_are_redrawn_until_every_part_has_both_classes() -> None:
+    labels = np.array([1, 0, 0, 0] * 3 + [0] * 24)
+    groups = np.repeat(np.arange(9), 4)  # three of nine groups have an anomaly
+    for seed in range(30):
+        assert all(labels[rows].any() for rows in three_way_split(labels, groups, seed=seed)), seed
+
+
+def test_groups_are_split_even_if_a_part_cannot_have_both_classes() -> None:
+    labels = np.array([1, 0] * 2 + [0] * 16)
+    parts = three_way_split(labels, np.repeat(np.arange(10), 2))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(20))
+    assert not all(labels[rows].any() for rows in parts)
+
+
+def test_too_few_groups_bad_fractions_and_too_many_folds_are_refused() -> None:
     with pytest.raises(DfstransError, match=r"at least 3 groups.*got 2 \(a, b\)"):
         three_way_split(np.array([0, 1, 0]), np.array(["a", "b", "a"]))
     with pytest.raises(DfstransError, match="add up to 1"):
         three_way_split(LABELS, fractions=(0.5, 0.1, 0.1))
-
-
-def test_folds_differ_and_come_back() -> None:
-    tests = [tuple(test.tolist()) for _, _, test in folds(LABELS, k=5, seed=1)]
-    assert len(set(tests)) == 5
-    assert tests == [tuple(test.tolist()) for _, _, test in folds(LABELS, k=5, seed=1)]
-
-
-def test_more_folds_than_anomalies_are_refused() -> None:
-    with pytest.raises(DfstransError, match="got 2 of the rarer one; use fewer folds"):
+    with pytest.raises(DfstransError, match="got 2 of the rarer class; use fewer folds"):
         list(folds(np.array([1, 1, 0, 0, 0, 0]), k=3))
+
+
+def test_folds_differ_from_each_other_and_by_seed() -> None:
+    tests = {tuple(test.tolist()) for seed in (1, 2) for _, _, test in folds(LABELS, k=5, seed=seed)}
+    assert len(tests) == 10
 
 
 def test_a_validation_part_is_split_off() -> None:
@@ -120,19 +120,3 @@ def test_a_validation_part_is_split_off() -> None:
     assert LABELS[validation].sum() == 5
     by_group = validation_split(LABELS, np.arange(100) // 10, fraction=0.2)
     assert not set((by_group[0] // 10).tolist()) & set((by_group[1] // 10).tolist())
-
-
-def test_groups_are_drawn_anew_until_every_part_has_both_classes() -> None:
-    labels = np.array([1, 0, 0, 0] * 3 + [0] * 24)
-    groups = np.repeat(np.arange(9), 4)  # three of nine groups have an anomaly
-    for seed in range(30):
-        parts = three_way_split(labels, groups, seed=seed)
-        assert all(labels[rows].any() for rows in parts), seed
-        assert sorted(np.concatenate(parts).tolist()) == list(range(36))
-
-
-def test_where_no_drawing_can_help_there_is_one_all_the_same() -> None:
-    labels = np.array([1, 0] * 2 + [0] * 16)
-    parts = three_way_split(labels, np.repeat(np.arange(10), 2))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(20))
-    assert not all(labels[rows].any() for rows in parts)

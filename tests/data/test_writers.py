@@ -1,4 +1,4 @@
-"""What is written is what is read, and nothing half-written stays behind."""
+"""Every format restores the episodes exactly, and a failure leaves no half-written file."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from dfstrans.errors import DfstransError
 
 SUFFIXES = (".h5", ".hdf5", ".parquet", ".npz")
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=8)
-NAMES = TEXTS.map(str.strip)
-names = NAMES.filter(lambda name: bool(name) and name not in ("NA", "?", "-"))
+NAMES = TEXTS.map(str.strip).filter(lambda name: name not in ("", "NA", "?", "-"))
 
 
 def assert_same_episodes(given: Episodes, expected: Episodes) -> None:
@@ -49,11 +48,8 @@ def episode_sets(draw: st.DrawFn) -> Episodes:
     series = [rng.standard_normal((n_sensors, length)).astype(np.float32) for length in lengths]
     for one in series:
         one[rng.random(one.shape) < draw(st.sampled_from([0, 0.3, 1]))] = np.nan
-    sensors = draw(
-        st.lists(
-            names | st.sampled_from(["time", "label", "group"]), min_size=n_sensors, max_size=n_sensors, unique=True
-        )
-    )
+    reserved = st.sampled_from(["time", "label", "group"])
+    sensors = draw(st.lists(NAMES | reserved, min_size=n_sensors, max_size=n_sensors, unique=True))
     severity = st.none() | st.floats(0, 1e3)
     fault = st.builds(
         Fault, st.integers(0, 3), st.integers(4, 9), st.just(tuple(sensors[:1])), st.just("wear"), severity
@@ -73,7 +69,7 @@ def episode_sets(draw: st.DrawFn) -> Episodes:
 
 @given(episode_sets())
 @settings(max_examples=40, deadline=None)
-def test_a_round_trip_gives_exactly_the_same_episodes(
+def test_a_round_trip_restores_the_episodes_exactly(
     tmp_path_factory: pytest.TempPathFactory, episodes: Episodes
 ) -> None:
     folder = tmp_path_factory.mktemp("trip")
@@ -83,7 +79,7 @@ def test_a_round_trip_gives_exactly_the_same_episodes(
 
 @pytest.mark.parametrize("source", SUFFIXES)
 @pytest.mark.parametrize("target", SUFFIXES)
-def test_every_format_can_be_converted_to_every_other_in_small_batches(
+def test_every_format_converts_to_every_other_in_small_batches(
     tmp_path: Path, source: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writers, "_BATCH_BYTES", 200)
@@ -97,7 +93,7 @@ def test_every_format_can_be_converted_to_every_other_in_small_batches(
     assert_same_episodes(load_episodes(save_episodes(chosen, tmp_path / f"part{target}")), chosen)
 
 
-def test_hdf5_is_read_lazily_with_one_chunk_per_episode_and_nan_as_padding(tmp_path: Path) -> None:
+def test_hdf5_is_read_on_demand_and_has_one_chunk_per_episode_and_nan_as_padding(tmp_path: Path) -> None:
     values = np.ones((2, 3, 4), dtype=np.float32)
     path = save_episodes(Episodes.from_arrays(values, lengths=[4, 2]), tmp_path / "set.h5")
     assert load_episodes(path).is_stored
@@ -108,59 +104,49 @@ def test_hdf5_is_read_lazily_with_one_chunk_per_episode_and_nan_as_padding(tmp_p
         assert (file.attrs["format"], file.attrs["version"]) == ("dfstrans-episodes", 1)
 
 
-def test_thousands_of_sensors_with_long_names_fit(tmp_path: Path) -> None:
-    names_given = [f"line 7, station {i}, temperature of the bearing" for i in range(3000)]
-    episodes = Episodes.from_arrays(np.ones((1, 3000, 2)), sensors=names_given)
-    for suffix in SUFFIXES:
-        assert_same_episodes(load_episodes(save_episodes(episodes, tmp_path / f"set{suffix}")), episodes)
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize(
+    "episodes",
+    [
+        Episodes.from_arrays(np.ones((1, 3000, 2)), sensors=[f"temperature of the bearing {i}" for i in range(3000)]),
+        Episodes.from_arrays(np.ones((3, 1, 2)), ids=["a", "a ", "NA"], groups=[" m", "m", "1.0"]),
+        Episodes.from_arrays(np.full((1, 1, 3), np.nan), [1], units=["m"], faults=[[Fault(0, 2, ("sensor_1",))]]),
+    ],
+    ids=["thousands of sensors", "spaces in ids", "no value"],
+)
+def test_unusual_episodes_are_restored(tmp_path: Path, suffix: str, episodes: Episodes) -> None:
+    assert_same_episodes(load_episodes(save_episodes(episodes, tmp_path / f"set{suffix}")), episodes)
 
 
-def test_parquet_is_a_long_table_that_others_can_read(tmp_path: Path) -> None:
+def test_parquet_is_a_long_table_for_other_programs(tmp_path: Path) -> None:
     episodes = Episodes.from_arrays(np.ones((2, 1, 3)), [0, 1], ids=["x", "y"], sensors=["Ax"], interval=0.5)
     table = pq.read_table(save_episodes(episodes, tmp_path / "set.parquet"))
     assert table.column_names == ["episode_id", "time", "Ax", "label"]
     assert table.column("time").to_pylist() == [0.0, 0.5, 1.0] * 2
+    assert pa.types.is_float32(table.schema.field("Ax").type)
     bare = table.replace_schema_metadata(None)
     pq.write_table(bare, tmp_path / "bare.parquet")
     assert_same_episodes(load_episodes(tmp_path / "bare.parquet"), episodes)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_sensors_can_be_dropped_from_every_written_file(tmp_path: Path, suffix: str) -> None:
-    episodes = Episodes.from_arrays(np.ones((2, 3, 3)), units=["m", "s", "V"])
+def test_sensors_can_be_dropped_and_infinite_values_read_as_missing(tmp_path: Path, suffix: str) -> None:
+    values = np.ones((2, 3, 3))
+    values[1, 2, 0] = -np.inf
+    episodes = Episodes.from_arrays(values, units=["m", "s", "V"])
     path = save_episodes(episodes, tmp_path / f"set{suffix}")
-    assert load_episodes(path, drop_sensors=("sensor_2",)).units == ("m", "V")
+    assert np.isnan(np.asarray(load_episodes(path, infinite_as_missing=True).values)[1, 2, 0])
+    kept = load_episodes(path, drop_sensors=("sensor_3",))
+    assert kept.units == ("m", "s")
+    assert np.isfinite(np.asarray(kept.values)).all()
     for names_given in (("nope",), episodes.sensors):
         with pytest.raises(DfstransError, match=r"drop_sensors.*; correct"):
             load_episodes(path, drop_sensors=names_given)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_infinite_values_of_every_written_file_can_be_read_as_missing(tmp_path: Path, suffix: str) -> None:
-    values = np.ones((2, 3, 3))
-    values[1, 2, 0] = -np.inf
-    path = save_episodes(Episodes.from_arrays(values), tmp_path / f"set{suffix}")
-    assert np.isnan(np.asarray(load_episodes(path, infinite_as_missing=True).values)[1, 2, 0])
-    assert np.isfinite(np.asarray(load_episodes(path, drop_sensors=("sensor_3",)).values)).all()
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_ids_and_groups_are_kept_to_the_letter(tmp_path: Path, suffix: str) -> None:
-    episodes = Episodes.from_arrays(np.ones((3, 1, 2)), ids=["a", "a ", "NA"], groups=[" m", "m", "1.0"])
-    assert_same_episodes(load_episodes(save_episodes(episodes, tmp_path / f"set{suffix}")), episodes)
-
-
-def test_a_later_layout_is_refused(tmp_path: Path) -> None:
-    path = save_episodes(Episodes.from_arrays(np.ones((2, 1, 3))), tmp_path / "set.h5")
-    with h5py.File(path, "a") as file:
-        file.attrs["version"] = 2
-    with pytest.raises(DfstransError, match="got version 2; upgrade"):
-        load_episodes(path)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.97])
-def test_a_file_that_ends_early_gives_one_clear_error(tmp_path: Path, suffix: str, share: float) -> None:
+def test_a_truncated_file_gives_one_clear_error(tmp_path: Path, suffix: str, share: float) -> None:
     values = np.random.default_rng(0).standard_normal((20, 3, 50))
     path = save_episodes(Episodes.from_arrays(values), tmp_path / f"set{suffix}")
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
@@ -168,9 +154,14 @@ def test_a_file_that_ends_early_gives_one_clear_error(tmp_path: Path, suffix: st
         load_episodes(path)
 
 
-def test_hdf5_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
+def test_a_later_layout_or_a_missing_part_is_refused(tmp_path: Path) -> None:
     path = save_episodes(Episodes.from_arrays(np.ones((2, 1, 3))), tmp_path / "set.h5")
     with h5py.File(path, "a") as file:
+        file.attrs["version"] = 2
+    with pytest.raises(DfstransError, match="got version 2; upgrade"):
+        load_episodes(path)
+    with h5py.File(path, "a") as file:
+        file.attrs["version"] = 1
         del file["lengths"]
     with pytest.raises(DfstransError, match=r"set\.h5, but the file ends early, is damaged"):
         load_episodes(path)
@@ -178,7 +169,7 @@ def test_hdf5_that_lacks_a_part_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_suffix_and_an_empty_set_are_refused(tmp_path: Path) -> None:
     episodes = Episodes.from_arrays(np.ones((2, 1, 3)))
-    with pytest.raises(DfstransError, match=r"ends in \.h5, \.hdf5, \.parquet, \.npz, got .*set\.csv"):
+    with pytest.raises(DfstransError, match=r"ends in \.h5, .*, got .*set\.csv"):
         save_episodes(episodes, tmp_path / "set.csv")
     with pytest.raises(DfstransError, match="at least one episode"):
         save_episodes(episodes[[]], tmp_path / "set.h5")
@@ -186,9 +177,7 @@ def test_an_unknown_suffix_and_an_empty_set_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_failure_while_writing_leaves_the_earlier_file(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_keeps_the_old_file(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = save_episodes(Episodes.from_arrays(np.ones((2, 1, 3))), tmp_path / f"set{suffix}")
     before = path.read_bytes()
 
@@ -196,14 +185,14 @@ def test_a_failure_while_writing_leaves_the_earlier_file(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(writers, "_batches", full)
-    with pytest.raises(DfstransError, match="No space left on device; free some space"):
+    with pytest.raises(DfstransError, match="No space left on device"):
         save_episodes(Episodes.from_arrays(np.zeros((2, 1, 3))), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
+def test_a_full_disk_leaves_no_file(tmp_path: Path, suffix: str) -> None:
     program = (
         "import resource, sys, numpy as np\n"
         "from dfstrans import Episodes, save_episodes\n"
@@ -221,7 +210,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".parquet"])
-def test_streaming_from_file_to_file_needs_little_memory(tmp_path: Path, suffix: str) -> None:
+def test_converting_a_large_file_needs_little_memory(tmp_path: Path, suffix: str) -> None:
     with h5py.File(tmp_path / "paper.h5", "w") as file:
         file.create_dataset("dataset", (1000, 5 * 20000 + 1), dtype=np.float32, fillvalue=0)  # 400 MB when read
     program = (
@@ -234,10 +223,3 @@ def test_streaming_from_file_to_file_needs_little_memory(tmp_path: Path, suffix:
     arguments = [str(tmp_path / "paper.h5"), str(tmp_path / f"set{suffix}")]
     run = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert int(run.stdout) < 200
-
-
-def test_the_schema_of_parquet_keeps_what_has_no_column(tmp_path: Path) -> None:
-    episodes = Episodes.from_arrays(np.full((1, 1, 3), np.nan), [1], units=["m"], faults=[[Fault(0, 2, ("sensor_1",))]])
-    path = save_episodes(episodes, tmp_path / "set.parquet")
-    assert pa.types.is_float32(pq.read_schema(path).field("sensor_1").type)
-    assert_same_episodes(load_episodes(path), episodes)

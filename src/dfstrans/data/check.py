@@ -1,34 +1,45 @@
-"""What one look through all values counts, a batch at a time."""
+"""`check_episodes`: what recordings contain, and what is suspicious about them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.segments import FEWEST_POINTS
-from dfstrans.data.timing import (
-    ONE_LARGE_VALUE,
-    REMEDY,
-    REMEDY_IF_SEVERAL,
-    ROUNDED,
-    coarse,
+from dfstrans.data.scaling import (
+    describe_hidden,
+    describe_rounded,
     describe_slow_rates,
-    may_hide_a_signal,
-    times_slower,
+    is_hidden_by_offset,
+    is_rounded,
+    sampling_stride,
 )
+from dfstrans.data.segments import MIN_SEGMENT_POINTS
 from dfstrans.errors import counted, option_name, reading_option_name, shortlist
+
+MIN_EPISODES = 4  # of each class: 70 % of them are the two that training needs
+FEW_EPISODES = 10  # of the rarer class: fewer leave one or two for validation
+IMBALANCED = 0.01  # share of the rarer class
+MUCH_MISSING = 0.2  # of a sensor's values
+LENGTH_RATIO = 4.0  # longest to shortest
+STUCK_SHARE = 0.5  # of an episode with one value
+ACTIVE_STEPS = 0.5  # share of steps that change the value, in an episode in which the sensor is active
+ACTIVE_EPISODES = 0.25  # share of them; a sensor with fewer is a switch, which is never stuck
+ALIKE_RATIO = 0.3  # a step between sensors to a step in time; below it the axes may be swapped
+ALIKE_SENSORS = 10  # with fewer, they are alike by chance
+BATCH_BYTES = 16_000_000  # of values in memory at a time
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something worth knowing, with what to do about it; an error keeps one from training."""
+    """A suspicious fact with its remedy; an error prevents training."""
 
     level: Literal["error", "warning", "info"]
     message: str
@@ -36,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SensorRange:
-    """What a sensor measured; None when it never did."""
+    """The values of a sensor; None if it has none."""
 
     min: float | None
     max: float | None
@@ -45,116 +56,112 @@ class SensorRange:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What was read. Sensors are named worst first in `missing_by_sensor`; fractions are between 0 and 1.
-
-    `units` holds the sensors that have one; `fault_kinds` counts the episodes with a fault of each known kind; `gaps`
-    counts the points at which no sensor has a value, by episode; `empty_episodes` consist of such points;
-    `slower_episodes` have a value at every so many points only, unlike others, and no gaps are counted there;
-    `telltale_sensors` peak at one value in all normal and at another in all anomalous episodes; `label_like_sensors`
-    are 0 throughout some episodes and 1 throughout the others; of `rounded_sensors` and `offset_sensors` 32 bits tell a
-    few values, or a single one.
-    """
+    """What the recordings contain, with shares between 0 and 1."""
 
     episodes: int
     anomalous: int
     normal: int
     unlabelled: int
     sensors: tuple[str, ...]
-    units: dict[str, str]
+    units: dict[str, str]  # of the sensors that have one
     shortest: int
     median_length: float
     longest: int
     interval: float | None
     groups: int | None
-    fault_kinds: dict[str, int]
+    fault_kinds: dict[str, int]  # episodes with a fault of the kind
     missing: float
-    missing_by_sensor: dict[str, float]
+    missing_by_sensor: dict[str, float]  # the worst first
     ranges: dict[str, SensorRange]
     constant_sensors: tuple[str, ...]
     empty_sensors: tuple[str, ...]
-    stuck_sensors: dict[str, int]
+    stuck_sensors: dict[str, int]  # episodes in which an otherwise active sensor does not change
     duplicated_sensors: tuple[tuple[str, ...], ...]
     infinite_values: dict[str, int]
     duplicated_episodes: tuple[tuple[str, ...], ...]
-    gaps: dict[str, int]
-    slower_episodes: dict[str, int]
+    gaps: dict[str, int]  # points without any value, by episode
+    slower_episodes: dict[str, int]  # n, if only every n-th point has values, unlike others; no gaps are counted
     empty_episodes: tuple[str, ...]
-    rounded_sensors: tuple[str, ...]
-    offset_sensors: tuple[str, ...]
-    label_like_sensors: tuple[str, ...]
-    telltale_sensors: tuple[str, ...]
+    rounded_sensors: tuple[str, ...]  # to a few float32 values
+    offset_sensors: tuple[str, ...]  # constant and large: perhaps rounded to one float32 value
+    label_like_sensors: tuple[str, ...]  # 0 throughout some episodes, 1 throughout the others
+    telltale_sensors: tuple[str, ...]  # one maximum in all normal, another in all anomalous episodes
     partly_anomalous: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing keeps one from training."""
+        """Whether nothing prevents training."""
         return all(finding.level != "error" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain lists, numbers and texts, for JSON."""
+        """Plain lists, numbers and texts, for JSON."""
         return {**asdict(self), "ok": self.ok}
 
 
-STUCK_SHARE = 0.5  # of an episode in one run of equal values
-LIVELY_STEPS = 0.5  # of a sensor's steps change its value: an episode in which it is lively
+def check_episodes(
+    episodes: Episodes, progress: Callable[[int], None] = lambda _: None, *, batch_bytes: int = BATCH_BYTES
+) -> DataCheck:
+    """Read all values once, batch by batch; `progress` receives the number of episodes in each batch."""
+    tally = _Tally(episodes.n_sensors)
+    for batch in episodes.batches(max(1, batch_bytes // (4 * episodes.n_sensors * episodes.n_timepoints))):
+        tally.add(batch)
+        progress(len(batch))
+    check = _summarize(episodes, tally)
+    return replace(check, findings=tuple(_findings(check, episodes, tally)))
 
 
-class Tally:
-    """Running counts over batches; its size does not grow with the number of points."""
+# ---- one pass over the values -------------------------------------------------------------------------------------
+
+
+class _Tally:
+    """Running counts over batches, in memory that does not depend on the number of points."""
 
     def __init__(self, n_sensors: int) -> None:
         self.points = 0
-        self.finite = np.zeros(n_sensors, dtype=np.int64)
-        self.infinite = np.zeros(n_sensors, dtype=np.int64)
-        self.sum = np.zeros(n_sensors)
-        self.min = np.full(n_sensors, np.inf)
-        self.max = np.full(n_sensors, -np.inf)
-        self.present = np.zeros(n_sensors, dtype=np.int64)  # episodes with a value
-        self.lively = np.zeros(n_sensors, dtype=np.int64)  # episodes in which most steps change the value
-        self.switched = np.zeros(n_sensors, dtype=np.int64)  # episodes in which all values are 0, or all are 1
-        self.stuck = np.zeros(n_sensors, dtype=np.int64)  # episodes with a long run of one value
-        self.stuck_examples: list[list[str]] = [[] for _ in range(n_sensors)]
+        self.finite, self.infinite, self.present, self.active, self.two_state, self.stuck = np.zeros(
+            (6, n_sensors), dtype=np.int64
+        )  # the first two count values, the others episodes
+        self.sum, self.min, self.max = np.zeros(n_sensors), np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
+        self.stuck_example: dict[int, str] = {}  # an episode by sensor
         self.sensor_digests = [hashlib.blake2b(digest_size=16) for _ in range(n_sensors)]
         self.episode_digests: dict[bytes, list[str]] = defaultdict(list)
-        self.gaps: dict[str, int] = {}  # points without any value, by episode
-        self.slower: dict[str, int] = {}  # how many times, of episodes with a value at every so many points only
+        self.gaps: dict[str, int] = {}
+        self.strides: dict[str, int] = {}
         self.empty_episodes: list[str] = []
-        self.peaks = [(np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)) for _ in range(2)]  # by label
-        self.time_steps = _Mean()
-        self.sensor_steps = _Mean()
+        self.peaks = [(np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)) for _ in range(2)]  # range by label
+        self.time_steps, self.sensor_steps = np.zeros(2), np.zeros(2)  # sum and number of absolute differences
 
     def add(self, batch: Episodes) -> None:
         """Count one batch, which is in memory."""
-        values = np.asarray(batch.values)
         inside = np.arange(batch.n_timepoints) < batch.lengths[:, np.newaxis]
-        values = np.where(inside[:, np.newaxis], values, np.float32(np.nan))
+        values = np.where(inside[:, np.newaxis], np.asarray(batch.values), np.float32(np.nan))
         finite = np.isfinite(values)
+        present, peaks = np.asarray(finite.any(axis=2)), np.where(finite, values, -np.inf).max(axis=2)
         self.points += int(batch.lengths.sum())
         self.finite += finite.sum(axis=(0, 2))
         self.infinite += np.isinf(values).sum(axis=(0, 2))
         self.sum += np.where(finite, values, 0).sum(axis=(0, 2), dtype=np.float64)
         self.min = np.minimum(self.min, np.where(finite, values, np.inf).min(axis=(0, 2)))
-        self.max = np.maximum(self.max, np.where(finite, values, -np.inf).max(axis=(0, 2)))
-        self.present += finite.any(axis=2).sum(axis=0)
+        self.max = np.maximum(self.max, peaks.max(axis=0))
+        self.present += present.sum(axis=0)
         for state in (0, 1):
-            self.switched += (finite.any(axis=2) & (~finite | (values == state)).all(axis=2)).sum(axis=0)
+            self.two_state += (present & (~finite | (values == state)).all(axis=2)).sum(axis=0)
         self._add_gaps(batch, inside & np.isnan(values).all(axis=1))
-        self._add_peaks(batch, np.where(finite, values, -np.inf).max(axis=2), finite.any(axis=2))
+        self._add_peaks(batch, peaks, present)
         self._add_steps(batch, values, finite)
         self._add_digests(batch, values)
 
     def _add_gaps(self, batch: Episodes, empty: npt.NDArray[np.bool_]) -> None:
         counts = empty.sum(axis=1)
         for row in np.flatnonzero(counts).tolist():
-            name, times = str(batch.ids[row]), times_slower(~empty[row, : batch.lengths[row]])
+            name, stride = str(batch.ids[row]), sampling_stride(~empty[row, : batch.lengths[row]])
             self.gaps[name] = int(counts[row])
-            if times > 1:
-                self.slower[name] = times
+            if stride > 1:
+                self.strides[name] = stride
         self.empty_episodes += batch.ids[counts == batch.lengths].tolist()
 
     def _add_peaks(self, batch: Episodes, peaks: npt.NDArray[np.float32], present: npt.NDArray[np.bool_]) -> None:
-        """The lowest and the highest of the peaks (episode, sensor) in each class."""
         if batch.labels is None:
             return
         for label, (lowest, highest) in enumerate(self.peaks):
@@ -162,30 +169,19 @@ class Tally:
             np.minimum(lowest, np.where(of_class, peaks, np.inf).min(axis=0), out=lowest)
             np.maximum(highest, np.where(of_class, peaks, -np.inf).max(axis=0), out=highest)
 
-    @property
-    def switch_between_episodes(self) -> npt.NDArray[np.bool_]:
-        """Whether a sensor is 0 throughout some episodes and 1 throughout the others, as a label is."""
-        return np.asarray((self.switched == self.present) & (self.min == 0) & (self.max == 1), dtype=np.bool_)
-
-    @property
-    def telltale(self) -> npt.NDArray[np.bool_]:
-        """Whether a sensor peaks at one value in all normal and at another in all anomalous episodes."""
-        (low0, high0), (low1, high1) = self.peaks
-        return np.asarray((low0 == high0) & (low1 == high1) & (low0 != low1), dtype=np.bool_)
-
     def _add_steps(self, batch: Episodes, values: npt.NDArray[np.float32], finite: npt.NDArray[np.bool_]) -> None:
         pairs = finite[..., 1:] & finite[..., :-1]
         equal = pairs & (values[..., 1:] == values[..., :-1])
         steps, still = pairs.sum(axis=2), equal.sum(axis=2)
-        self.lively += ((steps > 0) & (steps - still >= LIVELY_STEPS * steps)).sum(axis=0)
-        stuck = (longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
+        self.active += ((steps > 0) & (steps - still >= ACTIVE_STEPS * steps)).sum(axis=0)
+        stuck = (_longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
         self.stuck += stuck.sum(axis=0)
-        for sensor, examples in enumerate(self.stuck_examples):
-            if not examples:
-                examples += batch.ids[stuck[:, sensor]][:1].tolist()
+        for sensor in np.flatnonzero(stuck.any(axis=0)).tolist():
+            self.stuck_example.setdefault(sensor, str(batch.ids[stuck[:, sensor].argmax()]))
         known = np.where(finite, values, np.float32(np.nan))
-        self.time_steps.add(np.abs(np.diff(known, axis=2)))
-        self.sensor_steps.add(np.abs(np.diff(known, axis=1)))
+        for total, axis in ((self.time_steps, 2), (self.sensor_steps, 1)):
+            differences = np.abs(np.diff(known, axis=axis))
+            total += np.nansum(differences, dtype=np.float64), np.count_nonzero(~np.isnan(differences))
 
     def _add_digests(self, batch: Episodes, values: npt.NDArray[np.float32]) -> None:
         for sensor, digest in enumerate(self.sensor_digests):
@@ -195,69 +191,42 @@ class Tally:
             self.episode_digests[hashlib.blake2b(content, digest_size=16).digest()].append(str(batch.ids[row]))
 
 
-class _Mean:
-    def __init__(self) -> None:
-        self.sum, self.count = 0.0, 0
-
-    def add(self, steps: npt.NDArray[np.float32]) -> None:
-        self.sum += float(np.nansum(steps, dtype=np.float64))
-        self.count += int(steps.size - np.isnan(steps).sum())
-
-    @property
-    def value(self) -> float:
-        return self.sum / self.count if self.count else float("nan")
-
-
-def longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+def _longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """The length of the longest run of True along the last axis.
 
-    >>> longest_runs(np.array([[True, True, False, True], [False, False, False, False]]))
+    >>> _longest_runs(np.array([[True, True, False, True], [False, False, False, False]]))
     array([2, 0])
     """
-    if flags.shape[-1] == 0:
-        return np.zeros(flags.shape[:-1], dtype=np.int64)
     place = np.arange(flags.shape[-1], dtype=np.int32)
     last_false = np.maximum.accumulate(np.where(flags, np.int32(-1), place), axis=-1)
-    return np.asarray((place - last_false).max(axis=-1), dtype=np.int64)
+    return np.asarray((place - last_false).max(axis=-1, initial=0), dtype=np.int64)
 
 
-LIVELY_IN = 0.25  # of the episodes: then a sensor that stands still in others is no switch
-_BATCH_BYTES = 16_000_000  # of values in memory at a time
+def _summarize(episodes: Episodes, tally: _Tally) -> DataCheck:
+    names, n = episodes.sensors, len(episodes)
 
+    def named(mask: Any) -> tuple[str, ...]:
+        return tuple(names[i] for i in np.flatnonzero(mask))
 
-def check_episodes(episodes: Episodes, progress: Callable[[int], None] | None = None) -> DataCheck:
-    """Look through all values once, a batch at a time; `progress` is told the number of episodes after each batch."""
-    tally = Tally(episodes.n_sensors)
-    size = max(1, _BATCH_BYTES // (4 * episodes.n_sensors * episodes.n_timepoints))
-    for batch in episodes.batches(size):
-        tally.add(batch)
-        if progress is not None:
-            progress(len(batch))
-    return _summary(episodes, tally)
-
-
-def _fault_kinds(episodes: Episodes) -> dict[str, int]:
-    """In how many episodes each kind of fault is known."""
-    kinds = [{fault.kind for fault in faults if fault.kind} for faults in episodes.faults or ()]
-    return dict(sorted(Counter(kind for found in kinds for kind in found).items()))
-
-
-def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
-    names = episodes.sensors
-    n = len(episodes)
     missing = 1 - (tally.finite + tally.infinite) / max(tally.points, 1)
     empty = tally.finite == 0
     constant = ~empty & (tally.min == tally.max)
-    lively = (tally.lively >= np.maximum(LIVELY_IN * tally.present, 2)) & ~constant
-    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= FEWEST  # else it is chance
-    alike: dict[bytes, list[str]] = defaultdict(list)
+    active = (tally.active >= np.maximum(ACTIVE_EPISODES * tally.present, 2)) & ~constant
+    (low, high), (anomalous_low, anomalous_high) = tally.peaks
+    telltale = (low == high) & (anomalous_low == anomalous_high) & (low != anomalous_low)
+    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= MIN_EPISODES  # else it may be chance
+    same_sensors: dict[bytes, list[str]] = defaultdict(list)
     for sensor in np.flatnonzero(~empty & ~constant):
-        alike[tally.sensor_digests[sensor].digest()].append(names[sensor])
+        same_sensors[tally.sensor_digests[sensor].digest()].append(names[sensor])
+    faults = episodes.faults or ((),) * n
+    kinds = Counter(kind for known in faults for kind in {fault.kind for fault in known} - {""})
+    partly = [
+        any(fault.start > 0 or fault.stop < length for fault in known)
+        for known, length in zip(faults, episodes.lengths.tolist(), strict=True)
+    ]
     lengths = episodes.lengths if n else np.zeros(1, dtype=np.int64)
-    filled = n - len(tally.empty_episodes)
-    slower = tally.slower if len(tally.slower) < filled else {}  # than whom?
-    between = sum(tally.gaps[name] for name in slower)
-    check = DataCheck(
+    slower = tally.strides if len(tally.strides) < n - len(tally.empty_episodes) else {}  # all alike: none is slower
+    return DataCheck(
         episodes=n,
         anomalous=episodes.n_anomalous,
         normal=0 if episodes.labels is None else n - episodes.n_anomalous,
@@ -269,264 +238,183 @@ def _summary(episodes: Episodes, tally: Tally) -> DataCheck:
         longest=int(lengths.max()),
         interval=episodes.interval,
         groups=None if episodes.groups is None else len(set(episodes.groups.tolist())),
-        fault_kinds=_fault_kinds(episodes),
+        fault_kinds=dict(sorted(kinds.items())),
         missing=float(missing.mean()),
         missing_by_sensor={names[i]: float(missing[i]) for i in np.argsort(-missing, kind="stable")},
-        ranges={name: _range(tally, sensor) for sensor, name in enumerate(names)},
-        constant_sensors=tuple(names[i] for i in np.flatnonzero(constant)),
-        empty_sensors=tuple(names[i] for i in np.flatnonzero(empty)),
-        stuck_sensors={names[i]: int(tally.stuck[i]) for i in np.flatnonzero(lively & (tally.stuck > 0))},
-        duplicated_sensors=tuple(tuple(group) for group in alike.values() if len(group) > 1),
+        ranges={
+            name: SensorRange(low, high, total / count) if count else SensorRange(None, None, None)
+            for name, low, high, total, count in zip(
+                names, tally.min.tolist(), tally.max.tolist(), tally.sum.tolist(), tally.finite.tolist(), strict=True
+            )
+        },
+        constant_sensors=named(constant),
+        empty_sensors=named(empty),
+        stuck_sensors={names[i]: int(tally.stuck[i]) for i in np.flatnonzero(active & (tally.stuck > 0))},
+        duplicated_sensors=tuple(tuple(group) for group in same_sensors.values() if len(group) > 1),
         infinite_values={names[i]: int(tally.infinite[i]) for i in np.flatnonzero(tally.infinite)},
         duplicated_episodes=tuple(tuple(ids) for ids in tally.episode_digests.values() if len(ids) > 1),
         gaps={name: count for name, count in tally.gaps.items() if name not in slower},
         slower_episodes=slower,
         empty_episodes=tuple(tally.empty_episodes),
-        rounded_sensors=tuple(names[i] for i in np.flatnonzero(coarse(tally.min, tally.max))),
-        offset_sensors=tuple(names[i] for i in np.flatnonzero(constant & may_hide_a_signal(tally.max))),
-        label_like_sensors=tuple(names[i] for i in np.flatnonzero(tally.switch_between_episodes)),
-        telltale_sensors=tuple(names[i] for i in np.flatnonzero(tally.telltale & enough)),
-        partly_anomalous=_partly_anomalous(episodes),
+        rounded_sensors=named(is_rounded(tally.min, tally.max)),
+        offset_sensors=named(is_hidden_by_offset(tally.min, tally.max)),
+        label_like_sensors=named((tally.two_state == tally.present) & (tally.min == 0) & (tally.max == 1)),
+        telltale_sensors=named(telltale & enough),
+        partly_anomalous=tuple(episodes.ids[partly].tolist()),
     )
-    absent = {names[i]: filled - int(tally.present[i]) for i in np.flatnonzero(~empty & (tally.present < filled))}
-    examples = dict(zip(names, tally.stuck_examples, strict=True))
-    findings = [
-        *class_findings(check),
-        *place_findings(check),
-        *truth_findings(episodes),
-        *sensor_findings(check, absent, examples, between=between / max(tally.points, 1)),
-        *shape_findings(check, episodes.n_timepoints, tally),
-    ]
-    if n == 0:
-        findings = [Finding("error", "no episodes at all: was the file written to its end?")]
-    return replace(check, findings=tuple(findings))
 
 
-def _range(tally: Tally, sensor: int) -> SensorRange:
-    if tally.finite[sensor] == 0:
-        return SensorRange(None, None, None)
-    mean = tally.sum[sensor] / tally.finite[sensor]
-    return SensorRange(float(tally.min[sensor]), float(tally.max[sensor]), float(mean))
+# ---- findings -----------------------------------------------------------------------------------------------------
+
+_error, _warning, _info = partial(Finding, "error"), partial(Finding, "warning"), partial(Finding, "info")
 
 
-def _partly_anomalous(episodes: Episodes) -> tuple[str, ...]:
-    """The episodes of which it is known that a part of them only is anomalous."""
-    if episodes.faults is None:
-        return ()
-    known = zip(episodes.ids.tolist(), episodes.lengths.tolist(), episodes.faults, strict=True)
-    return tuple(name for name, length, faults in known if any(f.start > 0 or f.stop < length for f in faults))
+def _findings(check: DataCheck, episodes: Episodes, tally: _Tally) -> Iterator[Finding]:
+    if check.episodes == 0:
+        yield _error("no episodes at all; check that the file is complete")
+        return
+    yield from _class_findings(check)
+    yield from _episode_findings(check, episodes)
+    yield from _value_findings(check)
+    yield from _presence_findings(check, tally)
+    yield from _shape_findings(check, episodes.n_timepoints, tally)
 
 
-FEWEST = 4  # of each class: 70 % of them are the two that training needs
-FEW_ANOMALIES = 10  # fewer leave one or two for validation
-LOPSIDED = 0.01  # of the episodes in the rarer class
-MUCH_MISSING = 0.2  # of a sensor's values
-LENGTH_RATIO = 4.0  # longest to shortest
-ALIKE_RATIO = 0.3  # neighbouring "sensors" this much more alike than neighbouring points
-ALIKE_SENSORS = 10  # with fewer, likeness is chance
-
-
-def class_findings(check: DataCheck) -> list[Finding]:
-    """Whether both classes are there, and enough of each."""
-    if check.unlabelled:
-        guess = ""
-        if check.label_like_sensors:
-            named = check.label_like_sensors[0]
-            guess = (
-                f"; is it {shortlist(check.label_like_sensors)}, now read as a sensor, which is 0 in some episodes and "
-                f"1 in the others? then say so ({reading_option_name('label_column', named)}); of arrays, move it into "
-                "one called labels and leave the sensor out"
-            )
-        said = f"no labels: good for prediction; to train, add a label column or a label table{guess}"
-        return [Finding("warning" if guess else "info", said)]
-    if check.anomalous == 0 or check.normal == 0:
-        only = "normal" if check.anomalous == 0 else "anomalous"
-        return [Finding("error", f"all episodes are {only}: training needs both classes; add the other")]
+def _class_findings(check: DataCheck) -> Iterator[Finding]:
+    """Missing labels, a missing or a rare class."""
     rarer = min(check.anomalous, check.normal)
-    name = "anomalous" if rarer == check.anomalous else "normal"
-    if rarer < FEWEST:
-        verb = "is" if rarer == 1 else "are"
-        return [
-            Finding(
-                "error",
-                f"only {rarer} of {check.episodes} episodes {verb} {name}: training needs at least {FEWEST} of each "
-                "class; add more of them",
-            )
-        ]
-    if rarer < FEW_ANOMALIES or rarer < LOPSIDED * check.episodes:
-        return [
-            Finding(
-                "warning",
-                f"only {rarer} of {check.episodes} episodes are {name}: scores will be uncertain; "
-                "add more of them, and do not trust a single split",
-            )
-        ]
-    return []
+    name, other = ("anomalous", "normal") if rarer == check.anomalous else ("normal", "anomalous")
+    only = f"only {rarer} of {check.episodes} episodes {'is' if rarer == 1 else 'are'} {name}"
+    no_labels = "no labels: fine for prediction; to train, add a label column or a label table"
+    if check.unlabelled and check.label_like_sensors:
+        yield _warning(
+            f"{no_labels}; is {shortlist(check.label_like_sensors)}, read as a sensor, the label? it is 0 in some "
+            "episodes and 1 in the others; if so, move it into an array called labels, or name the column "
+            f"({reading_option_name('label_column', check.label_like_sensors[0])})"
+        )
+    elif check.unlabelled:
+        yield _info(no_labels)
+    elif rarer == 0:
+        yield _error(f"all episodes are {other}: training needs both classes; add the other")
+    elif rarer < MIN_EPISODES:
+        yield _error(f"{only}: training needs at least {MIN_EPISODES} of each class; add more of them")
+    elif rarer < FEW_EPISODES or rarer < IMBALANCED * check.episodes:
+        yield _warning(f"{only}: scores will be uncertain; add more of them, and do not rely on a single split")
 
 
-def place_findings(check: DataCheck) -> list[Finding]:
-    """Episodes that are empty, repeated, partly anomalous, or have gaps."""
-    found = []
+def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
+    """Episodes that are partly anomalous, empty, sampled at a lower rate, have gaps, or faults of unknown sensors."""
     if check.partly_anomalous:
-        found.append(
-            Finding(
-                "info",
-                "the label changes within, or the place of the fault is known in, "
-                f"{counted(len(check.partly_anomalous), 'episode')}: {shortlist(check.partly_anomalous)}; each counts "
-                "as anomalous as a whole, and the place is kept to judge a diagnosis by",
-            )
+        yield _info(
+            f"{counted(len(check.partly_anomalous), 'episode')} with a fault in a part only: "
+            f"{shortlist(check.partly_anomalous)}; the label holds for the whole episode, and the place of the fault "
+            "serves to evaluate a diagnosis"
         )
     if check.empty_episodes:
-        found.append(
-            Finding(
-                "warning",
-                f"no value at all in {shortlist(check.empty_episodes)}: there is nothing to learn from such an "
-                "episode; record it again, or leave it out",
-            )
-        )
+        yield _warning(f"episodes without any value: {shortlist(check.empty_episodes)}; leave them out")
     if check.slower_episodes:
-        found.append(Finding("warning", describe_slow_rates(check.slower_episodes)))
+        yield _warning(describe_slow_rates(check.slower_episodes))
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]
-        found.append(
-            Finding(
-                "info",
-                f"{counted(sum(check.gaps.values()), 'point')} without a value of any sensor, in "
-                f"{counted(len(check.gaps), 'episode')}: {shortlist(shown)}; so are gaps in time filled, and the "
-                "network sees the last value there",
-            )
+        yield _info(
+            f"{counted(sum(check.gaps.values()), 'point')} without a value of any sensor, in "
+            f"{counted(len(check.gaps), 'episode')}: {shortlist(shown)}; gaps in time are filled with such points, and "
+            "the network sees the previous value there"
         )
-    return found
-
-
-def truth_findings(episodes: Episodes) -> list[Finding]:
-    """Sensors that known faults name and that were not recorded."""
-    blamed = {name for faults in episodes.faults or () for fault in faults for name in fault.sensors}
-    unknown = sorted(blamed - set(episodes.sensors))
-    if not unknown:
-        return []
-    return [
-        Finding(
-            "warning",
-            f"known faults are in sensors that are not there: {shortlist(unknown)}; no diagnosis can be judged by "
-            "them: mend the names, or keep these sensors",
+    faulty = {name for faults in episodes.faults or () for fault in faults for name in fault.sensors}
+    unknown = sorted(faulty - set(episodes.sensors))
+    if unknown:
+        yield _warning(
+            f"known faults are in sensors that are not there: {shortlist(unknown)}; they cannot serve to evaluate a "
+            "diagnosis: correct the names, or keep these sensors"
         )
-    ]
 
 
-def sensor_findings(
-    check: DataCheck, absent: dict[str, int], examples: dict[str, list[str]], between: float
-) -> list[Finding]:
-    """Sensors that are missing, constant, stuck, copies of others, or tell the answer.
-
-    `between` is the share of points that are missing because an episode was recorded more slowly than others.
-    """
-    found: list[Finding] = []
-
-    def add(level: Literal["error", "warning", "info"], message: str) -> None:
-        found.append(Finding(level, message))
-
+def _value_findings(check: DataCheck) -> Iterator[Finding]:
+    """Sensors that are infinite, empty, constant, rounded, copies of others, or reveal the label."""
+    drop = reading_option_name("drop_sensors", ...)
     if check.infinite_values:
-        add(
-            "error",
+        yield _error(
             f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as missing "
-            f"({reading_option_name('infinite_as_missing', True)}); beyond 3.4e38, 32 bits end",
+            f"({reading_option_name('infinite_as_missing', True)}); numbers above 3.4e38 are infinite in float32"
         )
     if check.empty_sensors:
-        remedy = f"leave them out ({reading_option_name('drop_sensors', ...)})"
-        add("error", f"no value at all in {shortlist(check.empty_sensors)}: {remedy}")
+        yield _error(f"sensors without any value: {shortlist(check.empty_sensors)}; leave them out ({drop})")
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
     if constant:
-        add(
-            "info",
-            f"one value throughout, which tells nothing and may be left out: {shortlist(constant)}",
-        )
+        yield _info(f"constant sensors, which carry no information and may be left out: {shortlist(constant)}")
     if check.offset_sensors:
-        add(
-            "warning",
-            f"{ONE_LARGE_VALUE}: {shortlist(check.offset_sensors)}; {REMEDY_IF_SEVERAL}",
-        )
+        yield _warning(describe_hidden(check.offset_sensors))
     if check.rounded_sensors:
-        add("warning", f"{ROUNDED}: {shortlist(check.rounded_sensors)}; {REMEDY}")
+        yield _warning(describe_rounded(check.rounded_sensors))
     if check.telltale_sensors:
-        add(
-            "warning",
-            f"as good as the label: {shortlist(check.telltale_sensors)} has one highest value in all normal and "
-            "another in all anomalous episodes; if it is a label and no measurement, leave it out "
-            f"({reading_option_name('drop_sensors', ...)})",
+        yield _warning(
+            f"sensors that reveal the label: {shortlist(check.telltale_sensors)} (one maximum in all normal, another "
+            f"in all anomalous episodes); if it is the label and not a measurement, leave it out ({drop})"
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]
-        add(
-            "warning",
-            f"identical sensors: {shortlist(groups)}; keep one of each ({reading_option_name('drop_sensors', ...)}), "
-            "or blame will be shared",
+        yield _warning(
+            f"identical sensors: {shortlist(groups)}; keep one of each ({drop}), or they share the relevance"
         )
-    much = [name for name, share in check.missing_by_sensor.items() if share - between > MUCH_MISSING and share < 1]
+
+
+def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
+    """Sensors that are missing or stuck in some episodes."""
+    between = sum(tally.gaps[name] for name in check.slower_episodes) / max(tally.points, 1)  # points of slower rates
+    much = [
+        f"{name} ({share:.0%})"
+        for name, share in check.missing_by_sensor.items()
+        if share - between > MUCH_MISSING and share < 1
+    ]
     if much:
-        shares = [f"{name} ({check.missing_by_sensor[name]:.0%})" for name in much]
-        add(
-            "warning",
-            f"many missing values in {shortlist(shares)}: find out why, or leave the sensors out "
-            f"({reading_option_name('drop_sensors', ...)})",
-        )
+        drop = reading_option_name("drop_sensors", ...)
+        yield _warning(f"many missing values in {shortlist(much)}: find out why, or leave the sensors out ({drop})")
+    filled = check.episodes - len(check.empty_episodes)
+    absent = [
+        f"{name} ({counted(filled - n, 'episode')})"
+        for name, n in zip(check.sensors, tally.present.tolist(), strict=True)
+        if 0 < n < filled
+    ]
     if absent:
-        shown = [f"{name} ({counted(count, 'episode')})" for name, count in absent.items()]
-        add("warning", f"without a single value in some episodes: {shortlist(shown)}; was the sensor off or renamed?")
-    still = {
-        name: f"{name} ({counted(count, 'episode')}, such as {examples[name][0]})"
-        for name, count in check.stuck_sensors.items()
-    }
-    off = [shown for name, shown in still.items() if check.stuck_sensors[name] > check.episodes / 2]
-    stuck = [shown for shown in still.values() if shown not in off]
+        yield _warning(f"no value in some episodes: {shortlist(absent)}; was the sensor off or renamed?")
+    off: list[str] = []
+    stuck: list[str] = []
+    for name, count in check.stuck_sensors.items():
+        example = tally.stuck_example[check.sensors.index(name)]
+        shown = f"{name} ({counted(count, 'episode')}, such as {example})"
+        (off if count > check.episodes / 2 else stuck).append(shown)
     if off:
-        add(
-            "info",
-            f"standing still in most episodes, though lively in others: {shortlist(off)}; switched off, or stuck?",
-        )
+        yield _info(f"constant in most episodes, but active in others: {shortlist(off)}; switched off, or stuck?")
     if stuck:
-        add(
-            "warning",
-            f"standing still for more than half of some episodes, though lively in others: {shortlist(stuck)}; "
-            "stuck, or a machine that does not use it? correct the recordings or leave the episodes out",
+        yield _warning(
+            f"constant for more than half of some episodes, but active in others: {shortlist(stuck)}; stuck, or unused "
+            "there? correct the recordings or leave the episodes out"
         )
-    return found
 
 
-def shape_findings(check: DataCheck, n_timepoints: int, tally: Tally) -> list[Finding]:
-    """Lengths that differ much or are too short, and arrays that look transposed."""
-    found = []
-    likeness = tally.sensor_steps.value / tally.time_steps.value if tally.time_steps.value > 0 else np.inf
-    many = len(check.sensors) > 2 * n_timepoints
-    smooth = len(check.sensors) >= ALIKE_SENSORS and likeness < ALIKE_RATIO
-    if many or smooth:
-        why = (
-            f"{len(check.sensors)} sensors and only {n_timepoints} points"
-            if many
-            else f"neighbouring sensors are {1 / max(likeness, 1e-9):.0f} times more alike than neighbouring points"
+def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> Iterator[Finding]:
+    """Swapped axes, lengths that are short or differ much, and repeated episodes."""
+    (time_sum, time_count), (sensor_sum, sensor_count) = tally.time_steps, tally.sensor_steps
+    ratio = np.inf if time_sum == 0 or sensor_count == 0 else (sensor_sum / sensor_count) / (time_sum / time_count)
+    swap = "are the axes transposed? expected (episode, sensor, timepoint); swap them"
+    if len(check.sensors) > 2 * n_timepoints:
+        yield _warning(f"{len(check.sensors)} sensors and only {n_timepoints} points: {swap}")
+    elif len(check.sensors) >= ALIKE_SENSORS and ratio < ALIKE_RATIO:
+        yield _warning(
+            f"neighbouring sensors are {1 / max(ratio, 1e-9):.0f} times more alike than neighbouring points: {swap}"
         )
-        found.append(
-            Finding("warning", f"{why}: are the axes transposed? expected (episode, sensor, timepoint); swap them")
-        )
-    if 0 < check.shortest < FEWEST_POINTS:
-        found.append(
-            Finding(
-                "warning",
-                f"the shortest episode has {check.shortest} points, and training needs {FEWEST_POINTS} (fewer with "
-                f"fewer {option_name('blocks')}); leave short episodes out",
-            )
+    if 0 < check.shortest < MIN_SEGMENT_POINTS:
+        yield _warning(
+            f"the shortest episode has {check.shortest} points, but training needs {MIN_SEGMENT_POINTS}, unless "
+            f"{option_name('blocks')} is smaller; leave short episodes out"
         )
     if check.longest > LENGTH_RATIO * check.shortest:
-        found.append(
-            Finding(
-                "info",
-                f"lengths from {check.shortest} to {check.longest} points: the classes should not differ by length, "
-                "and the shortest must hold a segment",
-            )
+        yield _info(
+            f"lengths from {check.shortest} to {check.longest} points: the classes should not differ in length, "
+            "and a segment must fit into the shortest episode"
         )
     for ids in check.duplicated_episodes[:5]:
-        found.append(Finding("warning", f"episodes with the same content: {shortlist(ids)}; keep one of them"))
+        yield _warning(f"identical episodes: {shortlist(ids)}; keep one of them")
     if len(check.duplicated_episodes) > 5:
-        more = len(check.duplicated_episodes) - 5
-        found.append(Finding("warning", f"{more} more sets of episodes with the same content; keep one of each"))
-    return found
+        yield _warning(f"{len(check.duplicated_episodes) - 5} more sets of identical episodes; keep one of each")

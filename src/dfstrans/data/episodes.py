@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.splits import three_way_split
+from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import Truth
 from dfstrans.errors import DfstransError, option_name, reading_option_name, shortlist
@@ -21,9 +21,9 @@ Values = npt.NDArray[np.float32] | StoredValues
 
 
 class Fault(NamedTuple):
-    """What is known to be wrong in an episode: what kind, from which point to which (half-open), in which sensors.
+    """A known fault in an episode: points `start` to `stop` (exclusive), the affected sensors, kind and severity.
 
-    An empty kind, an empty tuple of sensors or no severity means that it is not known.
+    An empty tuple of sensors, an empty kind or no severity means unknown.
     """
 
     start: int
@@ -45,10 +45,10 @@ class Episode(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Episodes:
-    """Recordings of the same sensors, each a short stretch of a machine's life with one label.
+    """Recordings of the same sensors, each a short period of a machine's operation with one label.
 
-    Lengths may differ: beyond `lengths[i]` an episode is padding, which nothing ever reads. NaN within the length is a
-    missing value. `values` is an array, or reads itself from a file (`StoredValues`) when it is larger than memory.
+    Lengths may differ: beyond `lengths[i]` an episode is padding, which is never used. NaN within the length is a
+    missing value. `values` is an array, or `StoredValues`, which are read from a file on demand.
 
     Shape:
         values (n_episodes, n_sensors, n_timepoints) float32; lengths, labels, ids, groups (n_episodes,)
@@ -64,7 +64,7 @@ class Episodes:
     groups: npt.NDArray[np.str_] | None = None
     faults: tuple[tuple[Fault, ...], ...] | None = None
     truth: Truth | None = None
-    time_unit: str = ""  # of the interval, such as s; empty where it is not known
+    time_unit: str = ""  # of the interval, such as s; empty if unknown
 
     @classmethod
     def from_arrays(
@@ -82,45 +82,30 @@ class Episodes:
         truth: Truth | None = None,
         time_unit: str = "",
     ) -> Self:
-        """Check and gather what is known of some recordings.
+        """Check the arrays and build episodes from them.
 
         `values` is a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint) of any lengths.
-        In a 3-D array NaN is a missing value, also at the end: where it fills up shorter episodes, give `lengths`.
+        In a 3-D array NaN is a missing value, also at the end; if it pads shorter episodes, give `lengths`.
 
         >>> Episodes.from_arrays(np.zeros((3, 2, 50)), labels=[0, 0, 1])
         Episodes: 3 (1 anomalous, 2 normal) × 2 sensors × 50 points
           sensors   sensor_1, sensor_2
           values    in memory, 0.0 MB
         """
-        stored, found_lengths = _as_values(values)
-        n, n_sensors, n_timepoints = stored.shape
-        length_array = found_lengths if lengths is None else np.asarray(lengths, dtype=np.int64)
-        if length_array.shape != (n,) or (n and (length_array.min() < 1 or length_array.max() > n_timepoints)):
-            raise DfstransError(
-                f"expected {n} lengths between 1 and {n_timepoints}, got {shortlist(length_array.tolist())}; "
-                "an empty episode has to be left out"
-            )
-        id_array = np.asarray(
-            [f"episode_{i}" for i in range(n)] if ids is None else [str(i) for i in ids], dtype=np.str_
-        )
-        _check_count("episode ids", id_array, n)
-        repeated = [name for name, count in Counter(id_array.tolist()).items() if count > 1]
-        if repeated:
-            raise DfstransError(
-                f"expected each episode id once, got repeated ids: {shortlist(repeated)}; rename or merge them"
-            )
+        checked_values, full_lengths = _as_values(values)
+        n, n_sensors, n_timepoints = checked_values.shape
+        id_list = [f"episode_{i}" for i in range(n)] if ids is None else [str(i) for i in ids]
         sensor_names = default_sensor_names(n_sensors) if sensors is None else tuple(map(str, sensors))
-        _check_count("sensor names", sensor_names, n_sensors)
-        if len(set(sensor_names)) < n_sensors:
-            raise DfstransError(f"expected each sensor name once, got {shortlist(sensor_names)}")
         unit_names = ("",) * n_sensors if units is None else tuple(map(str, units))
+        _check_count("episode ids", id_list, n)
+        _check_unique("episode ids", id_list, "rename or merge them")
+        _check_count("sensor names", sensor_names, n_sensors)
+        _check_unique("sensor names", sensor_names, "rename them")
         _check_count("units", unit_names, n_sensors)
-        group_array = None if groups is None else np.asarray([str(g) for g in groups], dtype=np.str_)
-        if group_array is not None:
-            _check_count("groups", group_array, n)
-        fault_lists = None if faults is None else tuple(tuple(f) for f in faults)
-        if fault_lists is not None:
-            _check_count("lists of faults", fault_lists, n)
+        if groups is not None:
+            _check_count("groups", groups, n)
+        if faults is not None:
+            _check_count("lists of faults", faults, n)
         if truth is not None and (len(truth.relevance), truth.relevance.shape[2]) != (n, n_sensors):
             raise DfstransError(
                 f"expected the truth of {n} episodes and {n_sensors} sensors, got that of "
@@ -129,27 +114,27 @@ class Episodes:
         if interval is not None and not (np.isfinite(interval) and interval > 0):
             raise DfstransError(f"expected a sampling interval above 0, got {interval}")
         return cls(
-            values=stored,
-            lengths=length_array,
-            ids=id_array,
+            values=checked_values,
+            lengths=full_lengths if lengths is None else _as_lengths(lengths, n, n_timepoints),
+            ids=np.asarray(id_list, dtype=np.str_),
             sensors=sensor_names,
             units=unit_names,
             labels=None if labels is None else as_labels(labels, n),
             interval=None if interval is None else float(interval),
-            groups=group_array,
-            faults=fault_lists,
+            groups=None if groups is None else np.asarray([str(group) for group in groups], dtype=np.str_),
+            faults=None if faults is None else tuple(map(tuple, faults)),
             truth=truth,
             time_unit=time_unit,
         )
 
-    # ---- what is here -------------------------------------------------------------------------------------------
+    # ---- contents -----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(n_episodes, n_sensors, n_timepoints), as scikit-learn expects of an X."""
+        """(n_episodes, n_sensors, n_timepoints), for scikit-learn."""
         return len(self), self.n_sensors, self.n_timepoints
 
     @property
@@ -159,12 +144,12 @@ class Episodes:
 
     @property
     def n_timepoints(self) -> int:
-        """Points of the longest episode, padding included."""
+        """Points of the values array, padding included."""
         return int(self.values.shape[2])
 
     @property
     def is_stored(self) -> bool:
-        """Whether the values stay in a file and are read on demand."""
+        """Whether the values are in a file and read on demand."""
         return isinstance(self.values, StoredValues)
 
     @property
@@ -173,7 +158,7 @@ class Episodes:
         return 0 if self.labels is None else int(self.labels.sum())
 
     def require_labels(self) -> npt.NDArray[np.int8]:
-        """The labels, or an error that says how to give them."""
+        """The labels; an error with a remedy if there are none."""
         if self.labels is None:
             raise DfstransError(
                 "expected labelled episodes (0 normal, 1 anomalous), got episodes without labels; "
@@ -182,12 +167,11 @@ class Episodes:
         return self.labels
 
     def require_groups(self) -> npt.NDArray[np.str_]:
-        """The group of each episode, or an error that says how to give them."""
+        """The group of each episode; an error with a remedy if there are none."""
         if self.groups is None:
             raise DfstransError(
-                f"expected episodes with a group (machine, channel) for {option_name('split', 'grouped')}, got none; "
-                f"name the column with the group ({option_name('group_column', ...)}), or use "
-                f"{option_name('split', 'random')}"
+                "expected episodes with a group (machine, channel) for a grouped split, got none; name the column with "
+                f"the group ({reading_option_name('group_column', ...)}), or use {option_name('split', 'random')}"
             )
         return self.groups
 
@@ -202,7 +186,7 @@ class Episodes:
         named = [f"{s} [{u}]" if u else s for s, u in zip(self.sensors, self.units, strict=True)]
         lines.append("sensors   " + ", ".join(named[:6]) + (f", … {n_sensors - 6} more" if n_sensors > 6 else ""))
         if self.interval is not None:
-            lines.append(f"interval  {self.interval:g} {self.time_unit or '(its unit is not known)'}")
+            lines.append(f"interval  {self.interval:g} {self.time_unit or '(unit unknown)'}")
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
@@ -213,18 +197,17 @@ class Episodes:
         lines.append(f"values    {'in a file' if self.is_stored else 'in memory'}, {megabytes:.1f} MB")
         return "\n  ".join(lines)
 
-    # ---- parts and wholes ---------------------------------------------------------------------------------------
+    # ---- selections and batches ---------------------------------------------------------------------------------
 
     def __getitem__(self, rows: Any) -> Episodes:
-        """Some episodes, by number, slice, index array or mask; `[rows, ...]` too, which scikit-learn uses."""
+        """Some episodes, by number, slice, index array or mask; values in a file stay there.
+
+        scikit-learn indexes with `[rows, ...]`.
+        """
         if isinstance(rows, tuple):
             if len(rows) != 2 or rows[1] is not Ellipsis:
                 raise DfstransError(f"expected one index over episodes, got {rows!r}; use select_sensors for sensors")
             rows = rows[0]
-        return self.select(rows)
-
-    def select(self, rows: Any) -> Episodes:
-        """Some episodes, by number, slice, index array or mask. Values in a file stay there."""
         index = np.atleast_1d(np.arange(len(self))[rows])
         values = self.values.select(index) if isinstance(self.values, StoredValues) else self.values[index]
         return replace(
@@ -257,22 +240,17 @@ class Episodes:
         """The same recordings with these labels."""
         return replace(self, labels=as_labels(labels, len(self)))
 
-    def in_memory(self) -> Episodes:
-        """The same episodes with their values read."""
+    def load(self) -> Episodes:
+        """The same episodes with all values in memory."""
         return replace(self, values=np.asarray(self.values)) if self.is_stored else self
 
     def split(
-        self, seed: int = 0, fractions: tuple[float, float, float] = (0.70, 0.15, 0.15), *, by_group: bool = False
+        self, seed: int = 0, fractions: Fractions = PAPER_FRACTIONS, *, by_group: bool = False
     ) -> tuple[Episodes, Episodes, Episodes]:
-        """Training, validation and test part: stratified by label, or with no group in two parts."""
-        groups = self._require_groups() if by_group else None
+        """Training, validation and test part: stratified by label, or with each group in one part only."""
+        groups = self.require_groups() if by_group else None
         train, validation, test = three_way_split(self.require_labels(), groups, seed=seed, fractions=fractions)
         return self[train], self[validation], self[test]
-
-    def _require_groups(self) -> npt.NDArray[np.str_]:
-        if self.groups is None:
-            raise DfstransError("expected episodes with a group (machine, channel), got none; add a group column")
-        return self.groups
 
     def __iter__(self) -> Iterator[Episode]:
         for i, length in enumerate(self.lengths):
@@ -287,11 +265,11 @@ class Episodes:
     def batches(self, size: int = 64) -> Iterator[Episodes]:
         """The episodes in order, at most `size` at a time, each batch in memory."""
         for start in range(0, len(self), size):
-            yield self[start : start + size].in_memory()
+            yield self[start : start + size].load()
 
     @classmethod
     def concatenate(cls, parts: Sequence[Episodes]) -> Episodes:
-        """All episodes of all parts, which must have the same sensors. Values in files stay there."""
+        """The episodes of all parts, with the sensors of the first; values in files stay there."""
         if not parts:
             raise DfstransError("expected at least one part to concatenate, got none")
         first = parts[0]
@@ -299,7 +277,7 @@ class Episodes:
         if any(part.is_stored for part in parts):
             values: Values = StoredValues.join([part.values for part in parts])
         else:
-            values = pad([episode for part in parts for episode in np.asarray(part.values)])[0]
+            values = _pad([episode for part in parts for episode in np.asarray(part.values)])[0]
         intervals, time_units = {part.interval for part in parts}, {part.time_unit for part in parts}
         return cls.from_arrays(
             values,
@@ -319,15 +297,15 @@ class Episodes:
             time_unit=time_units.pop() if len(time_units) == 1 else "",
         )
 
-    # ---- identity and truth -------------------------------------------------------------------------------------
+    # ---- fingerprint and known faults ---------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """A digest of all that splits and training see: values within the lengths, labels, groups, names, ids."""
+        """A digest of everything that splits and training use: values, labels, groups, sensor names and ids."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        """Computed once: for a large file it means reading all of it."""
+        """Computed once, because it reads all values."""
         groups = None if self.groups is None else self.groups.tolist()
         digest = hashlib.sha256(repr((self.sensors, self.lengths.tolist(), self.ids.tolist(), groups)).encode())
         digest.update(b"" if self.labels is None else self.labels.tobytes())
@@ -336,12 +314,12 @@ class Episodes:
         return digest.hexdigest()
 
     def fault_kinds(self) -> list[str]:
-        """The kind of each episode's first known fault; empty where none is known."""
+        """The kind of each episode's first known fault; empty if none is known."""
         found = ((),) * len(self) if self.faults is None else self.faults
         return [faults[0].kind if faults else "" for faults in found]
 
     def fault_cells(self, row: int, segment_length: int) -> npt.NDArray[np.bool_]:
-        """Which (segment, sensor) cells of an episode are known to be affected; unknown sensors affect none.
+        """Which (segment, sensor) cells of an episode a known fault affects; faults of unknown sensors count for none.
 
         Shape:
             (n_segments, n_sensors)
@@ -357,13 +335,15 @@ class Episodes:
 
 
 def default_sensor_names(n_sensors: int) -> tuple[str, ...]:
-    """The names of sensors that have none: sensor_1, sensor_2, …"""
+    """Names for unnamed sensors: sensor_1, sensor_2, …"""
     return tuple(f"sensor_{i + 1}" for i in range(n_sensors))
 
 
 def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
-    """Labels as 0/1, whatever type they came in; anything else is refused."""
+    """Convert labels of any type to 0 and 1; refuse all other values."""
     array = np.asarray(labels)
+    if array.ndim != 1:
+        raise DfstransError(f"expected {n_episodes} labels, got an array of {array.ndim} axes; give one for each")
     _check_count("labels", array, n_episodes)
     try:
         numbers = array.astype(np.float64)
@@ -373,15 +353,14 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
     if bad.any():
         strange = sorted({str(x) for x in array[bad].tolist()})
         raise DfstransError(
-            f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; "
-            f"give 0 and 1, or say which value means anomalous when they are read "
-            f"({reading_option_name('anomalous_value', ...)})"
+            f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; give 0 and 1, or say which value "
+            f"means anomalous ({reading_option_name('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
 
 
-def pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """2-D arrays (sensor, timepoint) of any lengths as one 3-D array, NaN behind each end, and the lengths."""
+def _pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Stack 2-D arrays (sensor, timepoint) of any lengths, padded with NaN; give the 3-D array and the lengths."""
     arrays = [_as_numbers(one) for one in series]
     shapes = {array.shape[0] if array.ndim == 2 else -1 for array in arrays}
     if len(shapes) != 1 or -1 in shapes:
@@ -397,11 +376,11 @@ def pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.N
 
 
 def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
-    """An array or stored values, and the lengths if nothing else is known."""
+    """The values as a 3-D array or `StoredValues`, and the default lengths."""
     if isinstance(values, StoredValues):
         return values, np.full(values.shape[0], values.shape[2], dtype=np.int64)
     if isinstance(values, list | tuple) and len(values) and all(np.ndim(one) == 2 for one in values):
-        return pad(values)
+        return _pad(values)
     array = _as_numbers(values)
     if array.ndim != 3:
         raise DfstransError(
@@ -418,23 +397,37 @@ def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
 def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
     if isinstance(values, np.ndarray) and np.iscomplexobj(values):
         raise DfstransError(
-            "expected real numbers, got complex ones; give their magnitude and phase as sensors of their own"
+            "expected real numbers, got complex ones; give their magnitude and phase as separate sensors"
         )
     try:
-        with np.errstate(over="ignore"):  # beyond float32 is infinite, which the readers and the data check report
+        with np.errstate(over="ignore"):  # a number above the float32 range becomes inf, which the data check reports
             return np.asarray(values, dtype=np.float32)
     except (TypeError, ValueError):
         raise DfstransError(
-            "expected numbers in a 3-D array or a list of 2-D arrays (sensor, timepoint), got something that is not "
-            f"({type(values).__name__}); convert text to numbers and missing values to NaN first"
+            "expected numbers in a 3-D array or a list of 2-D arrays (sensor, timepoint), got "
+            f"{type(values).__name__}; convert text to numbers and missing values to NaN first"
         ) from None
 
 
-def _check_count(what: str, given: Any, expected: int) -> None:
-    axes = 1 if isinstance(given, tuple) else np.ndim(given)
-    if len(given) != expected or axes > 1:
-        came = f"{len(given)}" if axes == 1 else f"an array of {axes} axes"
-        raise DfstransError(f"expected {expected} {what}, got {came}; give one for each, in their order")
+def _as_lengths(lengths: npt.ArrayLike, n: int, n_timepoints: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(lengths, dtype=np.int64)
+    if array.shape != (n,) or (n and (array.min() < 1 or array.max() > n_timepoints)):
+        raise DfstransError(
+            f"expected {n} lengths between 1 and {n_timepoints}, got {shortlist(array.tolist())}; "
+            "leave out empty episodes"
+        )
+    return array
+
+
+def _check_count(what: str, given: Sized, expected: int) -> None:
+    if len(given) != expected:
+        raise DfstransError(f"expected {expected} {what}, got {len(given)}; give one for each, in their order")
+
+
+def _check_unique(what: str, names: Sequence[str], remedy: str) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DfstransError(f"expected unique {what}, got repeated ones: {shortlist(repeated)}; {remedy}")
 
 
 def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:

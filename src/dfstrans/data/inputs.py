@@ -1,4 +1,4 @@
-"""What a detector is given, checked at the boundary: episodes with the sensors of training, in their order."""
+"""The check at the boundary of every detector: its input becomes episodes with the sensors of training, in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, default_sensor_names
-from dfstrans.data.scaling import beyond_measure
+from dfstrans.data.scaling import too_large_values
 from dfstrans.data.segments import looks_transposed
 from dfstrans.errors import DfstransError, shortlist
 
@@ -17,7 +17,7 @@ _SECONDS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-
 
 
 def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = True) -> Episodes:  # noqa: N803
-    """Episodes from whatever an estimator is given; an array that looks transposed is refused."""
+    """Convert the `X` and `y` of an estimator to episodes; refuse an array that looks transposed."""
     if isinstance(X, Episodes):
         return X if y is None else X.with_labels(y)
     episodes = Episodes.from_arrays(X, y)
@@ -30,38 +30,39 @@ def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = Tr
     return episodes
 
 
-def as_in_training(
+def align_to_training(
     episodes: Episodes, sensors: tuple[str, ...], units: tuple[str, ...], interval: float | None, time_unit: str
 ) -> Episodes:
-    """Episodes with the sensors of training, in their order; an error where that cannot be.
+    """Select the sensors of training, in their order; refuse episodes that lack one.
 
-    Other units and another sampling interval than those of training are warned of, where both are known.
+    Warn if the units or the sampling interval are known and differ from those of training.
     """
     episodes = match_sensors(episodes, sensors)
-    pairs = zip(episodes.sensors, episodes.units, units, strict=True)
-    other = [
-        f"{name} in {here} (in training: {there})" for name, here, there in pairs if here and there and here != there
+    different = [
+        f"{name} in {unit} (training: {trained})"
+        for name, unit, trained in zip(episodes.sensors, episodes.units, units, strict=True)
+        if unit and trained and unit != trained
     ]
-    if other:
+    if different:
         warnings.warn(
-            f"these episodes have other units than those of training: {shortlist(other)}; scores mean little unless "
-            "that is another spelling of the same unit: convert the values",
+            f"units differ from those of training: {shortlist(different)}; convert the values, unless it is the same "
+            "unit in another spelling: otherwise the scores are meaningless",
             stacklevel=3,
         )
     if interval is not None and episodes.interval is not None:
-        here, there = _comparable((episodes.interval, episodes.time_unit), (interval, time_unit))
-        if abs(here / there - 1) > 0.01:
+        given, trained_interval = _comparable((episodes.interval, episodes.time_unit), (interval, time_unit))
+        if abs(given / trained_interval - 1) > 0.01:
             warnings.warn(
-                f"these episodes have a point every {episodes.interval:g} {episodes.time_unit}".rstrip()
-                + f", those of training had one every {interval:g} {time_unit}".rstrip()
-                + ": scores mean little; resample them",
+                f"the sampling interval is {episodes.interval:g} {episodes.time_unit}".rstrip()
+                + f", in training it was {interval:g} {time_unit}".rstrip()
+                + "; resample the recordings: otherwise the scores are meaningless",
                 stacklevel=3,
             )
     return episodes
 
 
 def _comparable(*intervals: tuple[float, str]) -> tuple[float, ...]:
-    """Intervals in seconds if all their units are known ones, else as they are.
+    """Convert intervals to seconds if all units are known, else leave them.
 
     >>> _comparable((500, "ms"), (0.5, "s")), _comparable((500, "ms"), (0.5, ""))
     ((0.5, 0.5), (500, 0.5))
@@ -72,7 +73,7 @@ def _comparable(*intervals: tuple[float, str]) -> tuple[float, ...]:
 
 
 def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
-    """The sensors of training in their order: by name where there are names, else by position."""
+    """Select the sensors of training, in their order: by name if they have names, else by position."""
     if episodes.sensors == sensors:
         return episodes
     expected, received = len(sensors), episodes.n_sensors
@@ -86,8 +87,8 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     if missing:
         raise DfstransError(
             f"expected {expected} sensors, as in fit, got {received} ({shortlist(episodes.sensors)}); missing: "
-            f"{', '.join(missing)}; rename columns if they go by other names here, add them (empty if need be: a "
-            "missing sensor stands at its training mean) or train without them"
+            f"{', '.join(missing)}; rename columns if the names differ, add the sensors (an empty one is set to its "
+            "training mean) or train without them"
         )
     extra = [name for name in episodes.sensors if name not in sensors]
     if extra:
@@ -96,7 +97,7 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
 
 
 def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
-    """Refuse labels from which nothing can be learnt."""
+    """Refuse labels with fewer than two episodes of a class."""
     n_anomalous = int(labels.sum())
     if min(n_anomalous, len(labels) - n_anomalous) < 2:
         raise DfstransError(
@@ -105,8 +106,8 @@ def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
         )
 
 
-def check_scored(episodes: Episodes, logits: npt.NDArray[np.float64]) -> None:
-    """Refuse episodes whose logit is no number."""
-    strange = episodes.ids[~np.isfinite(logits)]
-    if len(strange):
-        raise beyond_measure(strange)
+def require_finite_logits(episodes: Episodes, logits: npt.NDArray[np.float64]) -> None:
+    """Refuse episodes whose logit is not finite."""
+    failed = episodes.ids[~np.isfinite(logits)]
+    if len(failed):
+        raise too_large_values(failed)

@@ -1,4 +1,4 @@
-"""Where everything lies in an HDF5 file of episodes that is laid out before the first one is made."""
+"""The file layout of dfstrans: how HDF5, Parquet and npz store faults and truth, for readers and writers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARQUET_KEY = b"dfstrans-episodes"  # in the key-value metadata of a Parquet sch
 
 
 def require_version(version: Any, path: Path) -> None:
-    """Refuse a file of a later layout."""
+    """Refuse a file with a later layout version."""
     if int(version) > VERSION:
         raise DfstransError(
             f"expected episodes of layout version {VERSION} or earlier in {path}, got version {int(version)}; "
@@ -31,7 +31,7 @@ def require_version(version: Any, path: Path) -> None:
 
 
 def faults_to_json(faults: Sequence[Fault]) -> str:
-    """The faults of one episode as text.
+    """Encode the faults of one episode as text.
 
     >>> faults_to_json([Fault(3, 7, ("Ax",), "bump"), Fault(8, 9, ("Ax",), "bump", 1.5)])
     '[[3, 7, ["Ax"], "bump"], [8, 9, ["Ax"], "bump", 1.5]]'
@@ -40,7 +40,7 @@ def faults_to_json(faults: Sequence[Fault]) -> str:
 
 
 def faults_from_json(text: str) -> tuple[Fault, ...]:
-    """The faults of one episode from text; the inverse of `faults_to_json`."""
+    """The inverse of `faults_to_json`."""
     return tuple(
         Fault(int(start), int(stop), tuple(map(str, sensors)), str(kind), float(severity[0]) if severity else None)
         for start, stop, sensors, kind, *severity in json.loads(text)
@@ -48,7 +48,7 @@ def faults_from_json(text: str) -> tuple[Fault, ...]:
 
 
 def truth_to_arrays(truth: Truth) -> dict[str, npt.NDArray[Any]]:
-    """The truth as arrays by name, as HDF5 and npz keep it."""
+    """Encode the truth as named arrays, for HDF5 and npz."""
     ratio = {} if truth.noise_ratio is None else {"truth_noise_ratio": truth.noise_ratio}
     return {
         **ratio,
@@ -60,7 +60,7 @@ def truth_to_arrays(truth: Truth) -> dict[str, npt.NDArray[Any]]:
 
 
 def truth_from_arrays(arrays: Mapping[str, Any]) -> Truth | None:
-    """The inverse of `truth_to_arrays`; None where there is no truth."""
+    """The inverse of `truth_to_arrays`; None if there is no truth."""
     if "truth_relevance" not in arrays:
         return None
     known = "truth_noise_ratio" in arrays
@@ -74,7 +74,7 @@ def truth_from_arrays(arrays: Mapping[str, Any]) -> Truth | None:
 
 
 def truth_to_text(truth: Truth) -> str:
-    """The truth as text, compressed, as Parquet keeps it."""
+    """Encode the truth as compressed text, for Parquet."""
     content = io.BytesIO()
     np.savez_compressed(content, **truth_to_arrays(truth))  # type: ignore[arg-type]
     return base64.b64encode(content.getvalue()).decode()

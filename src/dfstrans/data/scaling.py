@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,27 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.timing import (
-    ONE_LARGE_VALUE,
-    REMEDY,
-    REMEDY_IF_SEVERAL,
-    ROUNDED,
-    coarse,
-    describe_slow_rates,
-    may_hide_a_signal,
-    times_slower,
-)
 from dfstrans.errors import DfstransError, reading_option_name, shortlist
 
-BEYOND_MEASURE = 1e18  # in ranges of a sensor; the square of more has no place in 32 bits
+LARGEST_SCALED_VALUE = 1e18  # the square of a larger one overflows in float32
+MIN_STEPS = 64  # float32 numbers between the minimum and maximum of a sensor
+MIN_VALUES_FOR_RATE = 10  # values; with fewer, every second one may be missing by chance
 
 
 @dataclass(frozen=True, eq=False)
 class SensorScaler:
-    """Maps each sensor's training range to 0 … 1; what lies outside it later is kept, not clipped.
+    """Map each sensor's training range to 0 … 1; later values outside it are kept, not clipped.
 
-    A sensor that is constant in training maps to 0, and stays there should it move later: nothing was learnt of it, not
-    even in what measure it moves.
+    A sensor that is constant in training maps to 0 and stays there even if it moves later, because its range is
+    unknown.
 
     Shape:
         minimum, maximum, mean (n_sensors,), in the sensors' own units
@@ -43,12 +36,12 @@ class SensorScaler:
 
     @classmethod
     def fit(cls, episodes: Episodes) -> Self:
-        """Learn the ranges in one pass that holds one batch at a time."""
+        """Learn the ranges in one pass, one episode in memory at a time; warn about unusual training data."""
         n_sensors = episodes.n_sensors
         minimum, maximum = np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)
         total, count = np.zeros(n_sensors), np.zeros(n_sensors)
-        blank: list[str] = []
-        slower: dict[str, int] = {}
+        empty_episodes: list[str] = []
+        strides: dict[str, int] = {}
         for episode in episodes:
             check_finite(episode.values, episode.id, episodes.sensors)
             present = ~np.isnan(episode.values)
@@ -57,37 +50,23 @@ class SensorScaler:
             total += np.where(present, episode.values, 0).sum(axis=1, dtype=np.float64)
             count += present.sum(axis=1)
             if not present.any():
-                blank.append(episode.id)
-            times = times_slower(np.asarray(present.any(axis=0)))
-            if times > 1:
-                slower[episode.id] = times
+                empty_episodes.append(episode.id)
+            stride = sampling_stride(np.asarray(present.any(axis=0)))
+            if stride > 1:
+                strides[episode.id] = stride
         empty = [name for name, n in zip(episodes.sensors, count, strict=True) if n == 0]
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
                 f"leave these sensors out ({reading_option_name('drop_sensors', ...)})"
             )
-        lost = (minimum == maximum) & may_hide_a_signal(maximum)
-        for hit, said, remedy in (
-            (coarse(minimum, maximum), ROUNDED, REMEDY),
-            (lost, ONE_LARGE_VALUE, REMEDY_IF_SEVERAL),
-        ):
-            if hit.any():
-                named = [episodes.sensors[sensor] for sensor in np.flatnonzero(hit)]
-                warnings.warn(f"{said}: {shortlist(named)}; {remedy}", stacklevel=2)
-        if blank:
-            warnings.warn(
-                f"no value at all in training episodes: {shortlist(blank)}; there is nothing to learn from: "
-                "record them again, or leave them out",
-                stacklevel=2,
-            )
-        if 0 < len(slower) < len(episodes) - len(blank):
-            warnings.warn(describe_slow_rates(slower), stacklevel=2)
+        for message in _suspicions(episodes, minimum, maximum, empty_episodes, strides):
+            warnings.warn(message, stacklevel=2)
         return cls(episodes.sensors, minimum, maximum, total / count)
 
     @property
     def constant(self) -> npt.NDArray[np.bool_]:
-        """Which sensors did not move in training, as far as 32 bits tell."""
+        """Which sensors did not move in training, at float32 precision."""
         return self.maximum - self.minimum <= np.finfo(np.float32).tiny  # the inverse of a range has to be finite
 
     @property
@@ -97,7 +76,7 @@ class SensorScaler:
 
     @property
     def scaled_mean(self) -> npt.NDArray[np.float32]:
-        """The training mean on the scale of 0 … 1: what stands in for a sensor that is missing altogether."""
+        """The training mean on the scale 0 … 1, which replaces a sensor that is missing completely."""
         return ((self.mean - self.minimum) * self.factor).astype(np.float32)
 
     def transform(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -108,7 +87,7 @@ class SensorScaler:
         return scaled
 
     def count_out_of_range(self, episodes: Episodes) -> npt.NDArray[np.int64]:
-        """How many values of each sensor lie outside the training range: (n_sensors,)."""
+        """Count the values of each sensor outside its training range: (n_sensors,)."""
         counts = np.zeros(len(self.sensors), dtype=np.int64)
         for episode in episodes:
             low, high = episode.values < self.minimum[:, None], episode.values > self.maximum[:, None]
@@ -116,7 +95,7 @@ class SensorScaler:
         return counts
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, for JSON; exact, because Python prints floats so that they read back the same."""
+        """Plain lists for JSON, which keeps float64 exactly."""
         return {
             "sensors": list(self.sensors),
             "minimum": self.minimum.tolist(),
@@ -132,20 +111,104 @@ class SensorScaler:
 
 
 def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tuple[str, ...]) -> None:
-    """Refuse infinite values of one episode (n_sensors, length), naming the sensor."""
+    """Refuse infinite values of one episode (n_sensors, length), naming the sensors."""
     infinite: npt.NDArray[np.bool_] = np.isinf(values).any(axis=-1)  # type: ignore[assignment]
     if infinite.any():
         names = [name for name, bad in zip(sensors, infinite, strict=True) if bad]
         raise DfstransError(
             f"expected finite numbers, got infinite values in episode {episode_id!r}, sensors: {', '.join(names)}; "
-            f"set them to NaN, or read them as missing ({reading_option_name('infinite_as_missing', True)}); "
-            "beyond 3.4e38, 32 bits end"
+            f"set them to NaN, or read them as missing ({reading_option_name('infinite_as_missing', True)}); numbers "
+            "above 3.4e38 are infinite in float32"
         )
 
 
-def beyond_measure(ids: npt.NDArray[np.str_]) -> DfstransError:
-    """The error for episodes with values that no sensor gives."""
+def too_large_values(ids: npt.NDArray[np.str_]) -> DfstransError:
+    """The error for episodes with values that are too large to score."""
     return DfstransError(
-        f"expected values that can be scored, got values beyond all measure in: {', '.join(ids[:5])}; is a number used "
-        "as a sign for missing? read it as missing (empty or NaN)"
+        f"expected values that can be scored, got values far outside any range in: {', '.join(ids[:5])}; if a large "
+        "number marks missing values, read it as missing (empty or NaN)"
     )
+
+
+# ---- suspicious data, which training warns about and the data check reports ---------------------------------------
+
+
+def _suspicions(
+    episodes: Episodes,
+    minimum: npt.NDArray[np.float64],
+    maximum: npt.NDArray[np.float64],
+    empty_episodes: list[str],
+    strides: dict[str, int],
+) -> Iterator[str]:
+    """Describe what may spoil training on these episodes."""
+    rounded, hidden = is_rounded(minimum, maximum), is_hidden_by_offset(minimum, maximum)
+    if rounded.any():
+        yield describe_rounded(episodes.sensors[i] for i in np.flatnonzero(rounded))
+    if hidden.any():
+        yield describe_hidden(episodes.sensors[i] for i in np.flatnonzero(hidden))
+    if empty_episodes:
+        yield f"training episodes without any value: {shortlist(empty_episodes)}; leave them out"
+    if 0 < len(strides) < len(episodes) - len(empty_episodes):
+        yield describe_slow_rates(strides)
+
+
+def is_rounded(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which sensors have so small a range for their magnitude that float32 has only a few values in it.
+
+    >>> is_rounded(np.array([0.0, 1.7e9]), np.array([1.0, 1.7e9 + 1024])).tolist()
+    [False, True]
+    """
+    with np.errstate(invalid="ignore"):
+        span = maximum - minimum
+        few = span < MIN_STEPS * _float32_step(minimum, maximum)
+    return np.asarray((span > 0) & few, dtype=np.bool_)
+
+
+def is_hidden_by_offset(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which constant sensors are so large that float32 may have rounded several values to one.
+
+    >>> is_hidden_by_offset(np.array([5.0, 1.7e9]), np.array([5.0, 1.7e9])).tolist()
+    [False, True]
+    """
+    return np.asarray((minimum == maximum) & (_float32_step(minimum, maximum) > 1), dtype=np.bool_)
+
+
+def sampling_stride(present: npt.NDArray[np.bool_]) -> int:
+    """The number n such that only every n-th point of an episode has values; 1 for a usual episode.
+
+    >>> sampling_stride(np.arange(60) % 3 == 0), sampling_stride(np.arange(60) != 7)
+    (3, 1)
+    """
+    places = np.flatnonzero(present)
+    return 1 if len(places) < MIN_VALUES_FOR_RATE else int(np.gcd.reduce(places - places[0]))
+
+
+def describe_rounded(sensors: Iterable[str]) -> str:
+    """Describe sensors that are `is_rounded`, with the remedy."""
+    return (
+        f"small signal on a large offset, which float32 rounds to a few values: {shortlist(sensors)}; subtract the "
+        "offset before reading the recordings"
+    )
+
+
+def describe_hidden(sensors: Iterable[str]) -> str:
+    """Describe sensors that are `is_hidden_by_offset`, with the remedy."""
+    return (
+        f"large and constant in float32: {shortlist(sensors)}; if the original values differ, subtract an offset "
+        "before reading the recordings"
+    )
+
+
+def describe_slow_rates(strides: Mapping[str, int]) -> str:
+    """Describe episodes with a sampling stride above 1 among others, with the remedy."""
+    shown = [f"{name} ({stride} times)" for name, stride in strides.items()]
+    return (
+        f"sampled at a lower rate than other episodes: {shortlist(shown)}; the points in between are missing, and a "
+        "detector may learn the rate instead of the fault: resample all recordings to one rate"
+    )
+
+
+def _float32_step(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The distance between neighbouring float32 numbers at a sensor's largest magnitude."""
+    largest = np.maximum(np.abs(minimum), np.abs(maximum)).astype(np.float32)
+    return np.spacing(np.where(np.isfinite(largest), largest, np.float32(0))).astype(np.float64)

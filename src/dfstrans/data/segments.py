@@ -1,4 +1,4 @@
-"""From recordings to what the network takes: scaled segments without gaps, and which of them are real."""
+"""From episodes to the input of the network: scaled segments without gaps, and a mask for padding."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, beyond_measure, check_finite
+from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite, too_large_values
 from dfstrans.errors import DfstransError, option_name
 
 if TYPE_CHECKING:
-    from dfstrans.settings import NetworkSettings
+    from dfstrans.settings import NetworkSettings  # needs pydantic, which the runtime without torch does not install
 
-LONGEST_DEFAULT_SEGMENT = 100  # points; the paper's elevator
+MAX_DEFAULT_SEGMENT_LENGTH = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
 FEWEST_FILTERS = 8
-FEWEST_POINTS = 8  # of a segment: each of three convolution blocks halves it
-
+MIN_SEGMENT_POINTS = 8  # of a segment: each of three convolution blocks halves it
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
 
@@ -38,21 +37,22 @@ class Segments(NamedTuple):
 def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Segments:
     """Scale a batch of episodes and cut each into consecutive segments.
 
-    A missing value repeats the last one that was seen (the first one, at the beginning); a sensor that is missing
-    altogether stands at its training mean. A last segment that is not full repeats the last value to its end.
+    A missing value repeats the previous value (the next one, at the beginning). A sensor without any value is set to
+    its training mean. An incomplete last segment repeats the last value.
     """
     values = np.asarray(episodes.values[np.arange(len(episodes))], dtype=np.float32)
     longest = int(episodes.lengths.max())
     n_segments = count_segments(longest, segment_length)
     padded = np.full((*values.shape[:2], n_segments * segment_length), np.nan, dtype=np.float32)
     padded[..., :longest] = values[..., :longest]
-    padded[np.broadcast_to(_beyond(episodes.lengths, padded.shape[2])[:, None], padded.shape)] = np.nan
+    padding = np.arange(padded.shape[2]) >= episodes.lengths[:, None]
+    padded[np.broadcast_to(padding[:, None], padded.shape)] = np.nan
     for row in np.flatnonzero(np.isinf(padded).any(axis=(1, 2))):
         check_finite(padded[row], str(episodes.ids[row]), episodes.sensors)
     filled = hold_last(scaler.transform(padded), scaler.scaled_mean)
-    # a gate or a ReLU may make an ordinary number of what is no measurement
-    if max(filled.max(initial=0), -filled.min(initial=0)) > BEYOND_MEASURE:
-        raise beyond_measure(episodes.ids[np.abs(filled).max(axis=(1, 2)) > BEYOND_MEASURE])
+    # checked here, because a gate or a ReLU may turn such a value into an ordinary logit
+    if max(filled.max(initial=0), -filled.min(initial=0)) > LARGEST_SCALED_VALUE:
+        raise too_large_values(episodes.ids[np.abs(filled).max(axis=(1, 2)) > LARGEST_SCALED_VALUE])
     n, s, _ = filled.shape
     cut = filled.reshape(n, s, n_segments, segment_length).transpose(0, 2, 1, 3)
     valid = np.arange(n_segments) < count_segments(episodes.lengths, segment_length)[:, None]
@@ -60,7 +60,7 @@ def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) 
 
 
 def hold_last(values: npt.NDArray[np.float32], fallback: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Fill each NaN with the last value before it, else the first after it, else the sensor's fallback.
+    """Fill each NaN with the previous value, else the next value, else the sensor's fallback.
 
     Shape:
         values (…, n_sensors, n_timepoints), fallback (n_sensors,)
@@ -77,29 +77,29 @@ def hold_last(values: npt.NDArray[np.float32], fallback: npt.NDArray[np.float32]
 
 
 def count_segments(length: Count, segment_length: int) -> Count:
-    """Segments that hold at least one point."""
+    """The number of segments, an incomplete last one included."""
     return -(-length // segment_length)
 
 
 def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
     """A tenth of the median episode, but at most 100 points: the paper's choice for all four of its data sets.
 
-    Never longer than the shortest episode, unless the longest would then have more segments than the faithful encoding
-    can tell apart. The segment length of `network` plays no part.
+    It does not exceed the shortest episode, unless the longest would then have more segments than the faithful encoding
+    can distinguish. The segment length of `network` is ignored.
     """
     tenth = int(np.median(episodes.lengths)) // DEFAULT_SEGMENTS
     shortest, longest = int(episodes.lengths.min()), int(episodes.lengths.max())
-    length = max(min(tenth, LONGEST_DEFAULT_SEGMENT, shortest), 1 << network.blocks)
+    length = max(min(tenth, MAX_DEFAULT_SEGMENT_LENGTH, shortest), 1 << network.blocks)
     while network.encoding == "faithful" and count_segments(longest, length) > network.width_for(length):
         length += 1
     return length
 
 
 def default_filters(episodes: Episodes, network: NetworkSettings, heads: int) -> int:
-    """The fewest, or as many more as the heads and the faithful encoding ask for.
+    """The smallest number of filters that suits the heads and the faithful encoding.
 
-    The heads must divide the embedding's width, and the encoding needs a dimension per segment of the longest episode,
-    with a quarter to spare for longer ones to come. The filters and heads of `network` play no part.
+    The heads must divide the width of the embedding, and the encoding needs one dimension per segment of the longest
+    episode, with a quarter in reserve for longer episodes later. The filters and heads of `network` are ignored.
     """
     points = network.d_model // network.filters
     needed = 0
@@ -111,29 +111,25 @@ def default_filters(episodes: Episodes, network: NetworkSettings, heads: int) ->
 
 
 def looks_transposed(episodes: Episodes) -> bool:
-    """Whether there are more sensors than points: possible, but more often the axes were swapped."""
+    """Whether there are more sensors than points, which usually means swapped axes."""
     return episodes.n_sensors > episodes.n_timepoints
 
 
 def check_segment_length(episodes: Episodes, segment_length: int) -> None:
     """Refuse segments longer than the shortest episode."""
     shortest = int(episodes.lengths.min())
-    if segment_length > shortest:
-        if looks_transposed(episodes) and segment_length <= episodes.n_sensors:
-            raise DfstransError(
-                f"expected episodes of at least {segment_length} points, a segment's length, got {shortest} points of "
-                f"{episodes.n_sensors} sensors, which looks transposed; swap the last two axes to (episode, sensor, "
-                f"timepoint), or, if it is right, train with a shorter {option_name('segment_length')}"
-            )
-        name = episodes.ids[int(episodes.lengths.argmin())]
-        fewer = f" and fewer {option_name('blocks')}" if shortest < FEWEST_POINTS else ""
+    if segment_length <= shortest:
+        return
+    expected = f"expected episodes of at least {segment_length} points, the length of a segment"
+    if looks_transposed(episodes) and segment_length <= episodes.n_sensors:
         raise DfstransError(
-            f"expected episodes of at least {segment_length} points, the length of a segment, got {shortest} in "
-            f"episode {str(name)!r}; train with a shorter {option_name('segment_length')}{fewer}, or leave short "
-            "episodes out"
+            f"{expected}, got {shortest} points of {episodes.n_sensors} sensors, which looks transposed; swap the last "
+            "two axes to (episode, sensor, timepoint), or, if it is right, train with a shorter "
+            f"{option_name('segment_length')}"
         )
-
-
-def _beyond(lengths: npt.NDArray[np.int64], n_timepoints: int) -> npt.NDArray[np.bool_]:
-    """True for the points behind each episode's end: (n_episodes, n_timepoints)."""
-    return np.arange(n_timepoints) >= lengths[:, None]
+    name = episodes.ids[int(episodes.lengths.argmin())]
+    fewer = f" and fewer {option_name('blocks')}" if shortest < MIN_SEGMENT_POINTS else ""
+    raise DfstransError(
+        f"{expected}, got {shortest} in episode {str(name)!r}; train with a shorter "
+        f"{option_name('segment_length')}{fewer}, or leave short episodes out"
+    )

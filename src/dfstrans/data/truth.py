@@ -14,11 +14,11 @@ from dfstrans.errors import DfstransError
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """Graded relevance of every (segment, sensor) cell of some episodes, and the phase of work of every segment.
+    """Graded relevance of every (segment, sensor) cell of some episodes, and the operating phase of every segment.
 
-    Relevance is the change that the fault made, relative to how much the same cell changes from one normal day to
-    another: 0 nothing, 1 more than 95 % of normal changes. The noise ratio, where it is known, is the same change
-    relative to the noise of the sensor: whether it could be seen at all.
+    Relevance is the change that the fault caused, relative to how much the same cell varies between normal days:
+    0 means no change, 1 more than 95 % of normal changes. The noise ratio, where known, is the same change relative to
+    the sensor's noise: whether it could be seen at all.
 
     Shape:
         relevance (n_episodes, n_segments, n_sensors) float16; noise_ratio likewise, float32;
@@ -42,35 +42,18 @@ class Truth:
         """Cells that changed more than 95 % of normal changes."""
         return self.relevance >= 1
 
-    @property
-    def strong(self) -> npt.NDArray[np.bool_]:
-        """Cells that changed at least twice as much."""
-        return self.relevance >= 2
-
-    @property
-    def sensor_relevance(self) -> npt.NDArray[np.float16]:
-        """How much each sensor changed, at its worst moment: (n_episodes, n_sensors)."""
-        worst: npt.NDArray[np.float16] = self.relevance.max(axis=1)
-        return worst
-
-    @property
-    def segment_relevance(self) -> npt.NDArray[np.float16]:
-        """How much changed in each segment, in the sensor that shows it best: (n_episodes, n_segments)."""
-        worst: npt.NDArray[np.float16] = self.relevance.max(axis=2)
-        return worst
-
     def select(self, rows: Any) -> Truth:
-        """Of some episodes."""
+        """The truth of some episodes."""
         ratio = None if self.noise_ratio is None else self.noise_ratio[rows]
         return replace(self, relevance=self.relevance[rows], phases=self.phases[rows], noise_ratio=ratio)
 
     def select_sensors(self, columns: npt.NDArray[np.intp]) -> Truth:
-        """Of some sensors."""
+        """The truth of some sensors."""
         ratio = None if self.noise_ratio is None else self.noise_ratio[:, :, columns]
         return replace(self, relevance=self.relevance[:, :, columns], noise_ratio=ratio)
 
     def cells(self, row: int, segment_length: int, n_segments: int) -> npt.NDArray[np.float16]:
-        """The relevance of one episode on segments of another length: of each, the largest that it overlaps.
+        """The relevance of one episode for segments of another length: the maximum over all overlapping segments.
 
         Shape:
             (n_segments, n_sensors)
@@ -86,7 +69,7 @@ class Truth:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Truth]) -> Truth:
-        """Of all parts, which must be cut alike; the noise ratio only where every part has it."""
+        """The truth of all parts, which must have the same segments; a noise ratio only if every part has one."""
         first = parts[0]
         if any(
             (part.segment_length, part.phase_names, part.relevance.shape[1:])
@@ -97,7 +80,7 @@ class Truth:
         ratios = [part.noise_ratio for part in parts if part.noise_ratio is not None]
         return replace(
             first,
-            noise_ratio=np.concatenate(ratios) if len(ratios) == len(parts) else None,
             relevance=np.concatenate([part.relevance for part in parts]),
             phases=np.concatenate([part.phases for part in parts]),
+            noise_ratio=np.concatenate(ratios) if len(ratios) == len(parts) else None,
         )

@@ -1,11 +1,10 @@
-"""An HDF5 file of episodes that is filled one by one, in any order, and that a kill leaves fit to go on with."""
+"""`save_episodes`: write episodes as HDF5, Parquet or npz, batch by batch."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +19,12 @@ from dfstrans.data.layout import FORMAT, PARQUET_KEY, VERSION, faults_to_json, t
 from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
 
-Change = Callable[[int, npt.NDArray[np.float32]], npt.NDArray[np.float32]]
-
 _BATCH_BYTES = 32_000_000  # of values in memory at a time
-_HDF5_OVERHEAD = 2_000_000  # bytes for names, labels and the index of chunks, on the safe side
+_HDF5_OVERHEAD = 2_000_000  # bytes; an upper bound for names, labels and the chunk index
 
 
 def save_episodes(episodes: Episodes, path: str | os.PathLike[str]) -> Path:
-    """Write episodes to a .h5, .hdf5, .parquet or .npz file, from which `load_episodes` gives exactly them."""
+    """Write episodes to a .h5, .hdf5, .parquet or .npz file, from which `load_episodes` restores them exactly."""
     target = Path(path)
     writer = _WRITERS.get(target.suffix.lower())
     if writer is None:
@@ -39,71 +36,33 @@ def save_episodes(episodes: Episodes, path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _batches(episodes: Episodes, change: Change | None = None) -> Iterator[Episodes]:
-    """The episodes in batches of bounded memory, NaN behind each end, each with the change made to it."""
-    size = max(1, _BATCH_BYTES // (4 * (episodes.n_sensors + 8) * episodes.n_timepoints))  # 8: id, time, label, group
-    start = 0
-    for batch in episodes.batches(size):
-        if change is not None:
-            batch = _changed(batch, start, change)
-        start += len(batch)
-        padding = np.arange(batch.n_timepoints) >= batch.lengths[:, np.newaxis]
-        if padding.any():
-            values = np.where(padding[:, np.newaxis], np.float32(np.nan), np.asarray(batch.values))
-            yield Episodes.from_arrays(values, lengths=batch.lengths, ids=batch.ids, labels=batch.labels)
-        else:
-            yield batch
-
-
-def _changed(batch: Episodes, first: int, change: Change) -> Episodes:
-    """A batch whose first episode has the given row, each of its episodes changed."""
-    values = np.array(batch.values, dtype=np.float32)
-    for place, length in enumerate(batch.lengths):
-        values[place, :, :length] = change(first + place, values[place, :, :length])
-    return replace(batch, values=values)
-
-
-def write_hdf5(episodes: Episodes, path: Path, change: Change | None = None) -> None:
-    """Write episodes batch by batch; `change` gives what is written of a row from its values (n_sensors, length)."""
+def write_hdf5(episodes: Episodes, path: Path) -> None:
+    """Write episodes to an HDF5 file, one chunk per episode."""
     n, n_sensors, n_timepoints = episodes.shape
     _require_room(path, 4 * n * n_sensors * n_timepoints)
-    with h5py.File(path, "w", libver="v110") as file:  # with checksums, and without a limit on the number of sensors
-        file.attrs.update({"format": FORMAT, "version": VERSION})
-        file.attrs["sensors"] = fixed_text(episodes.sensors)
-        file.attrs["units"] = fixed_text(episodes.units)
-        if episodes.interval is not None:
-            file.attrs["interval"] = episodes.interval
-        if episodes.time_unit:
-            file.attrs["time_unit"] = episodes.time_unit
-        file.create_dataset("lengths", data=episodes.lengths)
-        file.create_dataset("ids", data=fixed_text(episodes.ids.tolist()))
-        if episodes.labels is not None:
-            file.create_dataset("labels", data=episodes.labels)
-        if episodes.groups is not None:
-            file.create_dataset("groups", data=fixed_text(episodes.groups.tolist()))
-        if episodes.faults is not None:
-            texts = fixed_text([faults_to_json(faults) for faults in episodes.faults])
-            file.create_dataset("faults", data=texts, chunks=True, compression="gzip")  # most are much shorter
-        if episodes.truth is not None:
-            for name, array in truth_to_arrays(episodes.truth).items():
-                file.create_dataset(name, data=array, compression="gzip" if array.ndim > 1 else None)
-        values = file.create_dataset(
+    with h5py.File(path, "w", libver="v110") as file:  # has checksums, and no limit on the number of sensors
+        for name, value in _attributes(episodes).items():
+            file.attrs[name] = fixed_text(value) if isinstance(value, tuple) else value
+        for name, values in _arrays(episodes).items():
+            data = fixed_text(values.tolist()) if values.dtype.kind == "U" else values
+            varies_in_length = name == "faults"
+            compression = "gzip" if varies_in_length or values.ndim > 1 else None
+            file.create_dataset(name, data=data, chunks=varies_in_length or None, compression=compression)
+        stored = file.create_dataset(
             "values", (n, n_sensors, n_timepoints), dtype=np.float32, chunks=(1, n_sensors, n_timepoints)
         )
-        start = 0
-        for batch in _batches(episodes, change):
-            values[start : start + len(batch)] = batch.values
-            start += len(batch)
+        for start, batch in _batches(episodes):
+            stored[start : start + len(batch)] = batch
 
 
 def fixed_text(texts: Sequence[str]) -> Any:
-    """Texts of one width: others are on a heap without checksum, over which HDF5 crashes when it is damaged."""
+    """Encode texts with a fixed width; HDF5 stores others without a checksum and crashes if they are damaged."""
     encoded = [text.encode() for text in texts]
     return np.array(encoded, dtype=h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
 
 
 def _require_room(path: Path, size: int) -> None:
-    """Fail now, with an OSError, if the disk cannot hold the file: HDF5 itself crashes when it runs out of room."""
+    """Raise an OSError if the disk cannot hold the file; HDF5 itself crashes on a full disk."""
     with path.open("wb") as file:
         if hasattr(os, "posix_fallocate"):  # not on macOS
             os.posix_fallocate(file.fileno(), 0, size + _HDF5_OVERHEAD)
@@ -111,27 +70,41 @@ def _require_room(path: Path, size: int) -> None:
 
 
 def _write_npz(episodes: Episodes, path: Path) -> None:
-    arrays: dict[str, Any] = {
-        "format": np.array(FORMAT),
-        "version": np.array(VERSION),
-        "values": np.concatenate([np.asarray(batch.values) for batch in _batches(episodes)]),
+    values = np.concatenate([batch for _, batch in _batches(episodes)])
+    attributes: dict[str, Any] = {name: np.array(value) for name, value in _attributes(episodes).items()}
+    with path.open("wb") as file:
+        np.savez(file, values=values, **attributes, **_arrays(episodes))
+
+
+def _attributes(episodes: Episodes) -> dict[str, Any]:
+    """What holds for the whole set."""
+    known = {
+        "format": FORMAT,
+        "version": VERSION,
+        "sensors": episodes.sensors,
+        "units": episodes.units,
+        "interval": episodes.interval,
+        "time_unit": episodes.time_unit or None,
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def _arrays(episodes: Episodes) -> dict[str, Any]:
+    """Everything else but the values."""
+    faults = None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults])
+    known = {
         "lengths": episodes.lengths,
         "ids": episodes.ids,
-        "sensors": np.array(episodes.sensors),
-        "units": np.array(episodes.units),
         "labels": episodes.labels,
-        "interval": None if episodes.interval is None else np.array(episodes.interval),
-        "time_unit": np.array(episodes.time_unit) if episodes.time_unit else None,
         "groups": episodes.groups,
-        "faults": None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults]),
+        "faults": faults,
         **({} if episodes.truth is None else truth_to_arrays(episodes.truth)),
     }
-    with path.open("wb") as file:
-        np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
+    return {name: array for name, array in known.items() if array is not None}
 
 
 def _write_parquet(episodes: Episodes, path: Path) -> None:
-    """A long table, a row group per batch; what has no column (units, interval, faults) is in the schema's metadata."""
+    """Write a long table; the schema's metadata holds what has no column: units, interval, faults, truth."""
     role = {
         "id": _free_name("episode_id", episodes.sensors),
         "time": _free_name("time", episodes.sensors),
@@ -156,15 +129,13 @@ def _write_parquet(episodes: Episodes, path: Path) -> None:
     fields += [(role["group"], pa.string())] if role["group"] else []
     schema = pa.schema(fields, metadata={PARQUET_KEY: json.dumps(known).encode()})
     dictionary = [name for name in (role["id"], role["label"], role["group"]) if name]
-    start = 0
     with pq.ParquetWriter(path, schema, use_dictionary=dictionary) as file:
-        for batch in _batches(episodes):
-            file.write_table(_long(episodes[start : start + len(batch)], np.asarray(batch.values), schema))
-            start += len(batch)
+        for start, batch in _batches(episodes):
+            file.write_table(_long_table(episodes[start : start + len(batch)], batch, schema))
 
 
-def _long(episodes: Episodes, values: Any, schema: Any) -> Any:
-    """A row per point, in the order of the schema: id, time, sensors, label, group."""
+def _long_table(episodes: Episodes, values: npt.NDArray[np.float32], schema: Any) -> Any:
+    """One row per point; the columns are those of the schema: id, time, sensors, label, group."""
     inside = np.arange(episodes.n_timepoints) < episodes.lengths[:, np.newaxis]
     point = np.broadcast_to(np.arange(episodes.n_timepoints), inside.shape)[inside]
     row = np.repeat(np.arange(len(episodes)), episodes.lengths)
@@ -175,7 +146,19 @@ def _long(episodes: Episodes, values: Any, schema: Any) -> Any:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def _batches(episodes: Episodes) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
+    """Pairs of first row and values (n, n_sensors, n_timepoints), padded with NaN, in bounded memory."""
+    size = max(1, _BATCH_BYTES // (4 * (episodes.n_sensors + 8) * episodes.n_timepoints))  # 8: id, time, label, group
+    start = 0
+    for batch in episodes.batches(size):
+        padding = np.arange(batch.n_timepoints) >= batch.lengths[:, np.newaxis]
+        values = np.asarray(batch.values)
+        yield start, np.where(padding[:, np.newaxis], np.float32(np.nan), values) if padding.any() else values
+        start += len(batch)
+
+
 def _free_name(name: str, taken: tuple[str, ...]) -> str:
+    """The name with underscores appended until no sensor has it."""
     while name in taken:
         name += "_"
     return name

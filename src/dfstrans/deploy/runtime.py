@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import as_episodes, as_in_training, check_scored
+from dfstrans.data.inputs import align_to_training, as_episodes, require_finite_logits
 from dfstrans.data.segments import count_segments, cut_segments
 from dfstrans.deploy.onnx_file import INPUTS, OnnxRecord, read_record
 from dfstrans.errors import DfstransError
@@ -98,7 +98,7 @@ class OnnxDetector:
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
         known, given = self.record, as_episodes(X, check_axes=False)
-        episodes = as_in_training(given, known.sensors, known.units, known.interval, known.time_unit)
+        episodes = align_to_training(given, known.sensors, known.units, known.interval, known.time_unit)
         check_fits(episodes, known, trained=True)
         return episodes
 
@@ -109,7 +109,7 @@ class OnnxDetector:
         if not parts:
             return np.empty(0), np.empty(0)
         logits, probabilities = (np.concatenate(column).astype(np.float64) for column in zip(*parts, strict=True))
-        check_scored(episodes, logits)
+        require_finite_logits(episodes, logits)
         return logits, probabilities
 
     def _run(self, episodes: Episodes, outputs: Sequence[str]) -> Iterator[list[npt.NDArray[Any]]]:

@@ -17,7 +17,13 @@ from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import as_episodes, as_in_training, check_scored, match_sensors, require_both_classes
+from dfstrans.data.inputs import (
+    align_to_training,
+    as_episodes,
+    match_sensors,
+    require_both_classes,
+    require_finite_logits,
+)
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
 from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
@@ -169,7 +175,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """The logit of each episode, before calibration: (n_episodes,)."""
         episodes = self.check_input(X)
         logits = self._logits(episodes).astype(np.float64)
-        check_scored(episodes, logits)
+        require_finite_logits(episodes, logits)
         return logits
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
@@ -212,7 +218,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         """Episodes with the sensors of training, in their order; an error where that cannot be."""
         self._require_fitted(f"call fit or {type(self).__name__}.load first")
         data, given = self.data_, as_episodes(X, y, check_axes=False)
-        episodes = as_in_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
+        episodes = align_to_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
         self.check_lengths(episodes, self.network_settings_)
         return episodes
 

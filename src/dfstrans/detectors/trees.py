@@ -14,7 +14,7 @@ from pydantic import Field
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
+from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
 from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.settings import Settings
@@ -61,7 +61,7 @@ def _statistics(values: Features) -> Features:
         if len(x):
             movement = np.abs(np.diff(x)).mean() if len(x) > 1 else 0.0
             found[sensor, 1:] = [x.mean(), x.std(), x.min(), x.max(), *np.quantile(x, QUANTILES), movement]
-            if np.abs(x).max() > BEYOND_MEASURE:
+            if np.abs(x).max() > LARGEST_SCALED_VALUE:
                 found[sensor] = np.inf
     return found
 

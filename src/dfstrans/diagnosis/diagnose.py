@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import check_scored
+from dfstrans.data.inputs import require_finite_logits
 from dfstrans.diagnosis.counterfactual import occlusion
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Detector, episode_scores
@@ -36,7 +36,7 @@ def diagnose(
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
     for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
         if not np.isfinite(scores.logit):
-            check_scored(episodes[row], np.array([scores.logit]))
+            require_finite_logits(episodes[row], np.array([scores.logit]))
         starts = np.arange(len(scores.segment)) * length
         bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
         diagnosis = Diagnosis(

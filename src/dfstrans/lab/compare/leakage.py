@@ -17,7 +17,7 @@ from pydantic import Field
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
-from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler, check_finite
+from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
 from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.settings import Settings
@@ -102,7 +102,7 @@ def _absurd(episodes: Episodes, scaler: SensorScaler) -> list[bool]:
     found = []
     for episode in episodes:
         check_finite(episode.values, episode.id, episodes.sensors)
-        found.append(bool((np.abs(scaler.transform(episode.values)) > BEYOND_MEASURE).any()))
+        found.append(bool((np.abs(scaler.transform(episode.values)) > LARGEST_SCALED_VALUE).any()))
     return found
 
 

@@ -50,7 +50,7 @@ def run_demo(
     )
     with progress("simulating", fleet.settings.n_journeys) as advance:
         simulate_to_file(recordings, fleet, jobs=2, overwrite=True, advance=advance)
-    episodes = load_episodes(recordings).in_memory()
+    episodes = load_episodes(recordings).load()
     remark("training a detector on 70 % of them, calibrating it on 15 %")
     detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
     *_, test = episodes.split(seed)

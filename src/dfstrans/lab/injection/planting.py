@@ -75,7 +75,7 @@ class Planting:
 
     def in_memory(self) -> Episodes:
         """The set with all values in memory."""
-        return self.on_demand().in_memory()
+        return self.on_demand().load()
 
     def recipes(self) -> list[dict[str, Any]]:
         """How each episode was made."""
@@ -251,7 +251,7 @@ def save_planting(planting: Planting, path: Path, recipe: dict[str, Any]) -> Pat
     """Write the episodes, the recipe of the set, and the recipe of each episode."""
     require_replaceable(path)
     with written_atomically(path) as temporary:
-        write_hdf5(planting.described(), temporary, planting.changed)
+        write_hdf5(planting.on_demand(), temporary)
         with h5py.File(temporary, "a", libver="v110") as file:
             file.attrs["recipe"] = json.dumps(recipe)
             file.create_dataset("recipes", data=fixed_text([json.dumps(one) for one in planting.recipes()]))

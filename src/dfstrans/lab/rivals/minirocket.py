@@ -17,7 +17,7 @@ from pydantic import Field
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import BEYOND_MEASURE, SensorScaler
+from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler
 from dfstrans.data.segments import cut_segments
 from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
@@ -105,7 +105,7 @@ class MiniRocketClassifier(EpisodeClassifier):
         features, absurd = [], []
         for part in episodes.batches(BATCH):
             values = whole_episodes(part, scaler, n_timepoints)
-            strange = np.abs(values).max(axis=(1, 2)) > BEYOND_MEASURE
+            strange = np.abs(values).max(axis=(1, 2)) > LARGEST_SCALED_VALUE
             values[strange] = 0.0  # the transform would square them
             features.append(transform.transform(values))
             absurd.append(strange)
