@@ -36,7 +36,7 @@ ORDER = (
 )
 RANK = {part: rank for rank, parts in enumerate(ORDER) for part in parts}
 APART = {("report", "detectors"), ("deploy", "report")}
-WITHOUT_TORCH = {"errors", "files", "progress", "settings", "data", "runtime"}
+WITHOUT_TORCH = {"errors", "files", "progress", "settings", "data", "report", "runtime"}
 
 
 class Import(tuple[str, str, bool]):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.lab.elevator.fleet import RANGES
 from dfstrans.lab.elevator.sensors import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES, SimulationSettings

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dfstrans.diagnosis.examples import NormalCells
 
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.diagnosis.examples import NormalCells
 from dfstrans.diagnosis.metrics import KnownCause, MetricResult, Ranking, Results, evaluate_rankings, known_causes
 from dfstrans.errors import DfstransError
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from dfstrans.diagnosis.examples import NormalCells, cell_statistics
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import save_episodes
-from dfstrans.diagnosis.examples import NormalCells, cell_statistics
 from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float64]

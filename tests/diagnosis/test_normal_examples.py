@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dfstrans.diagnosis.examples import NormalExamples
 
 from dfstrans.diagnosis import examples as normal_examples
-from dfstrans.diagnosis.examples import NormalExamples
 
 ONE_CELL = np.ones((1, 1), np.float32)
 

@@ -298,16 +298,3 @@ def _ways(faulty: Points, points: Points, n: int) -> dict[tuple[int, int], int]:
                 longer[taken + more, both + more * bad, flagged + more * long] += count * comb(alike, more)
         ways = longer
     return {(both, flagged): count for (taken, both, flagged), count in ways.items() if taken == n}
-
-
-def points_per_segment(faulty: npt.NDArray[np.bool_], segment_length: int) -> tuple[Points, Points]:
-    """Faulty points and points of each segment of an episode, of which the last may be shorter.
-
-    Shape:
-        faulty (n_timepoints,) → (n_segments,), (n_segments,)
-
-    >>> points_per_segment(np.array([0, 1, 1, 1, 0], dtype=bool), 2)
-    (array([1, 2, 0]), array([2, 2, 1]))
-    """
-    starts = np.arange(0, len(faulty), segment_length)
-    return np.add.reduceat(faulty.astype(np.int64), starts), np.diff(np.append(starts, len(faulty)))
