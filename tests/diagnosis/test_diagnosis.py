@@ -183,7 +183,7 @@ def test_json_has_exactly_the_fields_of_the_schema_and_each_is_described() -> No
         (content["interpretation"][0]["changed_pairs"][0], "RankedPair"),
         (content["segments"][0], "RankedSegment"),
         (content["beyond_band"][0], "BeyondBand"),
-        (content["health"][0], "Finding"),
+        (content["health"][0], "HealthFinding"),
         (content["trust"], "TrustVerdict"),
         (content["raw"], "RawScores"),
     ):

@@ -8,7 +8,7 @@ from dfstrans.data.episodes import Episode, Fault
 from dfstrans.diagnosis.bands import NormalBand
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.schema import Finding, TrustVerdict
+from dfstrans.diagnosis.schema import HealthFinding, TrustVerdict
 from dfstrans.diagnosis.scores import SCORES, AttentionScores
 
 
@@ -67,7 +67,7 @@ def made_diagnosis(
             global_spatial_attention=np.eye(s) * 2,
         ),
         time_unit="s",
-        health=(Finding("S2", "stuck", 0.4, 0.01),),
+        health=(HealthFinding("S2", "stuck", 0.4, 0.01),),
         trust=TrustVerdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),
         usual_course=np.stack([np.full((t, s), -2.0), np.full((t, s), 2.0)], axis=-1),
     )

@@ -19,9 +19,9 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments
 from dfstrans.diagnosis.scores import SCORES, Array, EpisodeScores
 
-EDGE = 0.99  # share of normal episodes below the edge of a band
+EDGE_QUANTILE = 0.99  # share of normal episodes below the edge of a band
 BANDS = (*SCORES, "contribution")  # median and upper edge
-SPREADS = ("level", "embedding", "content")  # mean and standard deviation
+SPREAD_QUANTITIES = ("level", "embedding", "content")  # mean and standard deviation
 BY_SEGMENT = (*BANDS, "level", "embedding")
 POOLED = (*BANDS, "level", "content")
 BETWEEN_SEGMENTS = ("temporal_attention", "global_temporal_attention")  # whose last two axes are segments
@@ -103,9 +103,9 @@ def _samples(scores: EpisodeScores, name: str) -> Array:
 
 def _centre_and_width(name: str, samples: Array) -> tuple[Array, Array]:
     """Over the first axis."""
-    if name in SPREADS:
+    if name in SPREAD_QUANTITIES:
         return samples.mean(axis=0), samples.std(axis=0)
-    centre, edge = np.quantile(samples, (0.5, EDGE), axis=0)
+    centre, edge = np.quantile(samples, (0.5, EDGE_QUANTILE), axis=0)
     return centre, edge - centre
 
 

@@ -25,7 +25,7 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 
 Mask = npt.NDArray[np.bool_]
-CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants in one batch
+VARIANT_CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants in one batch
 GRADIENT_STEPS = 24  # points of the Gauss-Legendre rule between normal and the episode
 CURVE_PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 RANDOM_ORDERS = 20
@@ -63,7 +63,7 @@ class Counterfactual:
     @property
     def variants_at_once(self) -> int:
         """Size of a batch of variants."""
-        return max(1, CELLS_AT_ONCE // int(np.prod(self.shape)))
+        return max(1, VARIANT_CELLS_AT_ONCE // int(np.prod(self.shape)))
 
     def logits(self, replaced: Mask) -> Array:
         """The logit of each variant: (variant, segment, sensor), True where a cell is made normal → (variant,)."""

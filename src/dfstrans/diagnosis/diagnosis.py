@@ -13,11 +13,11 @@ import pandas as pd
 
 from dfstrans.diagnosis.bands import NormalBand
 from dfstrans.diagnosis.schema import (
-    SCHEMA_VERSION,
+    DIAGNOSIS_SCHEMA_VERSION,
     BeyondBand,
     DetectorCheck,
     DiagnosisContent,
-    Finding,
+    HealthFinding,
     RankedPair,
     RankedSegment,
     RankedSensor,
@@ -58,7 +58,7 @@ class Diagnosis(AttentionScores):
     level: Array  # distance of the mean value from normal, in standard deviations
     bands: Mapping[str, NormalBand]  # what is normal for each of the eight scores, by name
     usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
-    health: tuple[Finding, ...]
+    health: tuple[HealthFinding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies
     time_unit: str = ""  # "points" without a sampling interval, empty if unknown
     trust: TrustVerdict | None = None  # None if not asked for
@@ -326,7 +326,7 @@ class Diagnosis(AttentionScores):
         check = self.chance_check
         content = asdict(
             DiagnosisContent(
-                schema_version=SCHEMA_VERSION,
+                schema_version=DIAGNOSIS_SCHEMA_VERSION,
                 episode_id=self.episode_id,
                 is_anomaly=self.is_anomaly,
                 probability=self.probability,

@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.diagnosis.schema import Finding
+from dfstrans.diagnosis.schema import HealthFinding
+from dfstrans.diagnosis.scores import Array
 
-Array = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32]
 
 SYMPTOMS = {"missing": 0.05, "stuck": 0.2, "clipped": 0.02, "out of training range": 0.1}
@@ -35,12 +35,14 @@ class HealthReference:
         """Learn from normal episodes, one at a time."""
         return cls(np.quantile([symptom_shares(episode.values, scaler) for episode in normal], NORMAL_QUANTILE, axis=0))
 
-    def examine(self, values: Values, scaler: SensorScaler) -> tuple[Finding, ...]:
+    def examine(self, values: Values, scaler: SensorScaler) -> tuple[HealthFinding, ...]:
         """The symptoms of the sensors of one episode (sensor, point), the most unusual first."""
         shares = symptom_shares(values, scaler)
         names, least = list(SYMPTOMS), np.array(list(SYMPTOMS.values()))[:, None]
         findings = [
-            Finding(scaler.sensors[sensor], names[row], float(shares[row, sensor]), float(self.usual[row, sensor]))
+            HealthFinding(
+                scaler.sensors[sensor], names[row], float(shares[row, sensor]), float(self.usual[row, sensor])
+            )
             for row, sensor in np.argwhere(shares > np.maximum(self.usual, least))
         ]
         return tuple(sorted(findings, key=lambda finding: finding.usual - finding.share))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
-
-if TYPE_CHECKING:
-    from dfstrans.data.episodes import Episodes
-    from dfstrans.data.scaling import SensorScaler
-    from dfstrans.model.network import DFSTrans
-    from dfstrans.settings import NetworkSettings
-    from dfstrans.training.evaluation import ChanceCheck
+from dfstrans.model.network import DFSTrans
+from dfstrans.settings import NetworkSettings
+from dfstrans.training.evaluation import ChanceCheck
 
 
 class Detector(Protocol):

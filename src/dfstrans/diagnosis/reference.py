@@ -17,7 +17,15 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments
-from dfstrans.diagnosis.bands import BANDS, POOLED, SPREADS, NormalBand, NormalCourse, bands_by_segment, pooled_band
+from dfstrans.diagnosis.bands import (
+    BANDS,
+    POOLED,
+    SPREAD_QUANTITIES,
+    NormalBand,
+    NormalCourse,
+    bands_by_segment,
+    pooled_band,
+)
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.scores import SCORES, Array, EpisodeScores
@@ -36,7 +44,7 @@ POOLED_EXAMPLES = 256  # more for episodes of many segments
 MIN_EXAMPLES = 8
 MAX_CODES = 1 << 21  # numbers, 4 MB in a file; long episodes of many sensors have fewer examples
 DIRECTIONS = 16  # of an embedding: for each sensor those of largest variance; the remainder counts in full
-NEAREST = 3
+NEAREST_EXAMPLES = 3
 COMPONENTS = 2  # principal components of whole normal episodes
 COMPANY = 0.5  # how much the other sensors' deviation in the same segment raises a cell's
 SMALLEST_DISTANCE = 0.05  # in normal deviations: where normal episodes hardly differ, a little more is no alarm
@@ -144,7 +152,7 @@ class NormalReference:
         def norms(kind: str) -> Norms:
             bands = {
                 name: NormalBand.of(name, doubles(f"{kind}.{name}.centre"), doubles(f"{kind}.{name}.width"))
-                for name in BANDS + SPREADS
+                for name in BANDS + SPREAD_QUANTITIES
                 if f"{kind}.{name}.centre" in arrays
             }
             return Norms(bands, NormalExamples.from_arrays(arrays, f"{kind}.examples."))
@@ -183,7 +191,7 @@ def _norms_by_segment(alike: list[EpisodeScores], seed: int) -> Norms | None:
 
 def _pooled_norms(scores: list[EpisodeScores], seed: int) -> Norms:
     bands = {name: pooled_band(name, scores, seed) for name in POOLED}
-    most = max(POOLED_EXAMPLES, NEAREST * max(one.n_segments for one in scores))
+    most = max(POOLED_EXAMPLES, NEAREST_EXAMPLES * max(one.n_segments for one in scores))
     return Norms(bands, _examples(bands["content"], _segments_in_turn(scores, 2 * most, seed), most))
 
 
@@ -272,7 +280,9 @@ class NormalExamples:
         code = _encode(embedding, self.directions)
         size = (code**2).sum(axis=-1)
         squares = size[..., None] + self._squared_lengths - 2 * (self.codes @ code[..., None])[..., 0]
-        nearest = np.partition(squares, min(NEAREST, squares.shape[-1]) - 1, axis=-1)[..., :NEAREST].mean(axis=-1)
+        nearest = np.partition(squares, min(NEAREST_EXAMPLES, squares.shape[-1]) - 1, axis=-1)[
+            ..., :NEAREST_EXAMPLES
+        ].mean(axis=-1)
         outside = (embedding**2).sum(axis=-1) - size  # what no direction shows
         squares = np.maximum(nearest + np.maximum(outside, 0), 0)
         return np.asarray(np.sqrt(squares / np.maximum(varying, 1)))

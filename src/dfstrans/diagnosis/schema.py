@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-SCHEMA_VERSION = 2
+DIAGNOSIS_SCHEMA_VERSION = 2
 
 Support = Literal["supported", "weak", "not supported"]
 
@@ -98,7 +98,7 @@ class Resemblance:
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthFinding:
     """A symptom of an unhealthy sensor."""
 
     sensor: str
@@ -209,7 +209,7 @@ class DiagnosisContent:
     """What the network attends to more than in 99 % of normal episodes: sensors, then segments, then pairs."""
     resembles: list[Resemblance]
     """Kinds of the nearest training anomalies, the most frequent first; empty if fewer than two kinds are known."""
-    health: list[Finding]
+    health: list[HealthFinding]
     """Sensors that look unhealthy."""
     instrument_suspected: bool
     """Whether the first sensor of the ranking is itself unhealthy."""

@@ -22,7 +22,7 @@ from dfstrans.model.network import AttentionPair
 
 Which = Literal["top", "bottom", "random"]
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
-DRAWS = 20
+RANDOM_DRAWS = 20
 VERDICT_PERCENTAGE = 5.0  # of the weights that are removed for a verdict
 MATERIAL_FALL = 0.25  # of the logit: the odds fall by a fifth
 CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
@@ -62,7 +62,7 @@ def attention_trust_score(
     episodes: Any,
     percentages: float | Sequence[float] = PERCENTAGES,
     *,
-    draws: int = DRAWS,
+    draws: int = RANDOM_DRAWS,
     seed: int = 0,
 ) -> AttentionTrust:
     """AT_k of each episode for one or several k, with random and bottom controls.
@@ -157,7 +157,7 @@ def judge(detector: Detector, episode: Any, is_anomaly: bool) -> TrustVerdict:
 def weigh(is_anomaly: bool, fall: float, percentile: float) -> tuple[Support, str]:
     """The verdict on a fall of the logit and its percentile among random draws, with the reason."""
     change = f"falls by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
-    than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {DRAWS} random draws"
+    than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {RANDOM_DRAWS} random draws"
     what = f"without the top {VERDICT_PERCENTAGE:g} % of the attention weights the logit {change}"
     if not is_anomaly:
         return "not supported", "the episode is not called anomalous, so there is nothing for attention to explain"

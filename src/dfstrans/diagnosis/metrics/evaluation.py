@@ -80,7 +80,7 @@ class MetricResult:
         return asdict(self)
 
 
-class Outcome(NamedTuple):
+class MetricOutcome(NamedTuple):
     """A metric of one episode, and its expected value for a random ranking."""
 
     value: float
@@ -195,15 +195,15 @@ def _top_metrics(truth: Callable[[KnownCause], Any]) -> dict[str, _Metric]:
 
 def _outcomes(
     metric: Callable[[Array, Truth], float], ids: Sequence[str], scores: Sequence[Array], truths: Sequence[Truth | None]
-) -> list[Outcome | LeftOut]:
+) -> list[MetricOutcome | LeftOut]:
     """A metric and its chance level, which is its value for constant scores, of each episode that allows it."""
-    found: list[Outcome | LeftOut] = []
+    found: list[MetricOutcome | LeftOut] = []
     for name, own, truth in zip(ids, scores, truths, strict=True):
         if truth is None:
             found.append(LeftOut(name, "not known"))
             continue
         try:
-            found.append(Outcome(metric(own, truth), metric(np.zeros_like(own), truth)))
+            found.append(MetricOutcome(metric(own, truth), metric(np.zeros_like(own), truth)))
         except DegenerateTruthError as degenerate:
             found.append(LeftOut(name, degenerate.reason))
         except DfstransError as error:
@@ -211,8 +211,8 @@ def _outcomes(
     return found
 
 
-def _summarise(found: Sequence[Outcome | LeftOut]) -> MetricResult:
-    used = [one for one in found if isinstance(one, Outcome)]
+def _summarise(found: Sequence[MetricOutcome | LeftOut]) -> MetricResult:
+    used = [one for one in found if isinstance(one, MetricOutcome)]
     left_out = tuple(one for one in found if isinstance(one, LeftOut))
     if not used:
         return MetricResult(None, None, None, None, 0, left_out)
