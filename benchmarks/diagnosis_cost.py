@@ -19,9 +19,8 @@ from benchmarks.options import add_threads, new_parser, parsed
 from benchmarks.timing import progress, seconds
 from benchmarks.workload import SHAPES, Shape
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.examples import EXAMPLES
 from dfstrans.diagnosis.known_faults import KnownCases
-from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.reference import EXAMPLES, NormalReference
 from dfstrans.settings import PRESETS
 
 WANTED = 1.5

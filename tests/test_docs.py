@@ -18,7 +18,7 @@ import pytest
 import typer
 
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.lab.elevator.fleet import RANGES
 from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES

@@ -88,9 +88,9 @@ def test_attention_and_relevances_are_those_of_the_diagnosis(detector: Diagnoser
     np.testing.assert_allclose(ours.temporal_attention, theirs.attention.temporal, atol=1e-5)
     np.testing.assert_allclose(ours.spatial_attention, theirs.attention.spatial, atol=1e-5)
     for row, expected in enumerate(episode_scores(detector, episodes)):
-        n_segments = len(expected.segment)
-        np.testing.assert_allclose(ours.global_temporal_relevance[row, :n_segments], expected.segment, atol=1e-5)
-        np.testing.assert_allclose(ours.global_spatial_relevance[row], expected.sensor, atol=1e-5)
+        found = ours.global_temporal_relevance[row, : expected.n_segments]
+        np.testing.assert_allclose(found, expected.global_temporal_relevance, atol=1e-5)
+        np.testing.assert_allclose(ours.global_spatial_relevance[row], expected.global_spatial_relevance, atol=1e-5)
 
 
 def test_the_threshold_decides_as_in_training(runtime: OnnxDetector, detector: Diagnoser) -> None:

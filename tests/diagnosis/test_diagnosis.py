@@ -1,33 +1,19 @@
 from __future__ import annotations
 
-import dataclasses
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.schema import diagnosis_schema
+from dfstrans.diagnosis.scores import SCORES
 from dfstrans.errors import DfstransError
-from tests.tiny import TINY, tiny_episodes
-
-
-@pytest.fixture(scope="module")
-def planted() -> Episodes:
-    return planted_episodes(n_normal=60, n_anomalous=20, n_sensors=4, n_timepoints=96, seed=1)
-
-
-@pytest.fixture(scope="module")
-def detector(planted: Episodes) -> Diagnoser:
-    settings = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16}
-    return Diagnoser(**settings, epochs=24, learning_rate=5e-3, batch_size=8).fit(planted)
-
-
-@pytest.fixture(scope="module")
-def diagnoses(detector: Diagnoser, planted: Episodes) -> list[Diagnosis]:
-    return list(detector.diagnose(planted))
+from tests.report.drawn import bands_with, made_diagnosis
 
 
 def test_probabilities_and_verdicts_are_those_of_predict(
@@ -35,141 +21,187 @@ def test_probabilities_and_verdicts_are_those_of_predict(
 ) -> None:
     np.testing.assert_allclose([d.probability for d in diagnoses], detector.predict_proba(planted)[:, 1], atol=1e-6)
     np.testing.assert_array_equal([d.is_anomaly for d in diagnoses], detector.predict(planted) == 1)
+    np.testing.assert_allclose([d.logit for d in diagnoses], detector.decision_function(planted), atol=1e-5)
 
 
-def test_planted_anomalies_are_found_in_sensor_and_moment(planted: Episodes, diagnoses: list[Diagnosis]) -> None:
+def test_planted_anomalies_are_found_in_sensor_and_segment(planted: Episodes, diagnoses: list[Diagnosis]) -> None:
     right = []
     for row in np.flatnonzero(planted.require_labels() == 1):
         cells = planted.fault_cells(int(row), 16)
-        sensor, moment = planted.sensors.index(diagnoses[row].top_sensor), diagnoses[row].top_segment
-        right.append((cells[:, sensor].any(), cells[moment].any()))
-    assert np.mean(right, axis=0).min() > 0.6  # guessing: a quarter of the sensors, a third of the moments at most
+        sensor, segment = planted.sensors.index(diagnoses[row].top_sensor), diagnoses[row].top_segment
+        right.append((cells[:, sensor].any(), cells[segment].any()))
+    assert np.mean(right, axis=0).min() > 0.6  # guessing: a quarter of the sensors, a third of the segments at most
 
 
-def test_one_diagnosis_alone_equals_the_one_among_others(
-    detector: Diagnoser, planted: Episodes, diagnoses: list[Diagnosis]
+def test_a_diagnosis_does_not_depend_on_batch_mates_or_on_saving(
+    detector: Diagnoser, planted: Episodes, diagnoses: list[Diagnosis], tmp_path: Path
 ) -> None:
     (alone,) = detector.diagnose(planted[7:8])
     np.testing.assert_allclose(alone.deviation, diagnoses[7].deviation, rtol=1e-4, atol=1e-4)
-    assert alone.to_dict()["interpretation"][0]["sensor"] == diagnoses[7].to_dict()["interpretation"][0]["sensor"]
+    assert alone.top_sensor == diagnoses[7].top_sensor
+    detector.save(tmp_path / "model")
+    (loaded,) = Diagnoser.load(tmp_path / "model").diagnose(planted[7:8])
+    np.testing.assert_allclose(loaded.deviation, diagnoses[7].deviation, rtol=2e-2)
+    assert loaded.is_anomaly == diagnoses[7].is_anomaly
 
 
 def test_rankings_are_sorted_and_in_the_episode_s_own_time(planted: Episodes, diagnoses: list[Diagnosis]) -> None:
-    one = diagnoses[-1]
-    step = planted.interval or 1
+    one, step = diagnoses[-1], planted.interval or 1
     for ranked in (one.top_sensors(4), one.top_segments(6)):
         deviations = [item.deviation for item in ranked]
         assert deviations == sorted(deviations, reverse=True)
-    for moment in one.top_segments(6):
-        assert moment.start == pytest.approx(moment.segment * 16 * step)
-        assert moment.end == pytest.approx((moment.segment + 1) * 16 * step)
+    for found in one.top_segments(6):
+        assert (found.start, found.end) == pytest.approx((found.segment * 16 * step, (found.segment + 1) * 16 * step))
     pairs = one.top_pairs(5)
-    assert all(pair.looking != pair.at for pair in pairs)
+    assert all(pair.query_sensor != pair.key_sensor for pair in pairs)
     assert [pair.excess for pair in pairs] == sorted((pair.excess for pair in pairs), reverse=True)
-
-
-def test_a_diagnosis_shows_itself_in_a_line(diagnoses: list[Diagnosis]) -> None:
-    one = dataclasses.replace(diagnoses[0], episode_id="run 7", probability=0.25, threshold=0.5)
-    assert repr(one) == f"Diagnosis('run 7', not anomalous, probability=0.250, {len(one.sensors)} sensors, 6 segments)"
-
-
-def test_without_a_single_reading_nothing_is_said() -> None:
-    detector = Diagnoser(**TINY).fit(tiny_episodes())
-    (one,) = detector.diagnose(np.full((1, *tiny_episodes().values.shape[1:]), np.nan, dtype=np.float32))
-    assert one.summary().endswith("nothing can be said of it: no sensor has a single reading.")
+    with pytest.raises(DfstransError, match="got -1"):
+        one.top_sensors(-1)
 
 
 def test_the_two_questions_of_the_paper(diagnoses: list[Diagnosis]) -> None:
     one = diagnoses[0]
-    related = one.related_sensors(one.sensors[2], 3)
-    assert set(related.index) == set(one.sensors)
-    assert related["attention"].sum() == pytest.approx(1, abs=1e-5)
-    assert related["attention"].is_monotonic_decreasing
-    assert related["attention"][one.sensors[1]] == pytest.approx(one.scores.spatial[3, 2, 1])
-    assert related["usual"][one.sensors[1]] == pytest.approx(one.bands["spatial"].centre[3, 2, 1])
-    assert related["excess"][one.sensors[1]] == pytest.approx(one.excess("spatial")[3, 2, 1])
-    moments = one.triggers(one.sensors[2], 3)
-    assert moments["attention"].sum() == pytest.approx(1, abs=1e-5)
-    assert moments["attention"][4] == pytest.approx(one.scores.temporal[2, 3, 4])
-    assert moments["excess"][4] == pytest.approx(one.excess("temporal")[2, 3, 4])
-    older = dataclasses.replace(one, bands={name: one.bands[name] for name in ("sensor", "segment", "spatial")})
-    unknown = older.triggers(one.sensors[2], 3)
-    assert unknown["attention"].equals(moments["attention"])
-    assert unknown[["usual", "excess"]].isna().all(axis=None)
-    assert older.to_frame()["temporal_relevance_excess"].isna().all()
+    for table, score, row in (
+        (one.related_sensors(one.sensors[2], 3), "spatial_attention", (3, 2)),
+        (one.triggers(one.sensors[2], 3), "temporal_attention", (2, 3)),
+    ):
+        assert table["attention"].is_monotonic_decreasing
+        table = table.loc[list(one.sensors) if table.index.name == "sensor" else range(6)]
+        np.testing.assert_allclose(table["attention"], getattr(one, score)[row])
+        np.testing.assert_allclose(table["usual"], one.bands[score].centre[row])
+        np.testing.assert_allclose(table["excess"], one.excess(score)[row])
 
 
 @pytest.mark.parametrize(
     ("sensor", "segment", "message"),
     [("nobody", 0, "one of the sensors"), (None, 99, "0 to 5"), (None, 1.5, "0 to 5"), (None, "1", "0 to 5")],
 )
-def test_unknown_places_are_named(diagnoses: list[Diagnosis], sensor: str | None, segment: Any, message: str) -> None:
+def test_unknown_sensors_and_segments_are_named(
+    diagnoses: list[Diagnosis], sensor: str | None, segment: Any, message: str
+) -> None:
     one = diagnoses[0]
     for ask in (one.related_sensors, one.triggers):
         with pytest.raises(DfstransError, match=message):
             ask(sensor or one.sensors[0], segment)
-    with pytest.raises(DfstransError, match="got -1"):
-        one.top_sensors(-1)
 
 
-def test_it_is_plain_data_and_a_table(diagnoses: list[Diagnosis]) -> None:
-    content = json.loads(json.dumps(diagnoses[-1].to_dict()))
-    assert content["schema_version"] == 1
-    assert {"is_anomaly", "severity", "score", "interpretation", "health", "summary"} <= content.keys()
-    assert {"sensor", "contribution", "direction", "segments", "changed_pairs"} <= content["interpretation"][0].keys()
-    frame = diagnoses[-1].to_frame()
-    assert len(frame) == diagnoses[-1].deviation.size
-    strangest = frame.loc[frame.deviation.idxmax()]
-    assert strangest.sensor == diagnoses[-1].top_sensor
+# ---- attention beyond its band --------------------------------------------------------------------------------------
 
 
-def test_an_unhealthy_top_sensor_is_suspected(detector: Diagnoser, planted: Episodes) -> None:
-    values = np.array(planted.values[:1])
+def test_sensors_segments_and_pairs_above_their_bands_by_hand() -> None:
+    diagnosis, _ = made_diagnosis()
+    pairs = np.zeros((6, 4, 4))
+    pairs[2:5, 0, 1] = 1.2, 2.5, 1.1
+    pairs[0, 0, 1] = 1.4  # not next to the segment of the largest excess
+    bands = bands_with(
+        diagnosis,
+        global_spatial_relevance=np.array([0.9, 1.5, -3.0, 2.0]),
+        global_temporal_relevance=np.array([1.2, 0.0, 1.6, 3.0, 0.99, 0.2]),
+        spatial_attention=pairs,
+    )
+    found = replace(diagnosis, bands=bands).beyond_band
+    assert [one.sentence for one in found] == [
+        "relevance of S3 is above its 99 % normal band (2.0 times the edge)",
+        "relevance of S1 is above its 99 % normal band (1.5 times the edge)",
+        "relevance of segments 2-3 is above its 99 % normal band (3.0 times the edge)",
+        "relevance of segment 0 is above its 99 % normal band (1.2 times the edge)",
+        "S0-S1 coupling in segments 2-4 is above its 99 % normal band (2.5 times the edge)",
+    ]
+    assert [(one.start, one.end) for one in found] == [(0, 30), (0, 30), (10, 20), (0, 5), (10, 25)]
+    assert replace(diagnosis, bands=bands_with(diagnosis)).beyond_band == []
+
+
+@pytest.mark.parametrize("n_segments", [6, 4])
+def test_the_excess_is_that_of_the_stored_band_for_usual_and_unusual_lengths(
+    detector: Diagnoser, planted: Episodes, n_segments: int
+) -> None:
+    reference = detector.require_reference()
+    (one,) = detector.diagnose(planted.values[:1, :, : 16 * n_segments])
+    assert tuple(one.bands) == SCORES
+    for name in SCORES:
+        norms = reference.by_segment if n_segments == reference.n_segments else reference.pooled
+        assert norms is not None
+        band, score = norms.bands[name], getattr(one, name)
+        if n_segments == 4 and name in ("temporal_attention", "global_temporal_attention"):
+            score = score * 4  # kept as a multiple of an even spread
+        expected = (score - band.centre) / np.maximum(band.width, band.floor)
+        np.testing.assert_allclose(one.excess(name), expected)
+
+
+# ---- for people and for programs ------------------------------------------------------------------------------------
+
+
+def test_the_summary_names_what_stands_out_and_unhealthy_sensors(detector: Diagnoser, planted: Episodes) -> None:
+    values = np.array(planted.values[:2])
     values[0, 1, 10:] = values[0, 1].max() + 40 * np.ptp(values[0, 1])
-    (one,) = detector.diagnose(values)
-    assert one.top_sensor == planted.sensors[1]
-    assert one.instrument_suspected
-    assert "Instrument fault suspected" in one.summary()
-    assert one.top_sensors(1)[0].direction == "higher than normal"
+    values[1, 2] = np.nan
+    stuck, missing = detector.diagnose(values)
+    assert (stuck.top_sensor, stuck.top_sensors(1)[0].direction) == (planted.sensors[1], "higher than normal")
+    assert f"Instrument fault suspected: {planted.sensors[1]} is" in stuck.summary()
+    assert missing.without_readings == [planted.sensors[2]]
+    assert f"No readings of {planted.sensors[2]}." in missing.summary()
+    quiet, loud = (replace(missing, deviation=np.full((6, 4), size)) for size in (1.2, 4.0))
+    assert "nothing stands out" in quiet.summary()
+    assert "least like normal: sensor" in loud.summary()
 
 
-def test_a_saved_model_diagnoses_the_same(tmp_path, detector: Diagnoser, planted: Episodes) -> None:  # type: ignore[no-untyped-def]
-    detector.save(tmp_path / "model")
-    (before,), (after,) = (which.diagnose(planted[:1]) for which in (detector, Diagnoser.load(tmp_path / "model")))
-    np.testing.assert_allclose(after.deviation, before.deviation, rtol=2e-2)
-    assert after.to_dict()["is_anomaly"] == before.to_dict()["is_anomaly"]
+def test_without_a_single_reading_there_is_no_diagnosis(detector: Diagnoser) -> None:
+    (one,) = detector.diagnose(np.full((1, 4, 96), np.nan, dtype=np.float32))
+    assert "no sensor has a single reading" in one.summary()
 
 
 @pytest.mark.parametrize("absurd", [3e38, -1e20])
-def test_values_beyond_all_measure_are_refused_as_in_a_prediction(
-    detector: Diagnoser, planted: Episodes, absurd: float
-) -> None:
+def test_values_beyond_all_measure_are_refused(detector: Diagnoser, planted: Episodes, absurd: float) -> None:
     values = np.array(planted.values[:1])
     values[0, 0, 5] = absurd
-    with pytest.raises(DfstransError, match="far outside any range"):
-        detector.predict_proba(values)
     with pytest.raises(DfstransError, match="far outside any range"):
         list(detector.diagnose(values))
 
 
-def test_a_model_from_before_says_what_it_lacks() -> None:
-    detector = Diagnoser(**TINY).fit(tiny_episodes())
-    detector.reference_ = None
-    with pytest.raises(DfstransError, match="train it again"):
-        detector.diagnose(tiny_episodes())
+def test_a_diagnosis_has_a_short_repr_and_a_table(diagnoses: list[Diagnosis]) -> None:
+    one = replace(diagnoses[-1], episode_id="run 7", probability=0.25, threshold=0.5)
+    assert repr(one) == "Diagnosis('run 7', not anomalous, probability=0.250, 4 sensors, 6 segments)"
+    frame = one.to_frame()
+    assert len(frame) == 24
+    first = frame.loc[frame.deviation.idxmax()]
+    assert (first.sensor, first.segment) == (one.top_sensor, one.top_segment)
+    assert first.temporal_relevance == one.temporal_relevance[one.sensors.index(first.sensor), first.segment]
 
 
-def test_a_sensor_without_readings_is_named_in_the_summary(detector: Diagnoser, planted: Episodes) -> None:
-    values = np.array(planted.values[:1])
-    values[0, 2] = np.nan
-    (one,) = detector.diagnose(values)
-    assert one.without_readings == [planted.sensors[2]]
-    assert f"No readings of {planted.sensors[2]}." in one.summary()
+def test_json_has_exactly_the_fields_of_the_schema_and_each_is_described() -> None:
+    diagnosis, _ = made_diagnosis()
+    schema = diagnosis_schema()
+    kinds = {"DiagnosisContent": schema, **schema["$defs"]}
+    assert len(kinds) == 10
+    assert all(one.get("description") for kind in kinds.values() for one in kind["properties"].values())
+    content = json.loads(json.dumps(diagnosis.to_dict(raw=True), allow_nan=False))
+    assert set(content) == set(schema["properties"])
+    assert set(diagnosis.to_dict()) == set(schema["required"]) == set(content) - {"raw"}
+    assert (content["probability"], content["logit"]) == (diagnosis.probability, diagnosis.logit)
+    for part, kind in (
+        (content["interpretation"][0], "RankedSensor"),
+        (content["interpretation"][0]["changed_pairs"][0], "RankedPair"),
+        (content["segments"][0], "RankedSegment"),
+        (content["beyond_band"][0], "BeyondBand"),
+        (content["health"][0], "HealthFinding"),
+        (content["trust"], "TrustVerdict"),
+        (content["raw"], "RawScores"),
+    ):
+        assert set(part) == set(kinds[kind]["properties"])
 
 
-def test_what_is_usual_does_not_stand_out(detector: Diagnoser, planted: Episodes) -> None:
-    (one,) = detector.diagnose(planted[:1])
-    quiet = dataclasses.replace(one, deviation=np.full_like(one.deviation, 1.2))
-    assert "nothing stands out" in quiet.summary()
-    loud = dataclasses.replace(one, deviation=np.full_like(one.deviation, 4.0))
-    assert "least like normal: sensor" in loud.summary()
+def test_raw_scores_have_the_axes_of_the_paper_and_their_bands() -> None:
+    diagnosis, _ = made_diagnosis()
+    course = np.full((6, 4, 2), 1.0)
+    course[2, 1] = np.nan  # no normal recording has values there
+    raw = json.loads(json.dumps(replace(diagnosis, usual_course=course).to_dict(raw=True)["raw"], allow_nan=False))
+    assert list(raw["normal"]) == list(SCORES)
+    for name in SCORES:
+        values, band = getattr(diagnosis, name), raw["normal"][name]
+        np.testing.assert_allclose(raw[name], values, atol=1e-5)
+        np.testing.assert_allclose(band["median"], diagnosis.bands[name].centre, atol=1e-5)
+        np.testing.assert_allclose(band["edge"], diagnosis.bands[name].edge, atol=1e-5)
+    np.testing.assert_allclose(raw["deviation"], diagnosis.deviation, atol=1e-5)
+    assert raw["sensors"] == list(diagnosis.sensors)
+    assert raw["usual_course"][2][:2] == [[1.0, 1.0], [None, None]]
+    assert raw["loss"] is None

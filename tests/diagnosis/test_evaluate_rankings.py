@@ -1,4 +1,4 @@
-"""All metrics of some rankings: by level, by kind, with what is left out."""
+"""Metrics over episodes: by level and kind, with chance, interval, and what is left out."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.diagnosis.examples import NormalCells
-from dfstrans.diagnosis.metrics import KnownCause, MetricResult, Ranking, Results, evaluate_rankings, known_causes
+from dfstrans.diagnosis.metrics import KnownCause, MetricResult, NormalCells, Ranking, evaluate_rankings, known_causes
+from dfstrans.diagnosis.metrics.evaluation import LeftOut, bootstrap_interval, measure
+from dfstrans.diagnosis.metrics.rankings import hit_rate
 from dfstrans.errors import DfstransError
 
-OF_SENSORS = {"hit_rate@100%", "hit_rate@150%", "ndcg", "rc_top_1", "rc_top_3", "ac@1", "ac@3", "avg@3", "mrr"}
+FIRST = np.array([True, False, False, False])
+TOP_METRICS = {"hit_rate@100%", "hit_rate@150%", "ndcg", "avg@5", "mrr"} | {
+    f"{name}{k}" for name in ("rc_top_", "ac@") for k in (1, 3, 5)
+}
 
 
 def cause(name: str, kind: str, cells: list[list[int]], relevance: list[list[float]] | None = None) -> KnownCause:
@@ -30,101 +34,117 @@ CAUSES = [
     cause("y", "rust", [[0, 1, 0], [0, 1, 0]]),  # every segment is to blame
     cause("z", "", [[0, 0, 0], [0, 0, 1]]),
 ]
+PERFECT = {one.episode_id: Ranking.from_cells(np.asarray(one.cells, dtype=float)) for one in CAUSES}
 
 
-def as_rankings(causes: list[KnownCause], sign: float = 1.0) -> dict[str, Ranking]:
-    """The truth itself, or its contrary."""
-    return {one.episode_id: Ranking.from_cells(sign * np.asarray(one.cells, dtype=float)) for one in causes}
+def test_value_and_chance_are_means_over_the_episodes_that_are_used() -> None:
+    scores = [np.array([4.0, 3, 2, 1]), np.array([1.0, 2, 3, 4]), np.array([9.0, 0])]
+    found = measure(hit_rate, ["a", "b", "c"], scores, [FIRST, ~FIRST, np.array([True, False])])
+    assert found == MetricResult(1, pytest.approx((1 / 4 + 3 / 4 + 1 / 2) / 3), 1, 1, 3)
 
 
-def value(results: Results, level: str, kind: str, metric: str) -> float | None:
-    return results[level][kind][metric].value
+def test_degenerate_and_unknown_truth_is_left_out_and_named() -> None:
+    truths = [FIRST, np.zeros(4, dtype=bool), np.ones(4, dtype=bool), None]
+    found = measure(hit_rate, list("abcd"), [np.arange(4.0)] * 4, truths)
+    assert found.n_episodes == 1
+    reasons = {"b": "none of 4 blamed", "c": "all of 4 blamed", "d": "not known"}
+    assert found.left_out == tuple(LeftOut(*one) for one in reasons.items())
+    nothing = measure(hit_rate, ["d"], [np.arange(4.0)], [None])
+    assert json.loads(json.dumps(nothing.to_dict())) == {
+        **dict.fromkeys(("value", "chance", "low", "high")),
+        "n_episodes": 0,
+        "left_out": [{"episode_id": "d", "reason": "not known"}],
+    }
 
 
-def test_results_are_grouped_by_level_kind_and_metric() -> None:
-    results = evaluate_rankings(as_rankings(CAUSES), CAUSES, ks=(1, 3))
-    assert list(results) == ["sensors", "segments", "cells"]
-    for of_level in results.values():
-        assert list(of_level) == ["all", "bump", "rust"]
-    assert set(results["sensors"]["all"]) == OF_SENSORS | {"graded_ndcg"}
-    assert set(results["segments"]["all"]) == OF_SENSORS | {"auprc", "time_overlap", "graded_ndcg"}
-    assert set(results["cells"]["bump"]) == {"auprc", "auroc", "graded_ndcg"}
-    json.dumps(results["cells"]["all"]["auroc"].to_dict())
+def test_an_episode_with_bad_scores_is_named() -> None:
+    with pytest.raises(DfstransError, match="episode 'b': expected a number"):
+        measure(hit_rate, ["a", "b"], [np.arange(4.0), np.full(4, np.nan)], [FIRST, FIRST])
 
 
-def test_the_truth_itself_is_perfect_and_beats_chance() -> None:
-    results = evaluate_rankings(as_rankings(CAUSES), CAUSES, ks=(1,))
-    for level, of_level in results.items():
-        for name, result in of_level["all"].items():
+def test_the_interval_is_that_of_a_mean_and_the_same_for_the_same_seed() -> None:
+    values = np.random.default_rng(1).random(400)
+    low, high = bootstrap_interval(values, seed=3)
+    error = values.std() / np.sqrt(400)
+    assert (low, high) == pytest.approx((values.mean() - 1.96 * error, values.mean() + 1.96 * error), abs=0.2 * error)
+    assert bootstrap_interval(values, seed=3, at_once=1200) == pytest.approx((low, high))
+    assert bootstrap_interval(values, seed=4) != (low, high)
+
+
+@pytest.mark.slow
+def test_the_interval_covers_the_mean_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    intervals = [bootstrap_interval(rng.random(60) ** 2, seed=draw) for draw in range(400)]
+    assert np.mean([low <= 1 / 3 <= high for low, high in intervals]) == pytest.approx(0.95, abs=0.035)
+
+
+def test_the_truth_itself_is_perfect_at_every_level_of_every_metric() -> None:
+    results = evaluate_rankings(PERFECT, CAUSES)
+    assert {level: set(kinds["all"]) for level, kinds in results.items()} == {
+        "sensors": TOP_METRICS | {"graded_ndcg"},
+        "segments": TOP_METRICS | {"auprc", "time_overlap", "graded_ndcg"},
+        "cells": {"auprc", "auroc", "graded_ndcg"},
+    }
+    for level, kinds in results.items():
+        assert list(kinds) == ["all", "bump", "rust"]
+        for name, result in kinds["all"].items():
             if name != "graded_ndcg":  # which asks for more than to tell affected from not
                 assert result.value == pytest.approx(1), (level, name)
                 assert result.chance is not None
-                assert result.chance < 1
+                assert result.chance < 1 or name.endswith(("3", "5"))  # places for all of three
+
+
+def test_constant_scores_earn_chance() -> None:
+    constant = {one.episode_id: Ranking.from_cells(np.ones((2, 3))) for one in CAUSES}
+    for kinds in evaluate_rankings(constant, CAUSES).values():
+        for result in kinds["all"].values():
+            assert result.value == pytest.approx(result.chance)
 
 
 def test_episodes_with_degenerate_truth_are_left_out_of_that_level_only() -> None:
-    results = evaluate_rankings(as_rankings(CAUSES), CAUSES)
+    results = evaluate_rankings(PERFECT, CAUSES)
     segments = results["segments"]["all"]["mrr"]
     assert (segments.n_episodes, [one.episode_id for one in segments.left_out]) == (2, ["y"])
     assert results["sensors"]["all"]["mrr"].n_episodes == 3
-    alone = results["segments"]["rust"]["mrr"]
-    assert (alone.value, alone.chance, alone.n_episodes) == (None, None, 0)
+    assert results["segments"]["rust"]["mrr"].value is None
     graded = results["cells"]["all"]["graded_ndcg"]
     assert (graded.n_episodes, {one.reason for one in graded.left_out}) == (1, {"not known"})
+    assert "graded_ndcg" not in evaluate_rankings({"z": PERFECT["z"]}, CAUSES[2:])["cells"]["all"]
 
 
 def test_results_of_a_kind_are_those_of_its_episodes_alone() -> None:
     scores = {one.episode_id: Ranking.from_cells(np.random.default_rng(3).random((2, 3))) for one in CAUSES}
     whole = evaluate_rankings(scores, CAUSES)
     alone = evaluate_rankings({"x": scores["x"]}, CAUSES[:1])
-    assert {level: of_level["bump"] for level, of_level in whole.items()} == {
-        level: of_level["all"] for level, of_level in alone.items()
+    assert {level: kinds["bump"] for level, kinds in whole.items()} == {
+        level: kinds["all"] for level, kinds in alone.items()
     }
 
 
-def test_without_graded_truth_there_are_no_graded_metrics_and_levels_may_be_absent() -> None:
-    results = evaluate_rankings({"z": Ranking(cells=np.eye(2, 3))}, CAUSES[2:])
-    assert list(results) == ["cells"]
-    assert set(results["cells"]["all"]) == {"auprc", "auroc"}
-    assert value(results, "cells", "all", "auroc") == pytest.approx(3 / 10)  # zeros tie with three of five
+@pytest.mark.parametrize(
+    ("rankings", "causes", "message"),
+    [
+        ({"x": PERFECT["x"]}, CAUSES, "without a ranking: y, z"),
+        (PERFECT, CAUSES[:1], "without known causes: y, z"),
+        ({}, [], "at least one episode"),
+        (
+            {"z": PERFECT["z"]._replace(segments=np.zeros(4))},
+            CAUSES[2:],
+            r"shape \(2,\) for the segments of episode 'z', got \(4,\)",
+        ),
+    ],
+)
+def test_rankings_that_do_not_fit_the_causes_are_refused(
+    rankings: dict[str, Ranking], causes: list[KnownCause], message: str
+) -> None:
+    with pytest.raises(DfstransError, match=message):
+        evaluate_rankings(rankings, causes)
 
 
-def test_constant_scores_earn_chance() -> None:
-    constant = {one.episode_id: Ranking.from_cells(np.ones((2, 3))) for one in CAUSES}
-    for of_level in evaluate_rankings(constant, CAUSES).values():
-        for result in of_level["all"].values():
-            assert isinstance(result, MetricResult)
-            assert result.value == pytest.approx(result.chance)
-
-
-def test_episodes_that_are_only_on_one_side_are_named() -> None:
-    rankings = as_rankings(CAUSES)
-    with pytest.raises(DfstransError, match="causes of episodes without a ranking: y, z; mend the ids"):
-        evaluate_rankings({"x": rankings["x"]}, CAUSES)
-    with pytest.raises(DfstransError, match="rankings of episodes without known causes: y, z; mend the ids"):
-        evaluate_rankings(rankings, CAUSES[:1])
-    with pytest.raises(DfstransError, match="at least one episode"):
-        evaluate_rankings({}, [])
-
-
-def test_scores_of_another_shape_or_of_some_levels_only_are_named() -> None:
-    with pytest.raises(DfstransError, match=r"shape \(2,\) for the segments of episode 'z', got \(4,\)"):
-        evaluate_rankings({"z": Ranking(segments=np.zeros(4))}, CAUSES[2:])
-    with pytest.raises(DfstransError, match="same levels"):
-        evaluate_rankings({**as_rankings(CAUSES), "z": Ranking(sensors=np.zeros(3))}, CAUSES)
-
-
-@pytest.mark.parametrize("ks", [(), (0, 1)])
-def test_places_below_one_are_refused(ks: tuple[int, ...]) -> None:
-    with pytest.raises(DfstransError, match="places k from 1 on"):
-        evaluate_rankings(as_rankings(CAUSES), CAUSES, ks=ks)
-
-
-def test_the_floor_finds_loud_planted_faults() -> None:
+def test_the_z_score_baseline_finds_loud_planted_faults() -> None:
     episodes = planted_episodes(80, 24, n_sensors=4, n_timepoints=200, strength=2.0)
-    labels = episodes.require_labels()
-    anomalous = episodes[labels == 1]
-    cells = NormalCells.fit(episodes[labels == 0], segment_length=20).scores(anomalous)
+    normal, anomalous = (episodes[episodes.require_labels() == label] for label in (0, 1))
+    cells = NormalCells.fit(normal, segment_length=20).scores(anomalous)
     rankings = {str(name): Ranking.from_cells(one) for name, one in zip(anomalous.ids, cells, strict=True)}
     results = evaluate_rankings(rankings, known_causes(anomalous, segment_length=20))
     assert set(results["sensors"]) == {"all", "burst", "offset"}

@@ -4,20 +4,14 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.bands import SCORES
 from dfstrans.diagnosis.counterfactual import Counterfactual
 from dfstrans.diagnosis.inspection import episode_scores
-from dfstrans.diagnosis.reference import NormalCourse, NormalReference
-from dfstrans.diagnosis.scores import EpisodeScores, global_spatial_relevance
+from dfstrans.diagnosis.reference import NormalExamples, NormalReference
+from dfstrans.diagnosis.scores import SCORES
 from dfstrans.errors import DfstransError
 from tests.tiny import TINY, tiny_episodes
 
 WIDER = {**TINY, "epochs": 1, "segment_length": 8, "filters": 16}  # to tell sixteen segments apart
-
-
-@pytest.fixture(scope="module")
-def detector() -> Diagnoser:
-    return Diagnoser(**TINY).fit(tiny_episodes())
 
 
 @pytest.fixture(scope="module")
@@ -27,100 +21,57 @@ def normal() -> Episodes:
 
 
 @pytest.fixture(scope="module")
-def reference(detector: Diagnoser, normal: Episodes) -> NormalReference:
-    return NormalReference.fit(detector, normal)
+def reference(tiny: Diagnoser, normal: Episodes) -> NormalReference:
+    return NormalReference.fit(tiny, normal)
 
 
-def test_relevances_add_up_and_a_batch_equals_its_episodes(detector: Diagnoser, normal: Episodes) -> None:
-    together = list(episode_scores(detector, normal[:5]))
-    for row, scores in enumerate(together):
-        (alone,) = episode_scores(detector, normal[row : row + 1])
-        for name in ("temporal", "spatial", "embedding", "contribution", "level"):
-            np.testing.assert_allclose(getattr(scores, name), getattr(alone, name), atol=1e-5)
-        t, s = scores.cell.shape
-        assert scores.segment.sum() == pytest.approx(t, rel=1e-5)
-        assert scores.sensor.sum() == pytest.approx(s, rel=1e-5)
-        np.testing.assert_allclose(scores.sensor, global_spatial_relevance(scores.spatial, scores.segment))
-    np.testing.assert_allclose([scores.logit for scores in together], detector.decision_function(normal[:5]), atol=1e-5)
-
-
-def test_padding_leaves_no_trace(detector: Diagnoser) -> None:
-    values = tiny_episodes().values[0]
-    short = values[:, : values.shape[1] // 2]
-    first, _ = episode_scores(detector, [short, values])
-    (alone,) = episode_scores(detector, [short])
-    assert first.cell.shape == alone.cell.shape
-    np.testing.assert_allclose(first.cell, alone.cell, atol=1e-5)
-
-
-def test_normal_episodes_are_seldom_beyond_their_own_band(
-    detector: Diagnoser, normal: Episodes, reference: NormalReference
+def test_normal_episodes_are_seldom_beyond_their_own_bands(
+    tiny: Diagnoser, normal: Episodes, reference: NormalReference
 ) -> None:
-    for name in SCORES:
-        beyond = [reference.strangeness(one, name) > 1 for one in episode_scores(detector, normal)]
-        assert np.mean(beyond) < 0.05
-    deviations = [reference.deviation(one) for one in episode_scores(detector, normal)]
-    assert np.mean(deviations) == pytest.approx(1, abs=0.3)
+    found = list(episode_scores(tiny, normal))
+    for name, band in reference.bands(3).items():
+        assert np.mean([band.excess(getattr(one, name)) > 1 for one in found]) < 0.05
+    assert np.mean([reference.deviation(one) for one in found]) == pytest.approx(1, abs=0.3)
 
 
-def test_a_strange_sensor_stands_out(detector: Diagnoser, normal: Episodes, reference: NormalReference) -> None:
+def test_a_deviating_sensor_stands_out(tiny: Diagnoser, normal: Episodes, reference: NormalReference) -> None:
     values = np.array(normal.values[:1])
     values[0, 1] += 5 * np.ptp(values[0, 1])
-    (scores,) = episode_scores(detector, values)
+    (scores,) = episode_scores(tiny, values)
+    assert reference.deviation(scores).max(axis=0).argmax() == 1
+    assert (reference.band(3, "level").excess(scores.level)[:, 1] > 3).all()
+
+
+def test_an_unusual_length_is_compared_with_all_segments(tiny: Diagnoser, reference: NormalReference) -> None:
+    (scores,) = episode_scores(tiny, [tiny_episodes().values[0][:, :24]])
+    assert (scores.n_segments, reference.n_segments) == (2, 3)
+    bands = reference.bands(2)
+    assert {name: bands[name].excess(getattr(scores, name)).shape for name in SCORES} == {
+        name: getattr(scores, name).shape for name in SCORES
+    }
     deviation = reference.deviation(scores)
-    assert deviation.max(axis=0).argmax() == 1
-    assert (reference.strangeness(scores, "level")[:, 1] > 3).all()
+    assert deviation.shape == (2, 3)
+    assert 0 < deviation.mean() < 5
 
 
-def test_an_unusual_length_is_compared_with_all_moments(detector: Diagnoser, reference: NormalReference) -> None:
-    values = tiny_episodes().values[0]
-    (scores,) = episode_scores(detector, [values[:, : values.shape[1] // 2]])
-    assert len(scores.segment) != reference.n_segments
-    for name in SCORES:
-        assert reference.strangeness(scores, name).shape == getattr(scores, name).shape
-
-
-def test_arrays_and_back(reference: NormalReference, detector: Diagnoser, normal: Episodes) -> None:
+def test_a_reference_survives_its_arrays(tiny: Diagnoser, normal: Episodes, reference: NormalReference) -> None:
     again = NormalReference.from_arrays(reference.to_arrays())
-    scores: EpisodeScores = next(episode_scores(detector, normal))
+    scores = next(episode_scores(tiny, normal))
     assert (again.n_episodes, again.n_segments) == (reference.n_episodes, reference.n_segments)
     np.testing.assert_allclose(again.deviation(scores), reference.deviation(scores), rtol=2e-2)
     np.testing.assert_allclose(again.health.usual, reference.health.usual, rtol=1e-6)
+    for n_segments in (3, 5):
+        np.testing.assert_allclose(again.course.of_length(n_segments), reference.course.of_length(n_segments), 1e-6)
+        for name, band in reference.bands(n_segments).items():
+            np.testing.assert_allclose(again.band(n_segments, name).edge, band.edge, rtol=1e-5, atol=1e-6)
 
 
-def test_a_reference_from_before_there_were_examples_has_the_distance_from_the_mean(
-    reference: NormalReference, detector: Diagnoser, normal: Episodes
-) -> None:
-    arrays = {name: values for name, values in reference.to_arrays().items() if ".examples." not in name}
-    before = NormalReference.from_arrays(arrays)
-    squares = np.mean([before.deviation(one) ** 2 for one in episode_scores(detector, normal)], axis=0)
-    assert np.median(squares) == pytest.approx(1)
-    assert squares.max() < 1.001  # less where no dimension of the embedding ever moves
+def test_no_normal_episodes_are_refused(tiny: Diagnoser, normal: Episodes) -> None:
+    with pytest.raises(DfstransError, match="label 0"):
+        NormalReference.fit(tiny, normal[:0])
 
 
-def test_a_reference_from_before_all_scores_were_kept_has_the_bands_it_keeps(
-    reference: NormalReference, detector: Diagnoser, normal: Episodes
-) -> None:
-    first = ("sensor", "segment", "spatial", "contribution", "level", "embedding")
-    kept = {name: values for name, values in reference.to_arrays().items() if _quantity(name) in (None, *first)}
-    older = NormalReference.from_arrays(kept)
-    scores = next(episode_scores(detector, normal))
-    assert set(older.bands(scores)) == {"sensor", "segment", "spatial"}
-    np.testing.assert_allclose(older.deviation(scores), reference.deviation(scores), rtol=2e-2)
-
-
-def _quantity(array: str) -> str | None:
-    """The quantity that a stored array is about; None of what is no band."""
-    return array.split(".")[1] if array.endswith((".centre", ".width")) else None
-
-
-def test_an_unusual_length_has_examples_of_all_moments(reference: NormalReference, detector: Diagnoser) -> None:
-    values = tiny_episodes().values[0]
-    (scores,) = episode_scores(detector, [values[:, : values.shape[1] // 2]])
-    assert len(scores.segment) != reference.n_segments
-    deviation = reference.deviation(scores)
-    assert deviation.shape == scores.cell.shape
-    assert 0 < deviation.mean() < 5
+# ---- two lengths ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -138,16 +89,19 @@ def of_two_lengths() -> Episodes:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_the_same_in_every_episode_is_not_strange_in_a_shorter_one(of_two_lengths: Episodes, seed: int) -> None:
+def test_what_every_episode_does_is_not_deviating_in_a_shorter_one(of_two_lengths: Episodes, seed: int) -> None:
     detector = Diagnoser(**WIDER, seed=seed).fit(of_two_lengths)
     reference = NormalReference.fit(detector, of_two_lengths[of_two_lengths.require_labels() == 0], seed)
     assert reference.n_segments == 16
-    shorter = [one for one in episode_scores(detector, of_two_lengths) if len(one.segment) == 15]
+    shorter = [one for one in episode_scores(detector, of_two_lengths) if one.n_segments == 15]
     assert len(shorter) == 20
     assert max(reference.deviation(one)[:, 1:].max() for one in shorter) < 3
+    cells = Counterfactual.of(detector, of_two_lengths[:1], reference)
+    assert cells.shape == (15, 3)
+    np.testing.assert_allclose(cells.normal[:, 1], cells.embedding[:, 1], atol=1e-5)  # the sensor that never moves
 
 
-def test_what_happens_once_in_many_moments_has_its_examples() -> None:
+def test_what_happens_once_in_many_segments_has_its_examples() -> None:
     random = np.random.default_rng(0)
     series = [random.normal(size=(2, 960 if row % 3 else 952)).astype(np.float32) for row in range(24)]
     for values in series:
@@ -157,61 +111,85 @@ def test_what_happens_once_in_many_moments_has_its_examples() -> None:
     detector = Diagnoser(**WIDER, encoding="vanilla").fit(episodes)
     normal = episodes[episodes.require_labels() == 0]
     reference = NormalReference.fit(detector, normal)
-    (scores,) = (one for one in episode_scores(detector, normal[:1]))
-    assert len(scores.segment) == 119 != reference.n_segments
+    (scores,) = episode_scores(detector, normal[:1])
+    assert scores.n_segments == 119 != reference.n_segments
     assert reference.deviation(scores)[110, 1] < 3
 
 
-def test_a_shorter_episode_is_made_normal_with_its_own_places_in_time(of_two_lengths: Episodes) -> None:
-    detector = Diagnoser(**WIDER).fit(of_two_lengths)
-    cells = Counterfactual.of(detector, of_two_lengths[:1], detector.reference_)
-    assert cells.shape == (15, 3)
-    np.testing.assert_allclose(cells.normal[:, 1], cells.embedding[:, 1], atol=1e-5)  # the sensor that never moves
+# ---- examples -------------------------------------------------------------------------------------------------------
+
+VARYING = np.full((3, 2), 6, np.float32)
 
 
-def test_a_reference_from_before_content_was_kept_compares_with_embeddings_of_all_moments(
-    of_two_lengths: Episodes,
-) -> None:
-    detector = Diagnoser(**WIDER).fit(of_two_lengths)
-    arrays = detector.reference_.to_arrays()
-    renamed = {name.replace(".content.", ".embedding."): values for name, values in arrays.items()}
-    older = NormalReference.from_arrays(renamed)
-    scores = next(episode_scores(detector, of_two_lengths[:1]))
-    assert older.deviation(scores).shape == (15, 3)
-    assert older.usual_embedding(scores.encoding).shape == scores.embedding.shape[1:]
+def floats(values: object) -> np.ndarray:
+    return np.asarray(values, dtype=np.float32)
 
 
-def test_no_normal_episodes_are_refused(detector: Diagnoser, normal: Episodes) -> None:
-    with pytest.raises(DfstransError, match="label 0"):
-        NormalReference.fit(detector, normal[:0])
+def one_cell(codes: list[list[float]], directions: list[list[float]]) -> NormalExamples:
+    none = np.zeros((0, 1, 1, len(directions)), np.float32)
+    return NormalExamples(floats(directions)[None], floats(codes)[None, None], floats([[1]]), none, floats([1]))
 
 
-def test_the_course_of_normal_recordings_is_kept_and_holds_nearly_all_of_them(
-    normal: Episodes, reference: NormalReference
-) -> None:
-    assert reference.course is not None
-    low, high = np.moveaxis(reference.course.of(3), -1, 0)  # (segment, sensor)
-    cells = normal.values.reshape(len(normal), 3, 3, 16)  # episode, sensor, segment, point
-    inside = (cells >= low.T[..., None]) & (cells <= high.T[..., None])
-    assert 0.95 < inside.mean() < 1
-    again = NormalReference.from_arrays(reference.to_arrays())
-    assert again.course is not None
-    np.testing.assert_allclose(again.course.of(3), reference.course.of(3), rtol=1e-6)
-    older = {name: array for name, array in reference.to_arrays().items() if not name.startswith("course")}
-    assert NormalReference.from_arrays(older).course is None
+def random_normal(n: int = 40, t: int = 3, seed: int = 0) -> np.ndarray:
+    return floats(np.random.default_rng(seed).normal(size=(n, t, 2, 6)))
 
 
-def test_a_recording_of_another_length_is_held_against_all_moments(reference: NormalReference) -> None:
-    assert reference.course is not None
-    band, by_moment = reference.course.of(5), reference.course.of(3)
-    assert band.shape == (5, 3, 2)
-    assert (band == band[0]).all()
-    assert (band[0, :, 0] <= by_moment[..., 0].max(axis=0)).all()
-    assert (band[0, :, 1] >= by_moment[..., 1].min(axis=0)).all()
+def test_the_distance_is_that_from_the_three_nearest_examples() -> None:
+    examples = one_cell([[0, 0], [2, 0], [0, 2], [9, 9]], [[1, 0], [0, 1]])
+    assert examples.distance(floats([[[1, 0]]]), floats([[2]])) == pytest.approx(np.sqrt((1 + 1 + 5) / 3 / 2))
 
 
-def test_a_moment_that_no_normal_recording_has_gets_no_band() -> None:
-    values = np.arange(2 * 1 * 8, dtype=np.float32).reshape(2, 1, 8)
-    values[:, :, 4:] = np.nan
-    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=2)
-    np.testing.assert_allclose(course.of(2)[:, 0], [[0.08, 10.92], [np.nan, np.nan]])
+def test_what_no_direction_shows_counts_in_full() -> None:
+    assert one_cell([[1], [1], [1]], [[1], [0]]).distance(floats([[[1, 3]]]), floats([[1]])) == pytest.approx(3)
+
+
+def test_a_difference_along_a_principal_component_leaves_no_residual() -> None:
+    component = np.full((1, 2, 1, 2), 0.5, np.float32)  # of length 1
+    examples = NormalExamples(np.eye(2)[None], np.zeros((2, 1, 1, 2)), np.ones((2, 1)), component, np.ones(1))
+    np.testing.assert_allclose(examples.residual(4 * component[0]), 0, atol=1e-6)
+    np.testing.assert_allclose(examples.residual(floats([[[1, -1]], [[0, 0]]])), [[1], [0]], atol=1e-6)
+
+
+def test_a_course_between_two_normal_ones_deviates_more_than_either() -> None:
+    normal = 0.1 * random_normal(t=1)
+    normal[::2] += 1
+    normal[1::2] -= 1  # such as up and down: no episode has the mean, 0
+    examples = NormalExamples.fit(normal, VARYING[:1])
+    up, between = (examples.deviation(np.full((1, 2, 6), x, np.float32), VARYING[:1]) for x in (1, 0))
+    assert (between > 3 * up).all()
+
+
+def test_a_deviating_cell_comes_first_and_raises_its_segment_a_little() -> None:
+    examples = NormalExamples.fit(random_normal(), VARYING)
+    others = random_normal(seed=1)
+    assert np.mean([examples.deviation(one, VARYING) for one in others]) == pytest.approx(1, abs=0.15)
+    before = examples.deviation(others[0], VARYING)
+    others[0, 1, 0] += 5
+    after = examples.deviation(others[0], VARYING)
+    assert np.unravel_index(after.argmax(), after.shape) == (1, 0)
+    assert before[1, 1] < after[1, 1] < 0.5 * after[1, 0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_normal_episodes_suffice(n: int) -> None:
+    examples = NormalExamples.fit(random_normal(n), VARYING)
+    assert np.isfinite(examples.deviation(random_normal(1, seed=5)[0], VARYING)).all()
+
+
+def test_identical_normal_episodes_suffice() -> None:
+    examples = NormalExamples.fit(np.zeros((8, 3, 2, 6), np.float32), 0 * VARYING)
+    still = examples.deviation(np.zeros((3, 2, 6), np.float32), 0 * VARYING)
+    np.testing.assert_allclose(still, 1, atol=1e-5)
+
+
+def test_the_number_of_codes_is_limited() -> None:
+    assert NormalExamples.fit(random_normal(), VARYING, max_codes=3 * 2 * 6 * 10).codes.shape == (3, 2, 10, 6)
+
+
+def test_examples_survive_their_arrays_of_16_bits() -> None:
+    examples, one = NormalExamples.fit(random_normal(), VARYING), random_normal(seed=1)[0]
+    arrays = examples.to_arrays()
+    assert {values.dtype for values in arrays.values()} == {np.dtype(np.float16)}
+    assert all(values.flags.c_contiguous for values in arrays.values())
+    again = NormalExamples.from_arrays(arrays).deviation(one, VARYING)
+    np.testing.assert_allclose(again, examples.deviation(one, VARYING), rtol=0.01)

@@ -3,39 +3,44 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfstrans.diagnosis import scores
-
-# two sensors, two segments; the last axis is what is attended to
-TEMPORAL = np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.5, 0.5]]])
-SPATIAL = np.array([[[0.2, 0.8], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])
-
-
-def test_temporal_relevance_is_the_column_sum_worked_by_hand() -> None:
-    np.testing.assert_allclose(scores.temporal_relevance(TEMPORAL), [[1.5, 0.5], [1.0, 1.0]])
+from dfstrans import Diagnoser
+from dfstrans.diagnosis.inspection import episode_scores
+from dfstrans.diagnosis.scores import SCORES, AttentionScores
+from tests.tiny import tiny_episodes
 
 
-def test_global_temporal_scores_are_means_over_sensors_worked_by_hand() -> None:
-    np.testing.assert_allclose(scores.global_temporal_attention(TEMPORAL), [[0.7, 0.3], [0.55, 0.45]])
-    np.testing.assert_allclose(scores.global_temporal_relevance(TEMPORAL), [1.25, 0.75])
-
-
-def test_spatial_relevance_is_the_column_sum_worked_by_hand() -> None:
-    np.testing.assert_allclose(scores.spatial_relevance(SPATIAL), [[0.3, 1.7], [1.0, 1.0]])
-
-
-def test_global_spatial_scores_weigh_each_moment_by_its_relevance_worked_by_hand() -> None:
-    weight = np.array([1.25, 0.75])
-    expected = (1.25 * SPATIAL[0] + 0.75 * SPATIAL[1]) / 2
-    np.testing.assert_allclose(scores.global_spatial_attention(SPATIAL, weight), expected)
-    np.testing.assert_allclose(scores.global_spatial_relevance(SPATIAL, weight), [0.5625, 1.4375])
+def test_the_eight_scores_by_hand() -> None:
+    # two sensors, two segments; the last axis is what is attended to
+    spatial = np.array([[[0.2, 0.8], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])
+    scores = AttentionScores(np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.5, 0.5]]]), spatial)
+    np.testing.assert_allclose(scores.temporal_relevance, [[1.5, 0.5], [1.0, 1.0]])
+    np.testing.assert_allclose(scores.global_temporal_attention, [[0.7, 0.3], [0.55, 0.45]])
+    np.testing.assert_allclose(scores.global_temporal_relevance, [1.25, 0.75])
+    np.testing.assert_allclose(scores.spatial_relevance, [[0.3, 1.7], [1.0, 1.0]])
+    np.testing.assert_allclose(scores.global_spatial_attention, (1.25 * spatial[0] + 0.75 * spatial[1]) / 2)
+    np.testing.assert_allclose(scores.global_spatial_relevance, [0.5625, 1.4375])
+    np.testing.assert_allclose(scores.cell_relevance, [[1.5 * 0.3, 1.7], [0.5, 1.0]])
 
 
 @pytest.mark.parametrize(("n_sensors", "n_segments"), [(1, 1), (3, 5), (7, 2)])
 def test_relevances_sum_to_the_number_of_items(n_sensors: int, n_segments: int) -> None:
     rng = np.random.default_rng(0)
-    temporal = rng.dirichlet(np.ones(n_segments), (n_sensors, n_segments))
-    spatial = rng.dirichlet(np.ones(n_sensors), (n_segments, n_sensors))
-    moment = scores.global_temporal_relevance(temporal)
-    np.testing.assert_allclose(scores.temporal_relevance(temporal).sum(axis=1), n_segments)
-    np.testing.assert_allclose(scores.spatial_relevance(spatial).sum(axis=1), n_sensors)
-    np.testing.assert_allclose(scores.global_spatial_relevance(spatial, moment).sum(), n_sensors)
+    scores = AttentionScores(
+        rng.dirichlet(np.ones(n_segments), (n_sensors, n_segments)),
+        rng.dirichlet(np.ones(n_sensors), (n_segments, n_sensors)),
+    )
+    np.testing.assert_allclose(scores.temporal_relevance.sum(axis=1), n_segments)
+    np.testing.assert_allclose(scores.global_temporal_relevance.sum(), n_segments)
+    np.testing.assert_allclose(scores.spatial_relevance.sum(axis=1), n_sensors)
+    np.testing.assert_allclose(scores.global_spatial_relevance.sum(), n_sensors)
+
+
+def test_scores_do_not_depend_on_batch_mates_or_padding(tiny: Diagnoser) -> None:
+    values = tiny_episodes().values[:4]
+    mixed = [values[0][:, :24], *values[1:]]
+    together = list(episode_scores(tiny, mixed))
+    for one, scores in zip(mixed, together, strict=True):
+        (alone,) = episode_scores(tiny, [one])
+        for name in (*SCORES, "embedding", "contribution", "level", "features"):
+            np.testing.assert_allclose(getattr(scores, name), getattr(alone, name), atol=1e-5)
+    np.testing.assert_allclose([one.logit for one in together], tiny.decision_function(mixed), atol=1e-5)

@@ -5,80 +5,62 @@ import pytest
 import torch
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.trust import AttentionTrust, Scope, attention_trust_score, keep_mask
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.diagnosis.trust import AttentionTrust, Scope, attention_trust_score, judge, keep_mask, weigh
 from dfstrans.errors import DfstransError
-from dfstrans.model.network import AttentionPair
-from tests.tiny import TINY, tiny_episodes
-
-
-@pytest.fixture(scope="module")
-def detector() -> Diagnoser:
-    return Diagnoser(**TINY).fit(tiny_episodes())
+from dfstrans.model.network import AttentionPair, DFSTrans
+from tests.diagnosis.conftest import SETTINGS
+from tests.tiny import tiny_episodes
 
 
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def test_the_largest_weights_of_the_whole_tensor_are_taken_away() -> None:
+def test_the_largest_smallest_or_random_weights_are_removed_and_at_least_one() -> None:
     weights = torch.arange(24.0).view(1, 1, 2, 1, 3, 4)
-    kept = keep_mask(weights, 25, "top", "tensor", generator())
-    assert torch.equal(kept, (weights < 18).float())
-    assert torch.equal(keep_mask(weights, 25, "bottom", "tensor", generator()), (weights >= 6).float())
-    assert keep_mask(weights, 25, "random", "tensor", generator()).sum() == 18
+    assert torch.equal(keep_mask(weights, 25, "top", generator()), (weights < 18).float())
+    assert torch.equal(keep_mask(weights, 25, "bottom", generator()), (weights >= 6).float())
+    assert keep_mask(weights, 25, "random", generator()).sum() == 18
+    assert keep_mask(weights, 1, "top", generator()).sum() == 23
 
 
 @pytest.mark.parametrize(
-    ("scope", "gone"),
+    ("scope", "removed"),
     [("matrix", [[0.0] * 4, [0.0] * 4, [0.0, 1, 1, 1]]), ("row", [[0.0, 0, 0, 1]] * 3)],
 )
-def test_or_of_each_matrix_or_row(scope: Scope, gone: list[list[float]]) -> None:
-    weights = torch.arange(24.0).view(1, 1, 2, 1, 3, 4)
-    kept = keep_mask(weights, 25, "top", scope, generator())
+def test_the_largest_weights_of_each_matrix_or_row_are_removed(scope: Scope, removed: list[list[float]]) -> None:
+    kept = keep_mask(torch.arange(24.0).view(1, 1, 2, 1, 3, 4), 25, "top", generator(), scope)
     for matrix in range(2):
-        assert torch.equal(1 - kept[0, 0, matrix, 0], torch.tensor(gone))
+        assert torch.equal(1 - kept[0, 0, matrix, 0], torch.tensor(removed))
 
 
-def test_at_least_one_weight_goes_however_few_there_are() -> None:
-    assert keep_mask(torch.rand(1, 1, 1, 1, 2, 2), 1, "top", "tensor", generator()).sum() == 3
-
-
-def test_the_score_is_the_logit_less_the_logit_without_the_top_weights(detector: Diagnoser) -> None:
+def test_the_score_is_the_logit_less_the_logit_without_the_top_weights(tiny: Diagnoser) -> None:
     episodes = tiny_episodes()[:3]
-    trust = attention_trust_score(detector, episodes, [10, 30], draws=2)
-    segments, valid, _ = next(iter(detector.batches(episodes)))
+    trust = attention_trust_score(tiny, episodes, [10, 30], draws=2)
+    segments, valid, _ = next(iter(tiny.batches(episodes)))
     with torch.inference_mode():
-        whole = detector.network_(segments, valid, return_attention=True)
+        whole = tiny.network_(segments, valid, return_attention=True)
         for column, percentage in enumerate((10, 30)):
             for row in range(3):
                 pair = AttentionPair(*(weights[row : row + 1] for weights in whole.attention))
-                keep = AttentionPair(*(keep_mask(w, percentage, "top", "tensor", generator()) for w in pair))
-                without = detector.network_(segments[row : row + 1], keep=keep).logit
+                keep = AttentionPair(*(keep_mask(w, percentage, "top", generator()) for w in pair))
+                without = tiny.network_(segments[row : row + 1], keep=keep).logit
                 assert trust.top[row, column] == pytest.approx(float(whole.logit[row] - without), abs=1e-5)
-    means = trust.mean()
-    assert means["k"] == [10, 30]
-    assert means["top"] == pytest.approx(trust.top.mean(axis=0))
+    assert trust.mean()["k"] == [10, 30]
+    assert trust.mean()["top"] == pytest.approx(trust.top.mean(axis=0))
     assert trust.random.shape == (3, 2, 2)
-    np.testing.assert_array_equal(attention_trust_score(detector, episodes, 30, draws=2).top, trust.top[:, 1:])
+    np.testing.assert_array_equal(attention_trust_score(tiny, episodes, 30, draws=2).top, trust.top[:, 1:])
 
 
-def test_an_episode_has_the_same_score_alone_and_beside_a_longer_one(detector: Diagnoser) -> None:
-    whole = tiny_episodes()[:1]
-    values = whole.values[0]
+def test_a_score_does_not_depend_on_batch_mates_but_on_the_seed(tiny: Diagnoser) -> None:
+    values = tiny_episodes().values[0]
     short = values[:, : values.shape[1] // 2]
-    both = attention_trust_score(detector, [short, values], [20], draws=3)
-    alone = attention_trust_score(detector, [short], [20], draws=3)
+    both = attention_trust_score(tiny, [short, values], [20], draws=3)
+    alone, other = (attention_trust_score(tiny, [short], [20], draws=3, seed=seed) for seed in (0, 1))
     np.testing.assert_allclose(both.top[0], alone.top[0], atol=1e-5)
     np.testing.assert_allclose(both.random[0], alone.random[0], atol=1e-5)
-
-
-def test_the_same_seed_gives_the_same_draws(detector: Diagnoser) -> None:
-    episodes: Episodes = tiny_episodes()[:2]
-    first, again, other = (
-        attention_trust_score(detector, episodes, [10], draws=4, seed=seed).random for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
+    assert (alone.random != other.random).any()
 
 
 def test_the_percentile_counts_the_draws_below() -> None:
@@ -87,19 +69,60 @@ def test_the_percentile_counts_the_draws_below() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("n_episodes", "settings", "message"),
     [
-        ({"percentages": [0]}, "between 0 and 100"),
-        ({"percentages": []}, "between 0 and 100"),
-        ({"draws": 0}, "at least 1 random draw"),
-        ({"scope": "head"}, "tensor, matrix, row"),
+        (1, {"percentages": [0]}, "between 0 and 100"),
+        (1, {"percentages": []}, "between 0 and 100"),
+        (1, {"draws": 0}, "at least 1 random draw"),
+        (0, {}, "at least one episode"),
     ],
 )
-def test_impossible_requests_are_refused(detector: Diagnoser, settings: dict[str, object], message: str) -> None:
+def test_impossible_requests_are_refused(
+    tiny: Diagnoser, n_episodes: int, settings: dict[str, object], message: str
+) -> None:
     with pytest.raises(DfstransError, match=message):
-        attention_trust_score(detector, tiny_episodes()[:1], **settings)  # type: ignore[arg-type]
+        attention_trust_score(tiny, tiny_episodes()[:n_episodes], **settings)  # type: ignore[arg-type]
 
 
-def test_without_an_episode_there_is_no_score(detector: Diagnoser) -> None:
-    with pytest.raises(DfstransError, match="at least one episode"):
-        attention_trust_score(detector, tiny_episodes()[:0])
+# ---- the verdict ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("is_anomaly", "fall", "percentile", "support", "words"),
+    [
+        (True, 3.0, 1.0, "supported", "falls by 3.00, more than in all 20 random draws"),
+        (True, 3.0, 0.975, "supported", "more than in 98% of 20 random draws"),
+        (True, 3.0, 0.8, "weak", "but only more than in 80% of"),
+        (True, 3.0, 0.5, "not supported", "does not rest"),
+        (True, 0.1, 1.0, "not supported", "does not rest"),  # beats every draw, but changes nothing
+        (True, -2.0, 0.0, "not supported", "rises by 2.00: the decision does not rest"),
+        (False, 3.0, 1.0, "not supported", "not called anomalous"),
+    ],
+)
+def test_the_verdict_goes_by_size_and_percentile_of_the_fall(
+    is_anomaly: bool, fall: float, percentile: float, support: str, words: str
+) -> None:
+    word, reason = weigh(is_anomaly, fall, percentile)
+    assert word == support
+    assert words in reason
+
+
+def test_attention_of_normal_episodes_and_of_an_untrained_model_is_not_supported(planted: Episodes) -> None:
+    detector = Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
+    normal = planted[planted.require_labels() == 0]
+    for row in range(5):
+        assert {judge(detector, normal[row], called).support for called in (False, True)} == {"not supported"}
+    torch.manual_seed(0)
+    untrained = Diagnoser(**SETTINGS)
+    untrained.__dict__.update(detector.__dict__)
+    untrained.network_ = DFSTrans(detector.network_settings_).eval()
+    assert all(judge(untrained, planted[row], True).support == "not supported" for row in range(-5, 0))
+    assert judge(detector, planted[-1], True) == judge(detector, planted[-1], True)
+
+
+def test_attention_learned_from_shuffled_labels_is_not_convincing(planted: Episodes) -> None:
+    labels = np.random.default_rng(0).permutation(planted.require_labels())
+    shuffled = Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted.with_labels(labels))
+    fresh = planted_episodes(n_normal=0, n_anomalous=12, n_sensors=4, n_timepoints=96, seed=2)
+    supported = [d.trust is not None and d.trust.support == "supported" for d in shuffled.diagnose(fresh, trust=True)]
+    assert np.mean(supported) < 0.35

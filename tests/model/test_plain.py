@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from dfstrans.diagnosis.scores import global_spatial_relevance, global_temporal_relevance
+from dfstrans.diagnosis.scores import AttentionScores
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork, PlainPass
@@ -75,11 +75,12 @@ def test_relevances_are_the_diagnostic_scores_of_the_segments_that_are_there() -
     for row, n_segments in enumerate((6, 4, 1)):
         temporal = plain.temporal_attention[row, -1].mean(dim=1).double().numpy()[:, :n_segments, :n_segments]
         spatial = plain.spatial_attention[row, -1].mean(dim=1).double().numpy()[:n_segments]
-        moment = global_temporal_relevance(temporal)
-        np.testing.assert_allclose(plain.global_temporal_relevance[row, :n_segments], moment, atol=1e-6)
+        scores = AttentionScores(temporal, spatial)
+        np.testing.assert_allclose(
+            plain.global_temporal_relevance[row, :n_segments], scores.global_temporal_relevance, atol=1e-6
+        )
         np.testing.assert_array_equal(plain.global_temporal_relevance[row, n_segments:], 0)
-        sensor = global_spatial_relevance(spatial, moment)
-        np.testing.assert_allclose(plain.global_spatial_relevance[row], sensor, atol=1e-6)
+        np.testing.assert_allclose(plain.global_spatial_relevance[row], scores.global_spatial_relevance, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["faithful", "vanilla", "none"])

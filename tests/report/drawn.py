@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from dfstrans.data.episodes import Episode, Fault
-from dfstrans.diagnosis.bands import Usual
+from dfstrans.diagnosis.bands import NormalBand
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.health import Finding
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.scores import EpisodeScores
-from dfstrans.diagnosis.trust import Verdict
+from dfstrans.diagnosis.schema import HealthFinding, TrustVerdict
+from dfstrans.diagnosis.scores import SCORES, AttentionScores
 
 
-def bands_with(scores: EpisodeScores, **excess: np.ndarray) -> dict[str, Usual]:
-    """Bands of width 0.1 that scores exceed by so many widths, by the name of the score."""
+def bands_with(scores: AttentionScores, **excess: np.ndarray) -> dict[str, NormalBand]:
+    """Bands of width 0.1 that scores exceed by so many widths (0 unless given), by the name of the score."""
+    shape = {name: np.zeros_like(getattr(scores, name)) for name in SCORES}
     return {
-        name: Usual(getattr(scores, name) - 0.1 * values, np.full_like(values, 0.1, dtype=np.float64), 1e-3)
-        for name, values in excess.items()
+        name: NormalBand(getattr(scores, name) - 0.1 * (shape[name] + excess.get(name, 0)), shape[name] + 0.1, 1e-3)
+        for name in SCORES
     }
 
 
@@ -34,16 +34,10 @@ def made_diagnosis(
     random = np.random.default_rng(0)
     t, s = n_segments, n_sensors
     temporal, spatial = random.random((s, t, t)), random.random((t, s, s))
-    scores = EpisodeScores(
-        logit=1.0,
-        temporal=temporal / temporal.sum(axis=-1, keepdims=True),
-        spatial=spatial / spatial.sum(axis=-1, keepdims=True),
-        embedding=np.zeros((t, s, 2)),
-        encoding=np.zeros((t, 2)),
-        contribution=random.normal(size=(t, s)),
-        level=random.normal(size=(t, s)),
-        features=np.ones(2),
+    scores = AttentionScores(
+        temporal / temporal.sum(axis=-1, keepdims=True), spatial / spatial.sum(axis=-1, keepdims=True)
     )
+    contribution, level = random.normal(size=(2, t, s))
     deviation = 1 + random.random((t, s))
     deviation[strange] = 40
     pair_excess = random.random((t, s, s))
@@ -51,29 +45,30 @@ def made_diagnosis(
     starts = np.arange(t) * segment_length
     sensors = tuple(f"S{i}" for i in range(s))
     diagnosis = Diagnosis(
+        scores.temporal_attention,
+        scores.spatial_attention,
         episode_id=name,
         probability=probability,
+        logit=1.0,
         threshold=0.5,
         sensors=sensors,
         segment_bounds=np.stack([starts, starts + segment_length], axis=1) * 0.5,
-        scores=scores,
         deviation=deviation,
-        contribution=scores.contribution,
-        level=scores.level,
+        contribution=contribution,
+        level=level,
         bands=bands_with(
             scores,
-            sensor=np.linspace(0.5, 1.5, s),
-            segment=np.where(np.arange(t) // 2 == strange[0] // 2, 2.0, 0.5),
-            spatial=pair_excess,
+            global_spatial_relevance=np.linspace(0.5, 1.5, s),
+            global_temporal_relevance=np.where(np.arange(t) // 2 == strange[0] // 2, 2.0, 0.5),
+            spatial_attention=pair_excess,
             spatial_relevance=np.where(np.arange(t * s).reshape(t, s) == strange[0] * s, 2.0, 0.5),
             temporal_relevance=np.full((s, t), 0.5),
-            global_temporal=np.eye(t) * 2,
-            global_spatial=np.eye(s) * 2,
-            temporal=np.zeros((s, t, t)),
+            global_temporal_attention=np.eye(t) * 2,
+            global_spatial_attention=np.eye(s) * 2,
         ),
         time_unit="s",
-        health=(Finding("S2", "stuck", 0.4, 0.01),),
-        trust=Verdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),
+        health=(HealthFinding("S2", "stuck", 0.4, 0.01),),
+        trust=TrustVerdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),
         usual_course=np.stack([np.full((t, s), -2.0), np.full((t, s), 2.0)], axis=-1),
     )
     values = random.normal(size=(s, t * segment_length)).astype(np.float32)

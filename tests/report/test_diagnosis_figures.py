@@ -70,7 +70,7 @@ def test_below_an_attention_matrix_stand_its_column_sums() -> None:
     assert [colour == ANOMALOUS for colour in bars.marker.color] == [False, False, True, True]
     np.testing.assert_allclose(edges.y, bars.y - 0.1 * (np.linspace(0.5, 1.5, 4) - 1))
     (at_two,) = moment_figures(diagnosis, [2]).values()
-    np.testing.assert_allclose(at_two.data[0].z, diagnosis.scores.spatial[2], rtol=1e-6)
+    np.testing.assert_allclose(at_two.data[0].z, diagnosis.spatial_attention[2], rtol=1e-6)
 
 
 def test_in_print_the_same_weights_and_bars_are_marked() -> None:
@@ -92,7 +92,8 @@ def test_in_print_the_same_weights_and_bars_are_marked() -> None:
 
 def test_attention_of_a_model_without_its_bands_is_drawn_without_marks() -> None:
     diagnosis, recording = made_diagnosis()
-    known = {name: diagnosis.bands[name] for name in ("sensor", "segment", "spatial")}
+    names = ("global_spatial_relevance", "global_temporal_relevance", "spatial_attention")
+    known = {name: diagnosis.bands[name] for name in names}
     older = replace(diagnosis, bands=known)
     _, dots, bars, edges = attention_figure(between_moments(older), None, "segment").data
     assert len(dots.x) == 0
@@ -168,7 +169,7 @@ def test_the_print_shows_the_same_numbers_as_the_screen() -> None:
     first = print_signals(diagnosis, recording).axes[0]
     np.testing.assert_array_equal(first.lines[1].get_ydata(), recording.episode.values[1])
     image = print_moments(diagnosis, [2]).axes[0].images[0]
-    np.testing.assert_allclose(image.get_array(), diagnosis.scores.spatial[2])
+    np.testing.assert_allclose(image.get_array(), diagnosis.spatial_attention[2])
 
 
 def test_in_print_no_legend_is_cut_off_and_no_title_touches_the_next() -> None:

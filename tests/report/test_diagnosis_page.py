@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Fault
-from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.report.diagnosis_page import known_truth, page_name, write_diagnosis, write_index, write_pages
 from tests.report.drawn import made_diagnosis
 
@@ -58,7 +58,8 @@ def test_a_page_says_when_the_instrument_is_suspected_and_what_the_ranking_is(tm
 def test_a_page_of_an_older_model_says_which_scores_have_no_band(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis()
     assert "before it kept a band" not in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))
-    older = replace(diagnosis, bands={name: diagnosis.bands[name] for name in ("sensor", "segment", "spatial")})
+    known = ("global_spatial_relevance", "global_temporal_relevance", "spatial_attention")
+    older = replace(diagnosis, bands={name: diagnosis.bands[name] for name in known})
     text = words(write_diagnosis(tmp_path / "b.html", older, recording))
     assert "so that of A^(s), a^(s), A^G, b^(τ), B^G nothing is marked" in text
 

@@ -11,9 +11,9 @@ from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.data.truth import Truth
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.known_faults import Resemblance
 from dfstrans.diagnosis.recordings import recordings_of
-from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.diagnosis.schema import Resemblance
+from dfstrans.diagnosis.scores import AttentionScores
 from dfstrans.lab.elevator.demo import run_demo
 from dfstrans.report.evaluation_page import agreement, write_report
 from tests.report.drawn import bands_with
@@ -34,27 +34,21 @@ def diagnosis_of(
     """A diagnosis that knows nothing but how far each (segment, sensor) is from normal."""
     t, s = deviation.shape
     flat = np.zeros((t, s))
-    scores = EpisodeScores(
-        0.0,
-        np.ones((s, t, t)) / t,
-        np.ones((t, s, s)) / s,
-        np.zeros((t, s, 2)),
-        np.zeros((t, 2)),
-        flat,
-        flat,
-        np.ones(2),
-    )
+    attention = AttentionScores(np.ones((s, t, t)) / t, np.ones((t, s, s)) / s)
     return Diagnosis(
-        name,
-        probability,
-        0.5,
-        EPISODES.sensors,
-        BOUNDS,
-        scores,
-        deviation,
+        attention.temporal_attention,
+        attention.spatial_attention,
+        episode_id=name,
+        probability=probability,
+        logit=0.0,
+        threshold=0.5,
+        sensors=EPISODES.sensors,
+        segment_bounds=BOUNDS,
+        deviation=deviation,
+        usual_course=np.zeros((t, s, 2)),
         contribution=flat,
         level=flat,
-        bands=bands_with(scores, sensor=np.zeros(s), segment=np.zeros(t), spatial=np.zeros((t, s, s))),
+        bands=bands_with(attention),
         health=(),
         resembles=resembles,
     )

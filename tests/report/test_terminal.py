@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dfstrans.cli.diagnose import print_diagnoses
-from dfstrans.diagnosis.known_faults import Resemblance
+from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.report.terminal import diagnoses_table
 from tests.report.drawn import made_diagnosis
 

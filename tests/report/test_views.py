@@ -92,7 +92,7 @@ def test_moments_to_show_are_the_strangest_two_and_a_quiet_one_or_those_asked_fo
 def test_relevance_over_the_signal_is_the_sensors_own() -> None:
     diagnosis, recording = made_diagnosis()
     (course,) = relevance_courses([(diagnosis, recording)], "S2")
-    np.testing.assert_array_equal(course.relevance, diagnosis.scores.temporal_relevance[2])
+    np.testing.assert_array_equal(course.relevance, diagnosis.temporal_relevance[2])
     np.testing.assert_allclose(course.centre, [2.5, 7.5, 12.5, 17.5, 22.5, 27.5])
     with pytest.raises(DfstransError, match="'Nobody'"):
         relevance_courses([(diagnosis, recording)], "Nobody")

@@ -22,7 +22,6 @@ from dfstrans.cli.output import AsJson, print_columns, print_json, progress, rem
 from dfstrans.data.episodes import Episodes
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import part_of, scorable, select_ids, trained_from
-from dfstrans.diagnosis.diagnosis import raw_numbers
 from dfstrans.diagnosis.recordings import recordings_of
 from dfstrans.errors import DfstransError, counted
 from dfstrans.files import filled_at_once, written_atomically
@@ -167,7 +166,7 @@ def diagnose_table(
                     prints.add(diagnosis, recording)
             if temporary is not None:
                 diagnosis.to_frame().to_csv(temporary, mode="a", header=not found, index=False)
-            found.append({**diagnosis.to_dict(), **({"raw": raw_numbers(diagnosis)} if raw else {})})
+            found.append(diagnosis.to_dict(raw=raw))
         if temporary is not None and not found:
             temporary.write_text("")
         if prints is not None:

@@ -1,1 +1,1 @@
-"""From attention to answers: which sensors, which moments, how they hang together."""
+"""From attention to a diagnosis: which sensors, at which time, which couplings, and how far to trust it."""

@@ -1,205 +1,169 @@
-"""What is usual of a quantity in normal episodes: of each score a band, of levels and embeddings a spread.
+"""Normal bands: what is usual of each score in normal episodes, and where normal signals run.
 
-A quantity that has moments is kept twice: moment by moment, for recordings of the usual length, and over all moments,
-for others. There embeddings are compared by their content alone, since their positional encoding only tells the moment.
-Temporal attention is spread over as many moments as there are, so over lengths it is compared as a multiple of an even
-spread.
+A quantity that varies over time is kept twice: by segment, for episodes of the usual length, and pooled over all
+segments, for others. Temporal attention is spread over as many segments as there are, so pooled it is compared as a
+multiple of an even spread. Pooled embeddings are compared without their positional encoding (`content`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.segments import count_segments
+from dfstrans.diagnosis.scores import SCORES, Array, EpisodeScores
 
-Array = npt.NDArray[np.float64]
-
-WIDTH = 0.99  # share of normal episodes below the edge of a band
-# the eight scores in the order of the paper's equations: A^(s), a^(s), A^G, a^G, B^(τ), b^(τ), B^G, b^G
-SCORES = (
-    "temporal",
-    "temporal_relevance",
-    "global_temporal",
-    "segment",
-    "spatial",
-    "spatial_relevance",
-    "global_spatial",
-    "sensor",
-)
-BANDS = (*SCORES, "contribution")  # with a median and an edge
-SPREADS = ("level", "embedding", "content")  # with a mean and a deviation
-BY_MOMENT = ("level", "embedding")
-OVER_MOMENTS = ("level", "content")
-BETWEEN_MOMENTS = ("temporal", "global_temporal")  # whose last two axes are moments
-WITHOUT_MOMENTS = ("global_spatial", "sensor")
-# widths below these are taken for these: a sensor that never moves, an attention that never changes
-FLOORS = {**dict.fromkeys(BANDS, 1e-3), "level": 1e-3, "embedding": 1e-2, "content": 1e-2}
-MOST_SAMPLES = 1 << 14  # moments from which it is told what is usual over all of them
-MOST_BY_MOMENT = 1 << 22  # numbers of a band that are kept moment by moment; beyond, only over all moments
+EDGE_QUANTILE = 0.99  # share of normal episodes below the edge of a band
+BANDS = (*SCORES, "contribution")  # median and upper edge
+SPREAD_QUANTITIES = ("level", "embedding", "content")  # mean and standard deviation
+BY_SEGMENT = (*BANDS, "level", "embedding")
+POOLED = (*BANDS, "level", "content")
+BETWEEN_SEGMENTS = ("temporal_attention", "global_temporal_attention")  # whose last two axes are segments
+WITHOUT_SEGMENTS = ("global_spatial_attention", "global_spatial_relevance")
+MAX_POOLED_SAMPLES = 1 << 14
+MAX_BAND_SIZE = 1 << 22  # numbers of a band by segment; a larger one is only kept pooled
 
 
 @dataclass(frozen=True)
-class Usual:
-    """The usual value of a quantity and how far normal episodes stray from it; shapes as the quantity's, or broadcast.
+class NormalBand:
+    """The usual value of a quantity and how far normal episodes stray from it; shapes broadcast to the quantity's.
 
     Of a band, the centre is the median and the width reaches to its upper edge; of a spread, mean and deviation.
     """
 
     centre: Array
     width: Array
-    floor: float
+    floor: float  # smallest width: for a sensor that never moves, an attention that never changes
 
-    def strangeness(self, values: Array) -> Array:
-        """How far values lie above the centre, in widths: 0 is as usual; for a band 1 is its edge."""
+    @classmethod
+    def of(cls, name: str, centre: Array, width: Array) -> NormalBand:
+        """A band with the floor of its quantity; of temporal attention that is a share of an even spread."""
+        floor = 1e-2 if name in ("embedding", "content") else 1e-3
+        return cls(centre, width, floor / centre.shape[-1] if name in BETWEEN_SEGMENTS else floor)
+
+    def excess(self, values: Array) -> Array:
+        """How far values lie above the centre, in widths: 0 is usual, 1 the edge of a band."""
         return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
 
     @property
     def edge(self) -> Array:
-        """From where on a value is outside."""
+        """The upper edge."""
         return self.centre + np.maximum(self.width, self.floor)
 
-    def divided(self, by: float) -> Usual:
-        """The same of the quantity divided by a number."""
-        return Usual(self.centre / by, self.width / by, self.floor / by)
+    def fit_length(self, name: str, n_segments: int) -> NormalBand:
+        """This pooled band for an episode of `n_segments` segments."""
+        if name not in BETWEEN_SEGMENTS:
+            return self
+        return NormalBand(self.centre / n_segments, self.width / n_segments, self.floor / n_segments)
 
 
-def kept_by_moment(alike: Sequence[EpisodeScores]) -> list[str]:
-    """The quantities whose every moment is kept: all but matrices that are too large for it; none without episodes."""
-    small = [name for name in BANDS if alike and getattr(alike[0], name).size <= MOST_BY_MOMENT]
-    return [*small, *(BY_MOMENT if alike else ())]
+def bands_by_segment(scores: Sequence[EpisodeScores], max_size: int = MAX_BAND_SIZE) -> dict[str, NormalBand]:
+    """A band of each quantity in its own shape, from episodes of equal length; quantities that are too large go."""
+    small = [name for name in BY_SEGMENT if name not in BANDS or getattr(scores[0], name).size <= max_size]
+    return {
+        name: NormalBand.of(name, *_centre_and_width(name, np.stack([getattr(one, name) for one in scores])))
+        for name in small
+    }
 
 
-def usual_by_moment(name: str, alike: Sequence[EpisodeScores]) -> Usual:
-    """Of episodes with the same number of segments, in the quantity's shape."""
-    return _usual(name, np.stack([getattr(one, name) for one in alike]))
+def pooled_band(
+    name: str, scores: Sequence[EpisodeScores], seed: int = 0, max_samples: int = MAX_POOLED_SAMPLES
+) -> NormalBand:
+    """A band over all segments of episodes of any length; its axes of segments have length one, or are absent if first.
 
-
-def usual_over_moments(name: str, scores: Sequence[EpisodeScores], seed: int) -> Usual:
-    """Of episodes of any length, in the quantity's shape with one moment, or none where that axis is the first."""
-    if name in WITHOUT_MOMENTS:
-        return _usual(name, np.stack([getattr(one, name) for one in scores]))
-    samples = _drawn(scores, name, seed)
-    usual = _usual(name, samples)
-    return known_usual(name, *(_with_place_for_moments(name, values) for values in (usual.centre, usual.width)))
-
-
-def fitted_to(usual: Usual, name: str, n_segments: int) -> Usual:
-    """What is usual over all moments, for an episode with so many segments."""
-    return usual.divided(n_segments) if name in BETWEEN_MOMENTS else usual
-
-
-def _moments(scores: EpisodeScores, name: str) -> Array:
-    """A view of a quantity with its moments, or pairs of moments, as the first axis."""
-    values = getattr(scores, name)
-    if name in BETWEEN_MOMENTS:
-        return np.moveaxis(values.reshape(*values.shape[:-2], -1), -1, 0)
-    return np.asarray(values.T) if name == "temporal_relevance" else np.asarray(values)
-
-
-def _with_place_for_moments(name: str, values: Array) -> Array:
-    """Axes of length one where a score has its moments last."""
-    last = {"temporal": 2, "global_temporal": 2, "temporal_relevance": 1}.get(name, 0)
-    return np.reshape(values, np.shape(values) + (1,) * last)
-
-
-def _drawn(scores: Sequence[EpisodeScores], name: str, seed: int) -> Array:
-    """Moments of all episodes, at most as many as are needed, and as many of each; (sample, …)."""
-    random, most = np.random.default_rng(seed), max(MOST_SAMPLES // len(scores), 1)
+    Every episode gives the same number of samples, as far as it has them.
+    """
+    random, most = np.random.default_rng(seed), max(max_samples // len(scores), 1)
     samples = []
     for one in scores:
-        moments = _moments(one, name)
-        if len(moments) > most:
-            moments = moments[random.choice(len(moments), most, replace=False)]
-        samples.append(moments * len(one.segment) if name in BETWEEN_MOMENTS else moments)  # 1 is an even spread
-    return np.concatenate(samples)
+        own = _samples(one, name)
+        if len(own) > most:
+            own = own[random.choice(len(own), most, replace=False)]
+        samples.append(own * one.n_segments if name in BETWEEN_SEGMENTS else own)  # 1 is an even spread
+    trailing = (1,) * (2 if name in BETWEEN_SEGMENTS else 1 if name == "temporal_relevance" else 0)
+    parts = _centre_and_width(name, np.concatenate(samples))
+    return NormalBand.of(name, *(np.reshape(part, np.shape(part) + trailing) for part in parts))
 
 
-def _usual(name: str, samples: Array) -> Usual:
-    """What is usual of a quantity over samples, the first axis."""
-    if name in SPREADS:
-        return known_usual(name, samples.mean(axis=0), samples.std(axis=0))
-    centre, edge = np.quantile(samples, (0.5, WIDTH), axis=0)
-    return known_usual(name, centre, edge - centre)
+def _samples(scores: EpisodeScores, name: str) -> Array:
+    """A view of a quantity with its segments, or pairs of segments, as the first axis."""
+    values: Array = getattr(scores, name)
+    if name in WITHOUT_SEGMENTS:
+        return values[None]
+    if name in BETWEEN_SEGMENTS:
+        return np.moveaxis(values.reshape(*values.shape[:-2], -1), -1, 0)
+    return values.T if name == "temporal_relevance" else values
 
 
-def known_usual(name: str, centre: Array, width: Array) -> Usual:
-    """What is usual of a quantity, with the floor of its width: of temporal attention a share of an even spread."""
-    moments = np.shape(centre)[-1] if name in BETWEEN_MOMENTS and np.ndim(centre) > 1 else 1  # one: over all of them
-    return Usual(centre, width, FLOORS[name] / moments)
+def _centre_and_width(name: str, samples: Array) -> tuple[Array, Array]:
+    """Over the first axis."""
+    if name in SPREAD_QUANTITIES:
+        return samples.mean(axis=0), samples.std(axis=0)
+    centre, edge = np.quantile(samples, (0.5, EDGE_QUANTILE), axis=0)
+    return centre, edge - centre
 
 
-class BeyondBand(NamedTuple):
-    """Attention above what 99 % of normal episodes have, over segments that follow one another.
+# ---- signals --------------------------------------------------------------------------------------------------------
 
-    `sensors` is one sensor (its global relevance b^G), none (the global relevance a^G of the moments), or two: the
-    first attends to the second. Excess is the distance from the normal median; 1 is the edge of the band.
-    """
-
-    sensors: tuple[str, ...]
-    first: int
-    last: int
-    start: float
-    end: float
-    excess: float
-
-    @property
-    def sentence(self) -> str:
-        """In plain words."""
-        when = f"segment {self.first}" if self.first == self.last else f"segments {self.first}-{self.last}"
-        what = (
-            f"relevance of {when}",
-            f"relevance of {'-'.join(self.sensors)}",
-            f"{'-'.join(self.sensors)} coupling in {when}",
-        )[len(self.sensors)]
-        return f"{what} is above its 99 % normal band ({self.excess:.1f} times the edge)"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {**self._asdict(), "sensors": list(self.sensors), "sentence": self.sentence}
+CELL_STATISTICS = ("mean", "std", "max", "min")
+COURSE_TAIL = 0.01  # share of normal recordings below the band of a signal, and as many above
 
 
-def beyond_band(
-    sensors: Sequence[str],
-    segment_bounds: Array,
-    sensor_excess: Array,
-    segment_excess: Array,
-    pair_excess: Array,
-    changed_pairs: Iterable[tuple[str, str, int, float]],
-) -> list[BeyondBand]:
-    """Sensors, then moments, then changed pairs, each the furthest first; a pair around its strangest moment.
+@dataclass(frozen=True)
+class NormalCourse:
+    """The lowest and the highest value of each sensor in normal recordings, without the most extreme 1 % each.
 
     Shape:
-        segment_bounds (segment, 2), sensor_excess (sensor,), segment_excess (segment,), pair_excess (segment, looking,
-        at)
+        by_segment (segment, sensor, 2), without a segment if lengths vary; pooled (sensor, 2); in the sensors' units
     """
 
-    def described(names: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
-        return BeyondBand(names, *run, float(segment_bounds[run[0], 0]), float(segment_bounds[run[1], 1]), excess)
+    by_segment: Array
+    pooled: Array
 
-    throughout = (0, len(segment_bounds) - 1)
-    by_sensor = zip(sensors, sensor_excess.tolist(), strict=True)
-    of_sensors = [described((name,), throughout, excess) for name, excess in by_sensor if excess > 1]
-    of_moments = [
-        described((), run, float(segment_excess[run[0] : run[1] + 1].max())) for run in runs_above(segment_excess)
-    ]
-    of_pairs = []
-    for looking, at, segment, excess in changed_pairs:
-        course = pair_excess[:, sensors.index(looking), sensors.index(at)]
-        run = next(run for run in runs_above(course) if run[0] <= segment <= run[1])
-        of_pairs.append(described((looking, at), run, excess))
-    return [one for found in (of_sensors, of_moments, of_pairs) for one in sorted(found, key=lambda one: -one.excess)]
+    @classmethod
+    def fit(cls, normal: Episodes, segment_length: int, n_segments: int) -> NormalCourse:
+        """Learn from normal episodes; by segment from those of `n_segments` segments (0: none)."""
+        ends = [CELL_STATISTICS.index("min"), CELL_STATISTICS.index("max")]
+        extremes = [cell_statistics(episode.values, segment_length)[..., ends] for episode in normal]
+        alike = [one for one in extremes if len(one) == n_segments]
+        by_segment = _course(np.stack(alike)) if alike else np.zeros((0, normal.n_sensors, 2))
+        return cls(by_segment, _course(np.concatenate(extremes)))
+
+    def of_length(self, n_segments: int) -> Array:
+        """The course of a recording of `n_segments` segments, the same in every segment if that length is unusual."""
+        if len(self.by_segment) == n_segments:
+            return self.by_segment
+        return np.broadcast_to(self.pooled, (n_segments, *self.pooled.shape))
 
 
-def runs_above(excess: Array) -> list[tuple[int, int]]:
-    """First and last of each stretch of values above 1, the edge of the band.
+def _course(extremes: Array) -> Array:
+    """A low quantile of the lowest values and a high one of the highest, over the first axis."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a cell that never has values has no band: NaN
+        low = np.nanquantile(extremes[..., 0], COURSE_TAIL, axis=0)
+        high = np.nanquantile(extremes[..., 1], 1 - COURSE_TAIL, axis=0)
+    return np.stack([low, high], axis=-1)
 
-    >>> runs_above(np.array([2.0, 0.5, 1.5, 3.0]))
-    [(0, 0), (2, 3)]
+
+def cell_statistics(values: npt.NDArray[np.float32], segment_length: int) -> npt.NDArray[Any]:
+    """Mean, standard deviation, maximum and minimum of the values in each cell; NaN for a cell without values.
+
+    Shape:
+        (n_sensors, length) → (n_segments, n_sensors, n_statistics)
     """
-    changes = np.flatnonzero(np.diff(np.concatenate([[False], excess > 1, [False]])))
-    return [(int(first), int(after) - 1) for first, after in changes.reshape(-1, 2)]
+    n_sensors, length = values.shape
+    n_segments = count_segments(length, segment_length)
+    padded = np.full((n_sensors, n_segments * segment_length), np.nan)
+    padded[:, :length] = values
+    cells = padded.reshape(n_sensors, n_segments, segment_length).transpose(1, 0, 2)
+    missing = np.isnan(cells)
+    count = np.where(missing.all(axis=-1), np.nan, (~missing).sum(axis=-1))
+    mean = np.where(missing, 0.0, cells).sum(axis=-1) / count
+    variance = np.where(missing, 0.0, (cells - mean[..., None]) ** 2).sum(axis=-1) / count
+    return np.stack([mean, np.sqrt(variance), np.fmax.reduce(cells, axis=-1), np.fmin.reduce(cells, axis=-1)], axis=-1)

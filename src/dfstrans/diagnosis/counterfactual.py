@@ -1,14 +1,14 @@
-"""Does the decision follow the ranking? Its cells are made normal from the top, or brought back from the top.
+"""Does the decision follow the ranking? Replace cells of an episode by normal ones and observe the decision.
 
 Deletion: the probability while the first cells of a ranking are made normal, more and more of them. Insertion: all
-cells are normal and the first of the ranking are brought back. A ranking that the decision rests on has a small area
-under the deletion curve and a large one under the insertion curve; random orders show what an area is worth.
+cells are normal and the first of the ranking are restored. A ranking that the decision rests on has a small area under
+the deletion curve and a large one under the insertion curve; random orders show what an area is worth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,22 @@ from torch import Tensor
 
 from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.scores import Array
+from dfstrans.diagnosis.trust import check_request
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 
 Mask = npt.NDArray[np.bool_]
-CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants that are judged together
+VARIANT_CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants in one batch
+GRADIENT_STEPS = 24  # points of the Gauss-Legendre rule between normal and the episode
+CURVE_PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
+RANDOM_ORDERS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Counterfactual:
-    """One episode of which cells can be made normal: they get the mean embedding of normal episodes.
+    """One episode whose cells can be made normal, that is, get the mean embedding of normal episodes.
 
     Shape:
         embedding, normal (segment, sensor, d_model), real segments only
@@ -40,61 +45,68 @@ class Counterfactual:
 
     @classmethod
     def of(cls, detector: Detector, episode: Any, reference: NormalReference) -> Counterfactual:
-        """The first of the episodes as the network embeds it, with what is normal for its length."""
+        """The first of the episodes."""
         segments, valid, _ = next(iter(detector.batches(episode)))
         settings = detector.network_settings_
         with torch.inference_mode():
             x = detector.network_.embed(segments[:1, valid[0]])[0]  # (t, s, d)
         encoding = positional_encoding(settings.encoding, len(x), settings.d_model)
-        normal = torch.as_tensor(reference.usual_embedding(encoding), dtype=x.dtype).expand_as(x)
+        normal = torch.as_tensor(reference.mean_embedding(encoding), dtype=x.dtype).expand_as(x)
         return cls(detector.network_, x, normal)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Segments and sensors."""
+        """Number of segments and of sensors."""
         n_segments, n_sensors = self.embedding.shape[:2]
         return n_segments, n_sensors
 
-    def logits(self, replaced: Mask) -> npt.NDArray[np.float64]:
+    @property
+    def variants_at_once(self) -> int:
+        """Size of a batch of variants."""
+        return max(1, VARIANT_CELLS_AT_ONCE // int(np.prod(self.shape)))
+
+    def logits(self, replaced: Mask) -> Array:
         """The logit of each variant: (variant, segment, sensor), True where a cell is made normal → (variant,)."""
         found = []
         with torch.inference_mode():
-            for masks in torch.as_tensor(replaced).split(max(1, CELLS_AT_ONCE // int(np.prod(self.shape)))):
+            for masks in torch.as_tensor(replaced).split(self.variants_at_once):
                 variants = torch.where(masks[..., None], self.normal, self.embedding)
                 found.append(self.network.attend(variants).logit.double().numpy())
         return np.concatenate(found)
 
 
-def occlusion(detector: Detector, episode: Any, reference: NormalReference) -> npt.NDArray[np.float64]:
-    """How far the logit of one episode falls when a cell has the mean embedding of normal ones: (segment, sensor)."""
-    episode_cells = Counterfactual.of(detector, episode, reference)
-    t, s = episode_cells.shape
-    whole = episode_cells.logits(np.zeros((1, t, s), dtype=np.bool_))
+def occlusion(detector: Detector, episode: Any, reference: NormalReference) -> Array:
+    """The fall of the logit of one episode when a single cell is made normal: (segment, sensor)."""
+    cells = Counterfactual.of(detector, episode, reference)
+    t, s = cells.shape
+    whole = cells.logits(np.zeros((1, t, s), dtype=np.bool_))
     one_each = np.eye(t * s, dtype=np.bool_).reshape(-1, t, s)
-    return np.asarray((whole - episode_cells.logits(one_each)).reshape(t, s))
+    return np.asarray((whole - cells.logits(one_each)).reshape(t, s))
 
 
-STEPS = 24  # points of the Gauss-Legendre rule between normal and the episode
+def integrated_gradients(
+    detector: Detector, episode: Any, reference: NormalReference, n_steps: int = GRADIENT_STEPS
+) -> Array:
+    """What each cell of one episode adds to the logit on the straight line from normal to it: (segment, sensor).
 
-
-def integrated_gradients(detector: Detector, episode: Any, reference: NormalReference) -> npt.NDArray[np.float64]:
-    """What each cell of one episode adds to the logit on the straight way from normal to it: (segment, sensor).
-
-    IG_c = Σ_d (x_cd − n_cd) ∫ ∂logit(n + α (x − n)) / ∂x_cd dα over the embedding x and its normal mean n, the same
-    that occlusion puts in. They add up to logit(x) − logit(n).
+    IG_c = Σ_d (x_cd − n_cd) ∫ ∂logit(n + α (x − n)) / ∂x_cd dα for the embedding x and its normal mean n. The sum over
+    cells is logit(x) − logit(n).
     """
     method = require_captum().IntegratedGradients(lambda x: detector.network_.attend(x).logit)
     cells = Counterfactual.of(detector, episode, reference)
-    episode_embedding, normal = (x.clone()[None] for x in (cells.embedding, cells.normal))  # gradients pass a clone
-    at_once = max(1, CELLS_AT_ONCE // int(np.prod(cells.shape)))
+    embedding, normal = (x.clone()[None] for x in (cells.embedding, cells.normal))  # inference tensors have no gradient
     found: Tensor = method.attribute(
-        episode_embedding, baselines=normal, n_steps=STEPS, internal_batch_size=at_once, method="gausslegendre"
+        embedding,
+        baselines=normal,
+        n_steps=n_steps,
+        internal_batch_size=cells.variants_at_once,
+        method="gausslegendre",
     )
     return np.asarray(found[0].detach().double().sum(dim=-1).numpy())
 
 
 def require_captum() -> Any:
-    """`captum.attr`, or an error that tells how to get it."""
+    """`captum.attr`, or an error that says how to install it."""
     try:
         import captum.attr
     except ImportError as error:
@@ -104,14 +116,9 @@ def require_captum() -> Any:
     return captum.attr
 
 
-Array = npt.NDArray[np.float64]
-PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
-DRAWS = 20
-
-
 @dataclass(frozen=True)
 class RankingCurves:
-    """The probability along the deletion and the insertion of a ranking, and of random orders of the same cells.
+    """The probability along deletion and insertion of a ranking, and of random orders of the same cells.
 
     Shape:
         percentages (k,), from 0 to 100; deletion, insertion (k,); random_deletion, random_insertion (draw, k)
@@ -125,24 +132,27 @@ class RankingCurves:
 
     def figures(self) -> dict[str, float]:
         """The four measures of the ranking."""
-        return {name: float(value) for name, value in _figures(self.percentages, self.deletion, self.insertion).items()}
+        return self._figures(self.deletion, self.insertion)
 
     def random_figures(self) -> dict[str, float]:
-        """The same of random orders, in the mean."""
-        found = _figures(self.percentages, self.random_deletion, self.random_insertion)
+        """The same four measures, averaged over random orders."""
+        return self._figures(self.random_deletion, self.random_insertion)
+
+    def _figures(self, deletion: Array, insertion: Array) -> dict[str, float]:
+        """Measures from the curves (…, k); comprehensiveness and sufficiency average over k without 0 and 100 %."""
+        share = self.percentages / 100
+        found = {
+            "comprehensiveness": (deletion[..., :1] - deletion[..., 1:-1]).mean(axis=-1),  # p(x) − p(without the top)
+            "sufficiency": (insertion[..., -1:] - insertion[..., 1:-1]).mean(axis=-1),  # p(x) − p(the top alone)
+            "deletion_area": np.trapezoid(deletion, share, axis=-1),
+            "insertion_area": np.trapezoid(insertion, share, axis=-1),
+        }
         return {name: float(np.mean(values)) for name, values in found.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "percentages": self.percentages.tolist(),
-            "deletion": self.deletion.tolist(),
-            "insertion": self.insertion.tolist(),
-            "random_deletion": self.random_deletion.mean(axis=0).tolist(),
-            "random_insertion": self.random_insertion.mean(axis=0).tolist(),
-            "figures": self.figures(),
-            "random_figures": self.random_figures(),
-        }
+        """Plain data; the random curves are means over draws."""
+        curves = {name: np.atleast_2d(curve).mean(axis=0).tolist() for name, curve in asdict(self).items()}
+        return {**curves, "figures": self.figures(), "random_figures": self.random_figures()}
 
 
 def ranking_curves(
@@ -150,21 +160,16 @@ def ranking_curves(
     episode: Any,
     ranking: Array,
     reference: NormalReference,
-    percentages: Sequence[float] = PERCENTAGES,
+    percentages: Sequence[float] = CURVE_PERCENTAGES,
     *,
-    draws: int = DRAWS,
+    draws: int = RANDOM_ORDERS,
     seed: int = 0,
 ) -> RankingCurves:
-    """The probability of one episode while the cells of its ranking (segment, sensor) are made normal or come back.
+    """The probability of one episode while the cells of its ranking (segment, sensor) are made normal or restored.
 
-    `percentages` of the cells are tried, and 0 and 100 always.
+    The curves have a point at each of the `percentages` of cells, and at 0 and 100 %.
     """
-    wrong = [k for k in percentages if not 0 < k < 100]
-    if not len(percentages) or wrong or draws < 1:
-        raise DfstransError(
-            f"expected percentages between 0 and 100 and at least one draw, got {list(percentages)} and {draws}; "
-            f"correct them, such as {list(PERCENTAGES)} and {DRAWS}"
-        )
+    check_request(percentages, draws)
     cells = Counterfactual.of(detector, episode, reference)
     if ranking.shape != cells.shape:
         raise DfstransError(
@@ -180,7 +185,7 @@ def ranking_curves(
 
 
 def places_of(ranking: Array) -> npt.NDArray[np.intp]:
-    """The place of each cell in its ranking, 0 for the largest; of equal ones the earlier comes first.
+    """The place of each cell in its ranking, 0 for the largest; of equal cells the earlier comes first.
 
     >>> places_of(np.array([[0.1, 0.9], [0.5, 0.5]])).tolist()
     [[3, 0], [1, 2]]
@@ -190,54 +195,16 @@ def places_of(ranking: Array) -> npt.NDArray[np.intp]:
     return places.reshape(ranking.shape)
 
 
-def first_cells(places: npt.NDArray[np.intp], percentages: Array) -> npt.NDArray[np.bool_]:
+def first_cells(places: npt.NDArray[np.intp], percentages: Array) -> Mask:
     """Whether a cell is among the first k %, at least one for k above 0: (segment, sensor) → (k, segment, sensor)."""
     counts = np.maximum(np.round(percentages / 100 * places.size), percentages > 0)
     return np.asarray(places[None] < counts[:, None, None])
 
 
-def area(percentages: Array, curve: Array) -> Array:
-    """The area under a curve over the share of cells, by trapezia; the curve may have axes before its last one.
-
-    >>> float(area(np.array([0, 50, 100]), np.array([1.0, 0.5, 0.0])))
-    0.5
-    """
-    return np.asarray(np.trapezoid(curve, np.asarray(percentages) / 100, axis=-1))
-
-
-def comprehensiveness(deletion: Array) -> Array:
-    """How far the probability falls without the first cells, mean over k: p(x) − p(x without the top k %).
-
-    0 and 100 % are no choice of the ranking's and do not count.
-
-    >>> float(comprehensiveness(np.array([1.0, 0.25, 0.75, 0.0])))
-    0.5
-    """
-    return np.asarray((deletion[..., :1] - deletion[..., 1:-1]).mean(axis=-1))
-
-
-def sufficiency(insertion: Array) -> Array:
-    """How much of the probability the first cells alone do not give, mean over k: p(x) − p(the top k % alone).
-
-    >>> float(sufficiency(np.array([0.0, 0.5, 0.75, 1.0])))
-    0.375
-    """
-    return np.asarray((insertion[..., -1:] - insertion[..., 1:-1]).mean(axis=-1))
-
-
-def _figures(percentages: Array, deletion: Array, insertion: Array) -> dict[str, Array]:
-    return {
-        "comprehensiveness": comprehensiveness(deletion),
-        "sufficiency": sufficiency(insertion),
-        "deletion_area": area(percentages, deletion),
-        "insertion_area": area(percentages, insertion),
-    }
-
-
-def _probabilities(detector: Detector, cells: Counterfactual, replaced: npt.NDArray[np.bool_]) -> Array:
+def _probabilities(detector: Detector, cells: Counterfactual, replaced: Mask) -> Array:
     """The probability of each variant: (…, segment, sensor) → (…).
 
-    Each distinct variant is tried once: at 0 and at 100 % all orders are the same, a quarter of the usual steps.
+    Each distinct variant is computed once: at 0 and at 100 % all orders agree, a quarter of the default steps.
     """
     masks, which = np.unique(replaced.reshape(-1, np.prod(cells.shape)), axis=0, return_inverse=True)
     logits = cells.logits(masks.reshape(-1, *cells.shape))

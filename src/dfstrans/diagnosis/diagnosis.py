@@ -1,104 +1,76 @@
-"""`Diagnosis`: which sensors, at which moments, how they hang together, and how far to trust it."""
+"""`Diagnosis`: which sensors, at which time, which couplings, and how far to trust it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dfstrans.diagnosis.bands import BeyondBand, Usual, beyond_band
-from dfstrans.diagnosis.health import Finding
-from dfstrans.diagnosis.known_faults import Resemblance
-from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.diagnosis.bands import NormalBand
+from dfstrans.diagnosis.schema import (
+    DIAGNOSIS_SCHEMA_VERSION,
+    BeyondBand,
+    DetectorCheck,
+    DiagnosisContent,
+    HealthFinding,
+    RankedPair,
+    RankedSegment,
+    RankedSensor,
+    RawScores,
+    Resemblance,
+    TrustVerdict,
+)
+from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores
 from dfstrans.errors import DfstransError
 
-if TYPE_CHECKING:
-    from dfstrans.diagnosis.trust import Verdict
+if TYPE_CHECKING:  # which loads scikit-learn
     from dfstrans.training.evaluation import ChanceCheck
 
-
-class RankedSensor(NamedTuple):
-    """A sensor, how far it is from normal at its strangest moment (1 is usual), and what it adds to the logit.
-
-    `loss`, where the ranking is made by occlusion, is what it is ranked by: what the logit loses at its worst moment.
-    """
-
-    sensor: str
-    deviation: float
-    contribution: float
-    direction: str
-    loss: float | None = None
+MAX_CHANGED_PAIRS = 20
+SEGMENTS_PER_SENSOR = 3
+STANDS_OUT = 1.5  # times the usual distance from normal
+CLEAR_SHIFT = 2.0  # standard deviations of a level from which it is called higher or lower
+DECIMALS = 5  # of raw scores
 
 
-class RankedSegment(NamedTuple):
-    """A moment from start to end, in the episode's own time, and how far from normal its strangest sensor is.
-
-    `loss` as in `RankedSensor`.
-    """
-
-    segment: int
-    start: float
-    end: float
-    deviation: float
-    loss: float | None = None
-
-
-class RankedPair(NamedTuple):
-    """At some moment `looking` attends to `at` more than it normally does: `excess` 1 is the edge of the 99 % band."""
-
-    looking: str
-    at: str
-    segment: int
-    excess: float
-
-
-Array = npt.NDArray[np.float64]
-SCHEMA_VERSION = 1
-MOST_PAIRS = 20  # whose change is told
-STANDS_OUT = 1.5  # times the usual distance from normal; 1 is usual
-CLEARLY = 2.0  # deviations of a level from which on it is called higher or lower
-
-
-@dataclass(frozen=True, eq=False, repr=False)  # arrays have no single answer to ==, and fill screens
-class Diagnosis:
-    """One episode: how anomalous, which sensors and moments are unlike normal ones, and who attends to whom.
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays have no single answer to ==, and fill screens
+class Diagnosis(AttentionScores):
+    """One episode: how anomalous it is, which sensors and segments are unlike normal ones, and the paper's scores.
 
     Shape:
-        segment_bounds (segment, 2), start and end in the unit of the sampling interval, or in points;
-        deviation (segment, sensor), see `NormalReference.deviation`
+        segment_bounds (segment, 2), start and end in `time_unit`; deviation, contribution, level, occlusion
+        (segment, sensor); usual_course (segment, sensor, 2); the eight scores as in `AttentionScores`
     """
 
     episode_id: str
     probability: float
+    logit: float
     threshold: float
     sensors: tuple[str, ...]
     segment_bounds: Array
-    scores: EpisodeScores
-    deviation: Array
-    contribution: Array  # (segment, sensor): what each adds to the logit beyond what is usual
-    level: Array  # (segment, sensor): distance of the mean value from normal, in deviations
-    bands: Mapping[str, Usual]  # what is normal of each score, by its name in `scores`; older models keep only some
-    health: tuple[Finding, ...]
-    resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies, where some are known
-    time_unit: str = ""  # of `segment_bounds`: "points" without an interval, empty where nobody knows
-    trust: Verdict | None = None  # None where it was not asked for
-    chance_check: ChanceCheck | None = (
-        None  # whether the detector itself is better than guessing; None where nobody asked
-    )
-    occlusion: Array | None = None  # (segment, sensor): fall of the logit were it normal; see `ranking`
-    usual_course: Array | None = (
-        None  # (segment, sensor, 2): lowest and highest value of normal ones; see `NormalCourse`
-    )
+    deviation: Array  # distance from normal, 1 is usual; see `NormalReference.deviation`
+    contribution: Array  # to the logit, beyond what is usual
+    level: Array  # distance of the mean value from normal, in standard deviations
+    bands: Mapping[str, NormalBand]  # what is normal for each of the eight scores, by name
+    usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
+    health: tuple[HealthFinding, ...]
+    resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies
+    time_unit: str = ""  # "points" without a sampling interval, empty if unknown
+    trust: TrustVerdict | None = None  # None if not asked for
+    chance_check: ChanceCheck | None = None  # whether the detector is better than guessing; None if not checked
+    occlusion: Array | None = None  # fall of the logit when a cell is made normal; see `ranking`
 
     def __repr__(self) -> str:
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        shape = f"{len(self.sensors)} sensors, {len(self.segment_bounds)} segments"
+        shape = f"{len(self.sensors)} sensors, {self.n_segments} segments"
         return f"Diagnosis({self.episode_id!r}, {verdict}, probability={self.probability:.3f}, {shape})"
+
+    # ---- the verdict ------------------------------------------------------------------------------------------------
 
     @property
     def is_anomaly(self) -> bool:
@@ -106,37 +78,9 @@ class Diagnosis:
         return self.probability >= self.threshold
 
     @property
-    def ranking(self) -> Array:
-        """What sensors and moments are ranked by: deviation, or occlusion where attention has no support."""
-        return self.deviation if self.occlusion is None else self.occlusion
-
-    @cached_property
-    def sensor_deviation(self) -> Array:
-        """How far each sensor is from normal at its strangest moment: (sensor,)."""
-        return np.asarray(self.deviation.max(axis=0))
-
-    @cached_property
-    def segment_deviation(self) -> Array:
-        """How far each moment is from normal in its strangest sensor: (segment,)."""
-        return np.asarray(self.deviation.max(axis=1))
-
-    def excess(self, score: str) -> Array:
-        """How far a score is above its normal band, in its shape: 0 is the normal median, 1 the edge.
-
-        Unknown (NaN) where the model keeps no band of it; `score` is a name in `scores`.
-        """
-        values: Array = getattr(self.scores, score)
-        return self.bands[score].strangeness(values) if score in self.bands else np.full(values.shape, np.nan)
-
-    @property
-    def top_sensor(self) -> str:
-        """The first of the ranking."""
-        return self.sensors[int(self.ranking.max(axis=0).argmax())]
-
-    @property
-    def top_segment(self) -> int:
-        """The first moment of the ranking, counted from 0."""
-        return int(self.ranking.max(axis=1).argmax())
+    def likely_cause(self) -> str | None:
+        """The kind of fault that most of the nearest known anomalies had."""
+        return self.resembles[0].kind if self.resembles else None
 
     @property
     def only_a_guess(self) -> bool:
@@ -144,20 +88,50 @@ class Diagnosis:
         return self.chance_check is not None and self.chance_check.better_than_guessing is False
 
     @property
-    def likely_cause(self) -> str | None:
-        """The kind of fault that most of the nearest known anomalies had."""
-        return self.resembles[0].kind if self.resembles else None
+    def without_readings(self) -> list[str]:
+        """Sensors without a single value."""
+        return [one.sensor for one in self.health if one.symptom == "missing" and one.share == 1]
 
     @property
-    def leading_words(self) -> str:
-        """What the first sensor and moment of the ranking are."""
-        if self.occlusion is not None:
-            return "the decision rests most on"
-        return "least like normal:" if self.stands_out else "nothing stands out, and least usual is"
+    def instrument_suspected(self) -> bool:
+        """Whether the first sensor of the ranking is itself unhealthy."""
+        return any(finding.sensor == self.top_sensor for finding in self.health)
+
+    # ---- the ranking ------------------------------------------------------------------------------------------------
+
+    @property
+    def ranking(self) -> Array:
+        """What sensors and segments are ranked by: deviation, or occlusion if attention has no support."""
+        return self.deviation if self.occlusion is None else self.occlusion
+
+    @property
+    def ranked_by(self) -> Literal["deviation", "occlusion"]:
+        """The name of what sensors and segments are ranked by."""
+        return "deviation" if self.occlusion is None else "occlusion"
+
+    @cached_property
+    def sensor_deviation(self) -> Array:
+        """Distance from normal of each sensor in its most deviating segment: (sensor,)."""
+        return np.asarray(self.deviation.max(axis=0))
+
+    @cached_property
+    def segment_deviation(self) -> Array:
+        """Distance from normal of each segment in its most deviating sensor: (segment,)."""
+        return np.asarray(self.deviation.max(axis=1))
+
+    @property
+    def top_sensor(self) -> str:
+        """The first sensor of the ranking."""
+        return self.sensors[int(self.ranking.max(axis=0).argmax())]
+
+    @property
+    def top_segment(self) -> int:
+        """The first segment of the ranking, counted from 0."""
+        return int(self.ranking.max(axis=1).argmax())
 
     @property
     def stands_out(self) -> bool:
-        """Whether the sensors are ranked by a distance from normal that is more than usual."""
+        """Whether the ranking is by distance from normal and some sensor is clearly further than usual."""
         return self.occlusion is None and bool(self.sensor_deviation.max() >= STANDS_OUT)
 
     @property
@@ -166,118 +140,169 @@ class Diagnosis:
         return self.trust is not None and self.trust.support == "not supported" and self.occlusion is None
 
     @property
-    def without_readings(self) -> list[str]:
-        """Sensors that are missing from beginning to end."""
-        return [one.sensor for one in self.health if one.symptom == "missing" and one.share == 1]
-
-    @property
-    def instrument_suspected(self) -> bool:
-        """Whether the first sensor of the ranking is itself unhealthy."""
-        return any(finding.sensor == self.top_sensor for finding in self.health)
+    def leading_words(self) -> str:
+        """Words that introduce the first sensor and segment of the ranking."""
+        if self.occlusion is not None:
+            return "the decision rests most on"
+        return "least like normal:" if self.stands_out else "nothing stands out, and least usual is"
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
-        return [
-            RankedSensor(
-                self.sensors[s],
-                float(self.sensor_deviation[s]),
-                float(self.contribution[:, s].sum()),
-                self._direction(int(s)),
-                self._loss(slice(None), int(s)),
-            )
-            for s in _largest(self.ranking.max(axis=0), n)
-        ]
+        return [self._ranked_sensor(int(sensor)) for sensor in _largest(self.ranking.max(axis=0), n)]
 
     def top_segments(self, n: int = 3) -> list[RankedSegment]:
-        """The first moments of the ranking."""
-        order = _largest(self.ranking.max(axis=1), n)
-        return [self._segment(int(t)) for t in order]
+        """The first segments of the ranking."""
+        return [self._ranked_segment(int(segment)) for segment in _largest(self.ranking.max(axis=1), n)]
+
+    def _ranked_sensor(self, sensor: int) -> RankedSensor:
+        name, segments = self.sensors[sensor], _largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
+        return RankedSensor(
+            name,
+            float(self.sensor_deviation[sensor]),
+            float(self.contribution[:, sensor].sum()),
+            _direction(self.level[segments[0], sensor]),
+            self._loss(slice(None), sensor),
+            [self._ranked_segment(int(segment), sensor) for segment in segments],
+            [pair for pair in self.changed_pairs if name in (pair.query_sensor, pair.key_sensor)],
+        )
+
+    def _ranked_segment(self, segment: int, sensor: int | slice = slice(None)) -> RankedSegment:
+        """A segment of one sensor, or of its most deviating one."""
+        start, end = self.segment_bounds[segment]
+        deviation = float(self.deviation[segment, sensor].max())
+        return RankedSegment(segment, float(start), float(end), deviation, self._loss(segment, sensor))
+
+    def _loss(self, segment: int | slice, sensor: int | slice) -> float | None:
+        return None if self.occlusion is None else float(self.occlusion[segment, sensor].max())
+
+    # ---- attention beside its normal band ---------------------------------------------------------------------------
+
+    def excess(self, score: str) -> Array:
+        """How far one of the eight scores is above normal, in its shape: 0 is the normal median, 1 the edge."""
+        return self.bands[score].excess(getattr(self, score))
 
     def top_pairs(self, n: int = 3) -> list[RankedPair]:
-        """Pairs of sensors whose attention is furthest above its normal band, each pair at its strangest moment."""
-        pair_excess = self.excess("spatial")
-        strangest = pair_excess.max(axis=0)
-        np.fill_diagonal(strangest, -np.inf)
-        found = []
-        for looking, at in zip(*np.unravel_index(_largest(strangest.ravel(), n), strangest.shape), strict=True):
-            if np.isfinite(strangest[looking, at]):
-                moment = int(pair_excess[:, looking, at].argmax())
-                found.append(RankedPair(self.sensors[looking], self.sensors[at], moment, float(strangest[looking, at])))
-        return found
+        """Pairs of sensors whose attention is furthest above its normal band, each in its most unusual segment."""
+        excess = self.excess("spatial_attention")
+        largest = excess.max(axis=0)
+        np.fill_diagonal(largest, -np.inf)
+        return [
+            RankedPair(self.sensors[q], self.sensors[k], int(excess[:, q, k].argmax()), float(largest[q, k]))
+            for q, k in zip(*np.unravel_index(_largest(largest.ravel(), n), largest.shape), strict=True)
+            if np.isfinite(largest[q, k])
+        ]
 
     @cached_property
     def changed_pairs(self) -> list[RankedPair]:
-        """The first pairs, as far as they are beyond their band."""
-        return [pair for pair in self.top_pairs(MOST_PAIRS) if pair.excess > 1]
+        """The first pairs that are beyond their normal band."""
+        return [pair for pair in self.top_pairs(MAX_CHANGED_PAIRS) if pair.excess > 1]
 
     @cached_property
     def beyond_band(self) -> list[BeyondBand]:
-        """Sensors, moments and pairs whose attention is above its 99 % normal band, when and by how much."""
-        return beyond_band(
-            self.sensors,
-            self.segment_bounds,
-            self.excess("sensor"),
-            self.excess("segment"),
-            self.excess("spatial"),
-            self.changed_pairs,
-        )
+        """Attention above its 99 % normal band: sensors, then segments, then pairs, each the furthest first.
+
+        A pair is listed with the consecutive segments around its most unusual one.
+        """
+        by_sensor = self.excess("global_spatial_relevance").tolist()
+        by_segment, by_pair = self.excess("global_temporal_relevance"), self.excess("spatial_attention")
+        sensors = [
+            self._beyond((name,), (0, self.n_segments - 1), excess)
+            for name, excess in zip(self.sensors, by_sensor, strict=True)
+            if excess > 1
+        ]
+        segments = [self._beyond((), run, float(by_segment[run[0] : run[1] + 1].max())) for run in runs(by_segment > 1)]
+        pairs = []
+        for pair in self.changed_pairs:
+            names = pair.query_sensor, pair.key_sensor
+            course = by_pair[:, self.sensors.index(names[0]), self.sensors.index(names[1])]
+            around = next(run for run in runs(course > 1) if run[0] <= pair.segment <= run[1])
+            pairs.append(self._beyond(names, around, pair.excess))
+        return [one for found in (sensors, segments, pairs) for one in sorted(found, key=lambda one: -one.excess)]
+
+    def _beyond(self, sensors: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
+        first, last = run
+        when = f"segment {first}" if first == last else f"segments {first}-{last}"
+        names = "-".join(sensors)
+        what = (f"relevance of {when}", f"relevance of {names}", f"{names} coupling in {when}")[len(sensors)]
+        sentence = f"{what} is above its 99 % normal band ({excess:.1f} times the edge)"
+        start, end = float(self.segment_bounds[first, 0]), float(self.segment_bounds[last, 1])
+        return BeyondBand(sensors, first, last, start, end, excess, sentence)
 
     def related_sensors(self, sensor: str, segment: int) -> pd.DataFrame:
-        """At a moment when one sensor looks odd, how are the others related: its row of B^(τ), largest first.
+        """How the other sensors relate to one in a segment: its row of B^(τ), the largest attention first, by sensor.
 
-        Beside the attention its normal median and its excess (1 is the edge of the 99 % band); by sensor.
+        Columns: the attention, its usual value (the normal median) and its excess (1 is the edge of the 99 % band).
         """
-        row = (self._check_segment(segment), self._check_sensor(sensor))
-        return self._beside_normal("spatial", row, pd.Index(self.sensors, name="sensor"))
+        row = self._check_segment(segment), self._check_sensor(sensor)
+        return self._beside_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
 
     def triggers(self, sensor: str, segment: int) -> pd.DataFrame:
-        """In an odd sensor, which moments act on a given one: its row of A^(s), largest first, by segment.
+        """Which segments of a sensor act on a given one: its row of A^(s), the largest attention first, by segment.
 
-        Beside the attention its normal median and its excess, as in `related_sensors`.
+        Columns as in `related_sensors`.
         """
-        row = (self._check_sensor(sensor), self._check_segment(segment))
-        return self._beside_normal("temporal", row, pd.RangeIndex(len(self.segment_bounds), name="segment"))
+        row = self._check_sensor(sensor), self._check_segment(segment)
+        return self._beside_normal("temporal_attention", row, pd.RangeIndex(self.n_segments, name="segment"))
+
+    def _beside_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
+        attention = getattr(self, score)
+        usual = np.broadcast_to(self.bands[score].centre, attention.shape)
+        columns = {"attention": attention[row], "usual": usual[row], "excess": self.excess(score)[row]}
+        return pd.DataFrame(columns, index=index).sort_values("attention", ascending=False, kind="stable")
+
+    def _check_sensor(self, sensor: str) -> int:
+        if sensor not in self.sensors:
+            raise DfstransError(f"expected one of the sensors {', '.join(self.sensors)}, got {sensor!r}; correct it")
+        return self.sensors.index(sensor)
+
+    def _check_segment(self, segment: int) -> int:
+        if not isinstance(segment, int | np.integer) or not 0 <= segment < self.n_segments:
+            raise DfstransError(f"expected a segment from 0 to {self.n_segments - 1}, got {segment!r}; correct it")
+        return segment
+
+    # ---- for people and for programs --------------------------------------------------------------------------------
 
     def summary(self) -> str:
         """A few plain sentences."""
         if len(self.without_readings) == len(self.sensors):
-            return f"{self.episode_id}: nothing can be said of it: no sensor has a single reading."
-        verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        text = (
-            f"{self.episode_id}: {verdict} (probability {self.probability:.3f}, anomalous from {self.threshold:.3f} on)"
-        )
-        if self.is_anomaly:
-            text += "".join(
-                f"; resembles {kind} ({n} of {of} nearest known cases)" for kind, n, of in self.resembles[:1]
-            )
-        sensor, moment = self.top_sensors(1)[0], self.top_segments(1)[0]
-        text += f"; {self.leading_words} sensor {sensor.sensor} "
-        if self.occlusion is None:
-            text += f"({sensor.deviation:.1f} times the usual distance, {sensor.direction}) "
-        text += f"and the time from {in_time(moment.start, moment.end, self.time_unit, ' to ')}."
+            return f"{self.episode_id}: no diagnosis, because no sensor has a single reading."
+        sentences = [f"{self.episode_id}: {'; '.join(self._verdict_clauses())}."]
         if self.is_anomaly and self.trust is not None:
-            text += f" Attention is {self.trust.support}: {self.trust.reason}."
+            sentences.append(f"Attention is {self.trust.support}: {self.trust.reason}.")
         if self.occlusion is not None:
             furthest = int(self.sensor_deviation.argmax())
-            text += (
-                " Therefore ranked by what the logit loses when one sensor at one moment is made normal; furthest from "
+            sentences.append(
+                "Therefore ranked by what the logit loses when one sensor at one moment is made normal; furthest from "
                 f"normal: {self.sensors[furthest]} ({self.sensor_deviation[furthest]:.1f} times the usual distance)."
             )
         if self.is_anomaly and self.no_cell_matters:
-            text += " No single sensor at one moment decides it, either, so the ranking stays the distance from normal."
+            sentences.append(
+                "No single sensor at one moment decides it, either, so the ranking stays the distance from normal."
+            )
         if self.without_readings:
-            text += f" No readings of {', '.join(self.without_readings)}."
+            sentences.append(f"No readings of {', '.join(self.without_readings)}.")
         if self.instrument_suspected:
             symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
-            text += f" Instrument fault suspected: {self.top_sensor} is {symptoms}."
+            sentences.append(f"Instrument fault suspected: {self.top_sensor} is {symptoms}.")
         if self.chance_check is not None and self.only_a_guess:
-            text += f" But {self.chance_check.sentence}."
-        return text
+            sentences.append(f"But {self.chance_check.sentence}.")
+        return " ".join(sentences)
+
+    def _verdict_clauses(self) -> list[str]:
+        verdict = "anomalous" if self.is_anomaly else "not anomalous"
+        clauses = [f"{verdict} (probability {self.probability:.3f}, anomalous from {self.threshold:.3f} on)"]
+        if self.is_anomaly and self.resembles:
+            first = self.resembles[0]
+            clauses.append(f"resembles {first.kind} ({first.cases} of {first.of} nearest known cases)")
+        sensor, segment = self.top_sensors(1)[0], self.top_segments(1)[0]
+        distance = f"({sensor.deviation:.1f} times the usual distance, {sensor.direction}) "
+        when = in_time(segment.start, segment.end, self.time_unit, " to ")
+        what = f"sensor {sensor.sensor} {distance if self.occlusion is None else ''}and the time from {when}"
+        return [*clauses, f"{self.leading_words} {what}"]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each sensor at each moment, with all that is known of it."""
-        t, s = self.deviation.shape
-        segment, sensor = np.divmod(np.arange(t * s), s)
+        """One row for each sensor in each segment, with all that is known about it."""
+        segment, sensor = (index.ravel() for index in np.indices(self.deviation.shape))
         return pd.DataFrame(
             {
                 "episode_id": self.episode_id,
@@ -289,82 +314,64 @@ class Diagnosis:
                 "contribution": self.contribution.ravel(),
                 "level": self.level.ravel(),
                 "loss": np.nan if self.occlusion is None else self.occlusion.ravel(),
-                "temporal_relevance": self.scores.temporal_relevance.T.ravel(),
-                "spatial_relevance": self.scores.spatial_relevance.ravel(),
+                "temporal_relevance": self.temporal_relevance.T.ravel(),
+                "spatial_relevance": self.spatial_relevance.ravel(),
                 "temporal_relevance_excess": self.excess("temporal_relevance").T.ravel(),
                 "spatial_relevance_excess": self.excess("spatial_relevance").ravel(),
             }
         )
 
-    def to_dict(self, n: int = 5) -> dict[str, Any]:
-        """What matters, as plain data for JSON."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "episode_id": self.episode_id,
-            "is_anomaly": self.is_anomaly,
-            "severity": self.probability,
-            "score": self.scores.logit,
-            "threshold": self.threshold,
-            "time_unit": self.time_unit,
-            "interpretation": [self._interpretation(sensor) for sensor in self.top_sensors(n)],
-            "segments": [moment._asdict() for moment in self.top_segments(n)],
-            "pairs": [pair._asdict() for pair in self.top_pairs(n)],
-            "beyond_band": [one.to_dict() for one in self.beyond_band],
-            "resembles": [case._asdict() for case in self.resembles],
-            "health": [finding._asdict() for finding in self.health],
-            "instrument_suspected": self.instrument_suspected,
-            "trust": None if self.trust is None else self.trust.to_dict(),
-            "detector": None if self.chance_check is None else self.chance_check._asdict(),
-            "ranked_by": "deviation" if self.occlusion is None else "occlusion",
-            "summary": self.summary(),
-        }
+    def to_dict(self, n: int = 5, *, raw: bool = False) -> dict[str, Any]:
+        """Plain data for JSON, described by `diagnosis_schema`; with `raw`, also every score of every cell."""
+        check = self.chance_check
+        content = asdict(
+            DiagnosisContent(
+                schema_version=DIAGNOSIS_SCHEMA_VERSION,
+                episode_id=self.episode_id,
+                is_anomaly=self.is_anomaly,
+                probability=self.probability,
+                logit=self.logit,
+                threshold=self.threshold,
+                time_unit=self.time_unit,
+                interpretation=self.top_sensors(n),
+                segments=self.top_segments(n),
+                pairs=self.top_pairs(n),
+                beyond_band=self.beyond_band,
+                resembles=list(self.resembles),
+                health=list(self.health),
+                instrument_suspected=self.instrument_suspected,
+                trust=self.trust,
+                detector=None if check is None else DetectorCheck(check.better_than_guessing, check.note, check.why),
+                ranked_by=self.ranked_by,
+                summary=self.summary(),
+            )
+        )
+        del content["raw"]
+        return content | {"raw": vars(self._raw_scores())} if raw else content
 
-    def _beside_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
-        """One row of an attention tensor beside what is normal of it; unknown in models that keep no band of it."""
-        attention, band = getattr(self.scores, score), self.bands.get(score)
-        usual = np.broadcast_to(np.nan if band is None else band.centre, attention.shape)
-        columns = {"attention": attention[row], "usual": usual[row], "excess": self.excess(score)[row]}
-        frame = pd.DataFrame(columns, index=index)
-        return frame.sort_values("attention", ascending=False, kind="stable")
-
-    def _interpretation(self, ranked: RankedSensor) -> dict[str, Any]:
-        sensor = self.sensors.index(ranked.sensor)
-        moments = _largest(self.ranking[:, sensor], 3)
-        pairs = [pair for pair in self.changed_pairs if ranked.sensor in (pair.looking, pair.at)]
-        return {
-            **ranked._asdict(),
-            "segments": [self._segment(int(t), sensor)._asdict() for t in moments],
-            "changed_pairs": [pair._asdict() for pair in pairs],
-        }
-
-    def _segment(self, segment: int, sensor: int | slice = slice(None)) -> RankedSegment:
-        """A moment of one sensor, or of its strangest one."""
-        start, end = self.segment_bounds[segment]
-        deviation = float(self.deviation[segment, sensor].max())
-        return RankedSegment(segment, float(start), float(end), deviation, self._loss(segment, sensor))
-
-    def _loss(self, segment: int | slice, sensor: int | slice) -> float | None:
-        return None if self.occlusion is None else float(self.occlusion[segment, sensor].max())
-
-    def _direction(self, sensor: int) -> str:
-        """Whether the values at its strangest moment are higher or lower than normal, or only of another shape."""
-        level = self.level[int(self.ranking[:, sensor].argmax()), sensor]
-        return "higher than normal" if level > CLEARLY else "lower than normal" if level < -CLEARLY else "another shape"
-
-    def _check_sensor(self, sensor: str) -> int:
-        if sensor not in self.sensors:
-            raise DfstransError(f"expected one of the sensors {', '.join(self.sensors)}, got {sensor!r}; correct it")
-        return self.sensors.index(sensor)
-
-    def _check_segment(self, segment: int) -> int:
-        n = len(self.segment_bounds)
-        if not isinstance(segment, int | np.integer) or not 0 <= segment < n:
-            raise DfstransError(f"expected a segment from 0 to {n - 1}, got {segment!r}; correct it")
-        return segment
+    def _raw_scores(self) -> RawScores:
+        scores: dict[str, Array] = {name: getattr(self, name) for name in SCORES}
+        return RawScores(
+            sensors=list(self.sensors),
+            segment_bounds=_nested(self.segment_bounds),
+            deviation=_nested(self.deviation),
+            contribution=_nested(self.contribution),
+            level=_nested(self.level),
+            loss=None if self.occlusion is None else _nested(self.occlusion),
+            usual_course=_nested(self.usual_course),
+            normal={
+                name: {
+                    "median": _nested(np.broadcast_to(self.bands[name].centre, values.shape)),
+                    "edge": _nested(np.broadcast_to(self.bands[name].edge, values.shape)),
+                }
+                for name, values in scores.items()
+            },
+            **{name: _nested(values) for name, values in scores.items()},
+        )
 
 
 def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
-    """A stretch of time in words.
+    """A span of time in words.
 
     >>> in_time(9, 10.5, "s"), in_time(9, 10.5, "", " to ")
     ('9 – 10.5 s', '9 to 10.5')
@@ -372,63 +379,32 @@ def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
     return f"{start:g}{between}{end:g} {unit}".rstrip()
 
 
+def runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First and last index of each run of True.
+
+    >>> runs(np.array([True, False, True, True]))
+    [(0, 0), (2, 3)]
+    """
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
+    return [(int(first), int(after) - 1) for first, after in changes.reshape(-1, 2)]
+
+
 def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
-    """Where the n largest values are, the largest first."""
+    """Indices of the n largest values, the largest first."""
     if n < 0:
-        raise DfstransError(f"expected a number of 0 or more to be shown, got {n}; correct it")
+        raise DfstransError(f"expected a number of 0 or more to show, got {n}; correct it")
     return np.argsort(-values, kind="stable")[:n]
 
 
-DECIMALS = 5
+def _direction(level: float) -> Literal["higher than normal", "lower than normal", "another shape"]:
+    if level > CLEAR_SHIFT:
+        return "higher than normal"
+    return "lower than normal" if level < -CLEAR_SHIFT else "another shape"
 
 
-NAMES = {  # of the eight scores, by their names in `EpisodeScores`
-    "temporal": "temporal_attention",
-    "temporal_relevance": "temporal_relevance",
-    "global_temporal": "global_temporal_attention",
-    "segment": "global_temporal_relevance",
-    "spatial": "spatial_attention",
-    "spatial_relevance": "spatial_relevance",
-    "global_spatial": "global_spatial_attention",
-    "sensor": "global_spatial_relevance",
-}
-
-
-def raw_numbers(diagnosis: Diagnosis) -> dict[str, Any]:
-    """The paper's eight scores and what each sensor at each moment is ranked by, as nested lists; null where unknown.
-
-    `normal` has the median and the edge of the 99 % band of each score that the model keeps one of, in its shape.
-
-    Shape:
-        as in docs/notation.md; deviation, contribution, level and loss (segment, sensor); usual_course (segment,
-        sensor, 2), the lowest and the highest value of normal episodes
-    """
-    scores = {score: getattr(diagnosis.scores, score) for score in NAMES}
-    arrays = {
-        "segment_bounds": diagnosis.segment_bounds,
-        **{NAMES[score]: values for score, values in scores.items()},
-        "deviation": diagnosis.deviation,
-        "contribution": diagnosis.contribution,
-        "level": diagnosis.level,
-        "loss": diagnosis.occlusion,
-        "usual_course": diagnosis.usual_course,
-    }
-    normal = {
-        NAMES[score]: {
-            "median": _nested(np.broadcast_to(band.centre, scores[score].shape)),
-            "edge": _nested(np.broadcast_to(band.edge, scores[score].shape)),
-        }
-        for score, band in diagnosis.bands.items()
-    }
-    return {
-        "sensors": list(diagnosis.sensors),
-        **{name: None if array is None else _nested(array) for name, array in arrays.items()},
-        "normal": normal,
-    }
-
-
-def _nested(array: npt.NDArray[np.float64]) -> Any:
-    """Lists in lists, without NaN, which JSON does not have."""
+def _nested(array: Array) -> list[Any]:
+    """Nested lists, with None for NaN, which JSON lacks."""
     rounded = np.round(array, DECIMALS).astype(object)
     rounded[~np.isfinite(array)] = None
-    return rounded.tolist()
+    nested: list[Any] = rounded.tolist()
+    return nested

@@ -1,62 +1,27 @@
-"""The anomalies of known kind that a model keeps, so that a diagnosis can tell which of them it resembles."""
+"""The training anomalies of known kind that a model keeps, to tell which of them an episode resembles."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.schema import Resemblance
+from dfstrans.diagnosis.scores import Array
 
-NEIGHBOURS = 5
-
-
-class Resemblance(NamedTuple):
-    """How many of the nearest known cases are of a kind."""
-
-    kind: str
-    cases: int
-    of: int
-
-
-def resembling(
-    features: npt.NDArray[np.float64],
-    known: npt.NDArray[np.float64],
-    kinds: Sequence[str],
-    neighbours: int = NEIGHBOURS,
-) -> tuple[Resemblance, ...]:
-    """The kinds of the nearest known cases, the most frequent first; of equally many the nearer first.
-
-    Features are what the classifier sees of an episode; near means a small angle between them.
-
-    Shape:
-        features (width,), known (n_known, width)
-
-    >>> resembling(np.array([1.0, 0.1]), np.array([[1, 0], [0.9, 0], [0, 1]]), ["bump", "bump", "rust"], 2)
-    (Resemblance(kind='bump', cases=2, of=2),)
-    """
-    nearest = np.argsort(-(_unit(known) @ _unit(features)), kind="stable")[:neighbours]
-    counted = Counter(kinds[case] for case in nearest)  # keeps the order of first appearance, which is nearness
-    return tuple(Resemblance(kind, n, len(nearest)) for kind, n in counted.most_common())
-
-
-def _unit(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    unit: npt.NDArray[np.float64] = rows / np.where(lengths > 0, lengths, 1)
-    return unit
-
-
-MOST_CASES = 1000  # that a model keeps; of more, the first
+NEAREST_CASES = 5
+MAX_CASES = 1000  # that a model keeps
 
 
 @dataclass(frozen=True, eq=False)
 class KnownCases:
-    """Anomalies whose kind of fault is known, as a model keeps them to compare others with.
+    """Anomalies of known kind.
 
     Shape:
         ids and kinds (n_cases,), features (n_cases, width)
@@ -68,26 +33,49 @@ class KnownCases:
 
     @classmethod
     def none(cls) -> Self:
-        """Where no kind is known."""
+        """No known case."""
         return cls((), (), np.zeros((0, 0), dtype=np.float32))
 
     @classmethod
     def of(cls, detector: Detector, episodes: Episodes) -> Self:
-        """Those of the episodes whose kind is known; none where all are of one kind, which would tell nothing."""
+        """The episodes of known kind, at most `MAX_CASES`; none if all are of one kind, which would say nothing."""
         kinds = episodes.fault_kinds()
-        rows = [row for row, kind in enumerate(kinds) if kind][:MOST_CASES]
+        rows = [row for row, kind in enumerate(kinds) if kind][:MAX_CASES]
         if len({kinds[row] for row in rows}) < 2:
             return cls.none()
         features = [scores.features for scores in episode_scores(detector, episodes[rows])]
         ids = tuple(str(episodes.ids[row]) for row in rows)
         return cls(ids, tuple(kinds[row] for row in rows), np.stack(features).astype(np.float32))
 
-    def resembled_by(self, episode_id: str, features: npt.NDArray[np.float64]) -> tuple[Resemblance, ...]:
-        """What an episode resembles, itself aside; see `resembling`."""
+    def resembled_by(self, episode_id: str, features: Array) -> tuple[Resemblance, ...]:
+        """What an episode resembles, other than itself; see `resembling`."""
         others = [case for case, name in enumerate(self.ids) if name != episode_id]
         if not others:
             return ()
         kinds = [self.kinds[case] for case in others]
         rarest = min(Counter(kinds).values())
-        neighbours = min(NEIGHBOURS, 2 * rarest - 1)  # so few that the rarest kind can be the most frequent of them
-        return resembling(features, self.features[others].astype(np.float64), kinds, neighbours)
+        n_nearest = min(NEAREST_CASES, 2 * rarest - 1)  # so few that the rarest kind can win
+        return resembling(features, self.features[others].astype(np.float64), kinds, n_nearest)
+
+
+def resembling(
+    features: Array, known: Array, kinds: Sequence[str], n_nearest: int = NEAREST_CASES
+) -> tuple[Resemblance, ...]:
+    """The kinds of the nearest known cases, the most frequent first; of equally frequent ones the nearer first.
+
+    Features are the input of the classifier; near means a small angle between them.
+
+    Shape:
+        features (width,), known (n_known, width)
+
+    >>> resembling(np.array([1.0, 0.1]), np.array([[1, 0], [0.9, 0], [0, 1]]), ["bump", "bump", "rust"], 2)
+    (Resemblance(kind='bump', cases=2, of=2),)
+    """
+    nearest = np.argsort(-(_unit(known) @ _unit(features)), kind="stable")[:n_nearest]
+    counted = Counter(kinds[case] for case in nearest)  # keeps the order of first appearance, which is nearness
+    return tuple(Resemblance(kind, n, len(nearest)) for kind, n in counted.most_common())
+
+
+def _unit(rows: Array) -> Array:
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1))

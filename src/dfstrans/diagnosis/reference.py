@@ -1,248 +1,218 @@
-"""What normal episodes look like to the network, so that no score is ever read without its reference.
+"""What normal episodes look like to the network, so that no score is read without its reference.
 
-A model keeps, from the normal episodes of its training part, the median and the upper edge of each score, mean and
-deviation of levels and embeddings, and some embeddings as examples. Recordings of the usual length are compared moment
-by moment; others with all moments together; see `usual`.
+A model keeps, from the normal episodes of its training part, a band of each score, and examples of embeddings. Mean and
+deviation alone cannot tell a rare but normal course from a faulty one: journeys up and down, full and empty lie around
+a mean that none of them has. See ADR 0012 for the alternatives that were tried.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.segments import count_segments
 from dfstrans.diagnosis.bands import (
     BANDS,
-    OVER_MOMENTS,
-    SCORES,
-    SPREADS,
-    Usual,
-    fitted_to,
-    kept_by_moment,
-    known_usual,
-    usual_by_moment,
-    usual_over_moments,
+    POOLED,
+    SPREAD_QUANTITIES,
+    NormalBand,
+    NormalCourse,
+    bands_by_segment,
+    pooled_band,
 )
-from dfstrans.diagnosis.examples import EXAMPLES, EXAMPLES_OF_ALL, NEAREST, STATISTICS, NormalExamples, cell_statistics
 from dfstrans.diagnosis.health import HealthReference
 from dfstrans.diagnosis.inspection import Detector, episode_scores
-from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.diagnosis.scores import SCORES, Array, EpisodeScores
 from dfstrans.errors import DfstransError
 
-Array = npt.NDArray[np.float64]
-OUTSIDE = 0.01  # share of normal recordings that goes below the band, and as many above
-EXTREMES = [STATISTICS.index("min"), STATISTICS.index("max")]
+Arrays = dict[str, npt.NDArray[Any]]
+Floats = npt.NDArray[Any]  # 32 or 64 bits
+
+MAX_EPISODES = 400  # enough for a 99 % quantile
+MIN_EPISODES = 30
+MAX_VALUES = 1 << 25  # numbers in memory, unless fewer than MIN_EPISODES episodes would be left
+MIN_OF_USUAL_LENGTH = 10
+
+EXAMPLES = 64  # of each segment
+POOLED_EXAMPLES = 256  # more for episodes of many segments
+MIN_EXAMPLES = 8
+MAX_CODES = 1 << 21  # numbers, 4 MB in a file; long episodes of many sensors have fewer examples
+DIRECTIONS = 16  # of an embedding: for each sensor those of largest variance; the remainder counts in full
+NEAREST_EXAMPLES = 3
+COMPONENTS = 2  # principal components of whole normal episodes
+COMPANY = 0.5  # how much the other sensors' deviation in the same segment raises a cell's
+SMALLEST_DISTANCE = 0.05  # in normal deviations: where normal episodes hardly differ, a little more is no alarm
 
 
 @dataclass(frozen=True)
-class NormalCourse:
-    """The lowest and the highest value of each sensor in normal recordings, but for the most extreme ones.
+class Norms:
+    """The bands of quantities by name, and examples of normal embeddings."""
 
-    Shape:
-        by_moment (segment, sensor, 2), without a segment where lengths vary; over_moments (sensor, 2); own units
-    """
-
-    by_moment: Array
-    over_moments: Array
-
-    @classmethod
-    def fit(cls, normal: Episodes, segment_length: int, n_segments: int) -> NormalCourse:
-        """From normal episodes, moment by moment from those of `n_segments` segments (0: none)."""
-        extremes = [cell_statistics(episode.values, segment_length)[..., EXTREMES] for episode in normal]
-        alike = [one for one in extremes if len(one) == n_segments]
-        by_moment = _band(np.stack(alike)) if alike else np.zeros((0, normal.n_sensors, 2))
-        return cls(by_moment, _band(np.concatenate(extremes)))
-
-    def of(self, n_segments: int) -> Array:
-        """The band for a recording of so many segments; the same at every moment where lengths vary."""
-        if len(self.by_moment) == n_segments:
-            return self.by_moment
-        return np.broadcast_to(self.over_moments, (n_segments, *self.over_moments.shape))
-
-
-def _band(extremes: Array) -> Array:
-    """Quantiles over the first axis: low ones of the lowest values, high ones of the highest."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a cell that is never there has no band: NaN
-        low = np.nanquantile(extremes[..., 0], OUTSIDE, axis=0)
-        high = np.nanquantile(extremes[..., 1], 1 - OUTSIDE, axis=0)
-    return np.stack([low, high], axis=-1)
-
-
-Arrays = dict[str, npt.NDArray[Any]]
-
-MOST_EPISODES = 400  # enough for a 99 % quantile
-LEAST_EPISODES = 30
-MOST_VALUES = 1 << 25  # numbers held at once, unless fewer than LEAST_EPISODES episodes would be left
+    bands: dict[str, NormalBand]
+    examples: NormalExamples
 
 
 @dataclass(frozen=True)
 class NormalReference:
-    """What is usual of each quantity, moment by moment and over all moments, and how healthy sensors are.
+    """What is normal for a detector, by segment and pooled over segments.
 
-    `n_segments` is the number of segments that most episodes have; 0, and no reference by moment, where lengths vary.
+    `n_segments` is the number of segments that most episodes have; 0, and nothing by segment, if lengths vary.
     """
 
     n_episodes: int
     n_segments: int
-    by_moment: dict[str, Usual]
-    over_moments: dict[str, Usual]
+    by_segment: Norms | None
+    pooled: Norms
     health: HealthReference
-    examples_by_moment: NormalExamples | None = None  # None in models that were saved before there were any
-    examples_over_moments: NormalExamples | None = None
-    course: NormalCourse | None = None  # None in models of before it was kept
+    course: NormalCourse
 
     @classmethod
     def fit(cls, detector: Detector, normal: Episodes, seed: int = 0) -> NormalReference:
-        """From normal episodes; of many, a number chosen by the seed that fits into memory."""
+        """Learn from normal episodes, or from a random selection that fits into memory."""
         if not len(normal):
             raise DfstransError("expected normal episodes for the reference, got none; add episodes with label 0")
-        most = _most_episodes(normal, detector)
+        most = _max_episodes(normal, detector)
         if len(normal) > most:
             normal = normal[np.sort(np.random.default_rng(seed).choice(len(normal), most, replace=False))]
         scores = list(episode_scores(detector, normal))
-        usual = _usual_segments(scores)
-        alike = [one for one in scores if len(one.segment) == usual]
-        by_moment = {name: usual_by_moment(name, alike) for name in kept_by_moment(alike)}
-        over_moments = {name: usual_over_moments(name, scores, seed) for name in BANDS + OVER_MOMENTS}
-        shuffled = np.random.default_rng(seed).permutation(len(alike))
-        of_all = max(EXAMPLES_OF_ALL, NEAREST * max(len(one.segment) for one in scores))
+        n_segments = _usual_segments(scores)
         return cls(
             n_episodes=len(scores),
-            n_segments=usual,
-            by_moment=by_moment,
-            over_moments=over_moments,
+            n_segments=n_segments,
+            by_segment=_norms_by_segment([one for one in scores if one.n_segments == n_segments], seed),
+            pooled=_pooled_norms(scores, seed),
             health=HealthReference.fit(normal, detector.scaler_),
-            examples_by_moment=_examples(by_moment["embedding"], [alike[row].embedding for row in shuffled], EXAMPLES)
-            if usual
-            else None,
-            examples_over_moments=_examples(
-                over_moments["content"], _moments_in_turn(scores, 2 * of_all, seed), of_all
-            ),
-            course=NormalCourse.fit(normal, detector.network_settings_.segment_length, usual),
+            course=NormalCourse.fit(normal, detector.network_settings_.segment_length, n_segments),
         )
 
-    def bands(self, scores: EpisodeScores) -> dict[str, Usual]:
-        """The normal band of each of the eight scores, for an episode of that length; of those that the model keeps."""
-        return {name: self._usual(len(scores.segment), name) for name in SCORES if name in self.over_moments}
+    def bands(self, n_segments: int) -> dict[str, NormalBand]:
+        """The normal band of each of the eight scores, for an episode of `n_segments` segments."""
+        return {name: self.band(n_segments, name) for name in SCORES}
 
-    def strangeness(self, scores: EpisodeScores, name: str) -> Array:
-        """How unusual one quantity of an episode is, in its shape; see `Usual.strangeness`."""
-        return self._usual(len(scores.segment), name).strangeness(getattr(scores, name))
+    def band(self, n_segments: int, name: str) -> NormalBand:
+        """The normal band of a quantity, for an episode of `n_segments` segments."""
+        if self.by_segment is not None and n_segments == self.n_segments and name in self.by_segment.bands:
+            return self.by_segment.bands[name]
+        return self.pooled.bands[name].fit_length(name, n_segments)
 
-    def usual(self, scores: EpisodeScores, name: str) -> Array:
-        """The usual value of a quantity for an episode of that length; without the moment where lengths vary."""
-        return self._usual(len(scores.segment), name).centre
-
-    def usual_embedding(self, encoding: Array) -> Array:
-        """The mean embedding of normal episodes, for one whose segments have this positional encoding.
+    def mean_embedding(self, encoding: Array) -> Array:
+        """Mean embedding of normal episodes, for an episode with this positional encoding.
 
         Shape:
-            (segment, d) → (segment, sensor, d), or (sensor, d) of models that kept no content of embeddings
+            (segment, d) → (segment, sensor, d)
         """
-        name = self._embeddings(len(encoding))
-        centre = self._usual(len(encoding), name).centre
+        name = self._embedding(len(encoding))
+        centre = self.band(len(encoding), name).centre
         return np.asarray(centre + encoding[:, None]) if name == "content" else centre
 
     def deviation(self, scores: EpisodeScores) -> Array:
-        """How far each sensor at each moment is from normal, as the network sees it: (segment, sensor).
+        """Distance of each cell's embedding from normal examples: (segment, sensor).
 
-        The distance of its embedding from normal examples, relative to what normal episodes have: 1 is usual; see
-        `NormalExamples.deviation`. In models without examples, the distance from the normal mean.
+        Relative to what normal episodes have, so 1 is usual; see `NormalExamples.deviation`.
         """
-        n_segments = len(scores.segment)
-        name = self._embeddings(n_segments)
-        usual = self._usual(n_segments, name)
-        examples = self.examples_by_moment if n_segments == self.n_segments else self.examples_over_moments
-        strangeness, varying = usual.strangeness(getattr(scores, name)), _varying(usual)
-        if examples is None:
-            return np.asarray(np.sqrt((strangeness**2).sum(axis=-1) / np.maximum(varying, 1)))
-        return examples.deviation(strangeness.astype(np.float32), varying)
+        name = self._embedding(scores.n_segments)
+        band = self.band(scores.n_segments, name)
+        standardised = band.excess(getattr(scores, name)).astype(np.float32)
+        norms = self.by_segment if self.by_segment is not None and name == "embedding" else self.pooled
+        return norms.examples.deviation(standardised, _varying(band))
 
-    def _embeddings(self, n_segments: int) -> Literal["embedding", "content"]:
-        """What embeddings of an episode with so many segments are compared by."""
-        over_moments = n_segments != self.n_segments and "content" in self.over_moments  # not in models of before
-        return "content" if over_moments else "embedding"
-
-    def _usual(self, n_segments: int, name: str) -> Usual:
-        if n_segments == self.n_segments and name in self.by_moment:
-            return self.by_moment[name]
-        return fitted_to(self.over_moments[name], name, n_segments)
+    def _embedding(self, n_segments: int) -> Literal["embedding", "content"]:
+        return "embedding" if n_segments == self.n_segments else "content"
 
     def to_arrays(self) -> Arrays:
         """Everything as named arrays, for a file."""
         arrays: Arrays = {
             "counts": np.array([self.n_episodes, self.n_segments], dtype=np.int64),
             "health": self.health.usual.astype(np.float32),
+            "course.by_segment": self.course.by_segment.astype(np.float32),
+            "course.pooled": self.course.pooled.astype(np.float32),
         }
-        for kind, usual in (("by_moment", self.by_moment), ("over_moments", self.over_moments)):
-            for name, one in usual.items():
-                arrays[f"{kind}.{name}.centre"] = np.asarray(one.centre, dtype=np.float32)
-                arrays[f"{kind}.{name}.width"] = np.asarray(one.width, dtype=np.float32)
-        for kind, examples in (("by_moment", self.examples_by_moment), ("over_moments", self.examples_over_moments)):
-            if examples is not None:
-                arrays |= {f"{kind}.examples.{name}": values for name, values in examples.to_arrays().items()}
-        if self.course is not None:
-            arrays["course.by_moment"] = self.course.by_moment.astype(np.float32)
-            arrays["course.over_moments"] = self.course.over_moments.astype(np.float32)
+        for kind, norms in (("by_segment", self.by_segment), ("pooled", self.pooled)):
+            if norms is not None:
+                for name, band in norms.bands.items():
+                    arrays[f"{kind}.{name}.centre"] = np.asarray(band.centre, dtype=np.float32)
+                    arrays[f"{kind}.{name}.width"] = np.asarray(band.width, dtype=np.float32)
+                arrays |= {f"{kind}.examples.{name}": part for name, part in norms.examples.to_arrays().items()}
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> NormalReference:
-        """The inverse of `to_arrays`, but for the rounding to 32 bits."""
+        """The inverse of `to_arrays`, except for rounding."""
         n_episodes, n_segments = (int(count) for count in arrays["counts"])
-        by_moment, over_moments = (
-            {
-                name: known_usual(
-                    name, *(arrays[f"{kind}.{name}.{part}"].astype(np.float64) for part in ("centre", "width"))
-                )
-                for name in BANDS + SPREADS
+
+        def doubles(name: str) -> Array:
+            return arrays[name].astype(np.float64)
+
+        def norms(kind: str) -> Norms:
+            bands = {
+                name: NormalBand.of(name, doubles(f"{kind}.{name}.centre"), doubles(f"{kind}.{name}.width"))
+                for name in BANDS + SPREAD_QUANTITIES
                 if f"{kind}.{name}.centre" in arrays
             }
-            for kind in ("by_moment", "over_moments")
-        )
-        health = HealthReference(arrays["health"].astype(np.float64))
-        examples = {kind: _stored_examples(arrays, f"{kind}.examples.") for kind in ("by_moment", "over_moments")}
-        course = None
-        if "course.by_moment" in arrays:
-            course = NormalCourse(
-                *(arrays[f"course.{kind}"].astype(np.float64) for kind in ("by_moment", "over_moments"))
-            )
+            return Norms(bands, NormalExamples.from_arrays(arrays, f"{kind}.examples."))
+
         return cls(
             n_episodes,
             n_segments,
-            by_moment,
-            over_moments,
-            health,
-            examples["by_moment"],
-            examples["over_moments"],
-            course,
+            norms("by_segment") if n_segments else None,
+            norms("pooled"),
+            HealthReference(doubles("health")),
+            NormalCourse(doubles("course.by_segment"), doubles("course.pooled")),
         )
 
 
-def _varying(usual: Usual) -> npt.NDArray[np.float32]:
+def _max_episodes(normal: Episodes, detector: Detector) -> int:
+    """How many episodes' scores fit into memory."""
+    network = detector.network_settings_
+    s, t = normal.n_sensors, count_segments(int(normal.lengths.max()), network.segment_length)
+    values = s * t * t + t * s * s + t * s * (network.d_model + 4)
+    return int(np.clip(MAX_VALUES // values, MIN_EPISODES, MAX_EPISODES))
+
+
+def _usual_segments(scores: list[EpisodeScores]) -> int:
+    """The number of segments that at least half of the episodes, and no fewer than ten, have; otherwise 0."""
+    usual, count = Counter(one.n_segments for one in scores).most_common(1)[0]
+    return usual if count >= max(MIN_OF_USUAL_LENGTH, len(scores) / 2) else 0
+
+
+def _norms_by_segment(alike: list[EpisodeScores], seed: int) -> Norms | None:
+    if not alike:
+        return None
+    bands = bands_by_segment(alike)
+    shuffled = np.random.default_rng(seed).permutation(len(alike))
+    return Norms(bands, _examples(bands["embedding"], [alike[row].embedding for row in shuffled], EXAMPLES))
+
+
+def _pooled_norms(scores: list[EpisodeScores], seed: int) -> Norms:
+    bands = {name: pooled_band(name, scores, seed) for name in POOLED}
+    most = max(POOLED_EXAMPLES, NEAREST_EXAMPLES * max(one.n_segments for one in scores))
+    return Norms(bands, _examples(bands["content"], _segments_in_turn(scores, 2 * most, seed), most))
+
+
+def _examples(band: NormalBand, embeddings: list[Array], most: int) -> NormalExamples:
+    standardised = np.stack([band.excess(one).astype(np.float32) for one in embeddings])
+    return NormalExamples.fit(standardised, np.broadcast_to(_varying(band), standardised.shape[1:3]), most)
+
+
+def _varying(band: NormalBand) -> npt.NDArray[np.float32]:
     """How many dimensions of an embedding vary: 1 for each that does, less for one below the floor."""
-    return np.asarray((np.minimum(usual.width / usual.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
+    return np.asarray((np.minimum(band.width / band.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
 
 
-def _examples(usual: Usual, embeddings: list[Array], most: int) -> NormalExamples:
-    strangeness = np.stack([usual.strangeness(one).astype(np.float32) for one in embeddings])
-    return NormalExamples.fit(strangeness, np.broadcast_to(_varying(usual), strangeness.shape[1:3]), most)
+def _segments_in_turn(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
+    """The content of segments from random episodes, (1, sensor, d): each place in time once, then each again.
 
-
-def _moments_in_turn(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
-    """The content of each place of some episode, in random order; and again, of other episodes: (1, sensor, d).
-
-    So each place is among the first of them as often as any other, but for one: what always happens once, at its own
-    time, is not left without examples by chance.
+    Each place is represented as often as any other, give or take one, so that what happens once in every episode has
+    its examples.
     """
     random = np.random.default_rng(seed)
-    lengths = np.array([len(one.segment) for one in scores])
+    lengths = np.array([one.n_segments for one in scores])
     turns = [
         (turn, random.random(), place, row)
         for place in range(int(lengths.max()))
@@ -252,20 +222,111 @@ def _moments_in_turn(scores: list[EpisodeScores], most: int, seed: int) -> list[
     return [one.embedding[place : place + 1] - one.encoding[place] for one, place in chosen]
 
 
-def _stored_examples(arrays: Arrays, prefix: str) -> NormalExamples | None:
-    own = {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
-    return NormalExamples.from_arrays(own) if own else None
+@dataclass(frozen=True, eq=False)
+class NormalExamples:
+    """Examples of normal embeddings and the principal components of whole episodes, in standardised units.
+
+    Shape:
+        directions (sensor, d_model, direction), orthonormal; codes (segment, sensor, example, direction);
+        usual_distance (segment, sensor); components (component, segment, sensor, d_model), orthonormal;
+        usual_residual (1,). Pooled, there is one segment and no component.
+    """
+
+    directions: Floats
+    codes: Floats
+    usual_distance: Floats
+    components: Floats
+    usual_residual: Floats
+
+    @classmethod
+    def fit(cls, normal: Floats, varying: Floats, most: int = EXAMPLES, max_codes: int = MAX_CODES) -> NormalExamples:
+        """Learn from standardised normal embeddings; the first ones, at most half of them, become examples.
+
+        Shape:
+            normal (episode, segment, sensor, d_model), varying (segment, sensor): how many dimensions vary
+        """
+        n, t, s, _ = normal.shape
+        directions = _main_directions(normal)
+        most = int(np.clip(max_codes // (t * s * directions.shape[-1]), MIN_EXAMPLES, most))
+        count = max(1, min(most, n // 2))
+        codes = np.stack([_encode(one, directions) for one in normal[:count]], axis=2)
+        components = _main_components(normal) if t > 1 else normal[:0]
+        unscaled = cls(directions, codes, np.zeros((t, s), np.float32), components, np.ones(1, np.float32))
+        held_out = normal[count:] if n > count else normal
+        distances = [unscaled.distance(one, varying) for one in held_out]
+        squares = [unscaled.residual(one) ** 2 for one in normal]
+        residual = np.sqrt(np.mean(squares, dtype=np.float64, keepdims=True)).reshape(1).astype(np.float32)
+        return cls(directions, codes, np.asarray(np.mean(distances, axis=0, dtype=np.float32)), components, residual)
+
+    def deviation(self, embedding: Floats, varying: Floats) -> Array:
+        """How far each cell is from normal: 1 is usual.
+
+        D = √(distance · residual), each relative to what normal episodes have, times (Π_s D)^(1/2S) over the S sensors:
+        a segment in which all sensors deviate a little stands out. Pooled, there is no residual.
+
+        Shape:
+            embedding (segment, sensor, d_model), standardised → (segment, sensor)
+        """
+        near = (self.distance(embedding, varying) + SMALLEST_DISTANCE) / (self.usual_distance + SMALLEST_DISTANCE)
+        if len(self.components):
+            near = np.sqrt(
+                near * (self.residual(embedding) + SMALLEST_DISTANCE) / (self.usual_residual + SMALLEST_DISTANCE)
+            )
+        size = np.log(near, dtype=np.float64)
+        return np.asarray(np.exp(size + COMPANY * size.mean(axis=1, keepdims=True)))
+
+    def distance(self, embedding: Floats, varying: Floats) -> Floats:
+        """Root mean square distance from the nearest examples of the same sensor and segment: (segment, sensor)."""
+        code = _encode(embedding, self.directions)
+        size = (code**2).sum(axis=-1)
+        squares = size[..., None] + self._squared_lengths - 2 * (self.codes @ code[..., None])[..., 0]
+        nearest = np.partition(squares, min(NEAREST_EXAMPLES, squares.shape[-1]) - 1, axis=-1)[
+            ..., :NEAREST_EXAMPLES
+        ].mean(axis=-1)
+        outside = (embedding**2).sum(axis=-1) - size  # what no direction shows
+        squares = np.maximum(nearest + np.maximum(outside, 0), 0)
+        return np.asarray(np.sqrt(squares / np.maximum(varying, 1)))
+
+    @cached_property
+    def _squared_lengths(self) -> Floats:
+        """Of each code: (segment, sensor, example)."""
+        return np.asarray((self.codes**2).sum(axis=-1))
+
+    def residual(self, embedding: Floats) -> Floats:
+        """Root mean square of what the principal components do not explain of each cell: (segment, sensor)."""
+        along = np.tensordot(self.components, embedding, axes=embedding.ndim)  # (component,)
+        left = embedding - np.tensordot(along, self.components, axes=1)
+        return np.asarray(np.sqrt((left**2).mean(axis=-1)))
+
+    def to_arrays(self) -> Arrays:
+        """Everything as named arrays of 16 bits, for a file."""
+        # safetensors writes memory as it lies, so it must lie in the order of the axes
+        return {field.name: getattr(self, field.name).astype(np.float16, order="C") for field in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, prefix: str = "") -> NormalExamples:
+        """The inverse of `to_arrays`, except for rounding."""
+        return cls(**{field.name: arrays[prefix + field.name].astype(np.float32) for field in fields(cls)})
 
 
-def _usual_segments(scores: list[EpisodeScores]) -> int:
-    """The number of segments that at least half of the episodes, and no fewer than ten, have; otherwise 0."""
-    usual, count = Counter(len(one.segment) for one in scores).most_common(1)[0]
-    return usual if count >= max(10, len(scores) / 2) else 0
+def _encode(embedding: Floats, directions: Floats) -> Floats:
+    """(segment, sensor, d_model) → (segment, sensor, direction)."""
+    return np.asarray((embedding.transpose(1, 0, 2) @ directions).transpose(1, 0, 2))
 
 
-def _most_episodes(normal: Episodes, detector: Detector) -> int:
-    """How many episodes' scores may be held at once."""
-    network = detector.network_settings_
-    s, t = normal.n_sensors, -(-int(normal.lengths.max()) // network.segment_length)
-    values = s * t * t + t * s * s + t * s * (network.d_model + 4)
-    return int(np.clip(MOST_VALUES // values, LEAST_EPISODES, MOST_EPISODES))
+def _main_directions(normal: Floats) -> Floats:
+    """For each sensor, the directions of largest variance over episodes and segments: (sensor, d_model, direction)."""
+    d = normal.shape[-1]
+    of_sensor = (normal[:, :, sensor].reshape(-1, d) for sensor in range(normal.shape[2]))
+    _, vectors = np.linalg.eigh(np.stack([rows.T @ rows for rows in of_sensor]))  # the largest is the last
+    return np.ascontiguousarray(vectors[..., ::-1][..., :DIRECTIONS])
+
+
+def _main_components(normal: Floats) -> Floats:
+    """The first principal components of whole episodes, from their Gram matrix: (component, segment, sensor, d)."""
+    n = len(normal)
+    rows = normal.reshape(n, -1)
+    sizes, vectors = np.linalg.eigh((rows @ rows.T).astype(np.float64))
+    kept = [k for k in range(n - 1, max(n - 1 - COMPONENTS, -1), -1) if sizes[k] > 1e-6 * max(sizes[-1], 1e-12)]
+    weights = vectors[:, kept] / np.sqrt(sizes[kept])
+    return np.asarray(weights.T.astype(np.float32) @ rows).reshape(-1, *normal.shape[1:])

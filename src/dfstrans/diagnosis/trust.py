@@ -1,45 +1,50 @@
-"""Does the attention deserve trust? What the logit loses when the largest weights are taken away, beside controls.
+"""Does the decision rest on the attention? The fall of the logit without the largest weights, beside controls.
 
 AT_k is the fall of the logit when the top k % of the attention weights, along time and along sensors, are set to zero
-without making the others larger. Taking away random or the smallest weights shows what such a fall is worth.
+without enlarging the others. Removing random or the smallest weights shows what such a fall is worth.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from dfstrans.diagnosis.inspection import Detector
+from dfstrans.diagnosis.schema import Support, TrustVerdict
+from dfstrans.diagnosis.scores import Array
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair
 
-Scope = Literal["tensor", "matrix", "row"]
 Which = Literal["top", "bottom", "random"]
+Scope = Literal["tensor", "matrix", "row"]  # what the k % are taken of; the paper leaves it open
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
-DRAWS = 20
+RANDOM_DRAWS = 20
+VERDICT_PERCENTAGE = 5.0  # of the weights that are removed for a verdict
+MATERIAL_FALL = 0.25  # of the logit: the odds fall by a fifth
+CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
+WEIGHTS_AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
 class AttentionTrust:
-    """How far the logit falls when k % of the attention weights are set to zero.
+    """The fall of the logit when k % of the attention weights are set to zero.
 
     Shape:
         percentages (k,); top and bottom (episode, k); random (episode, k, draw)
     """
 
-    percentages: npt.NDArray[np.float64]
-    top: npt.NDArray[np.float64]
-    bottom: npt.NDArray[np.float64]
-    random: npt.NDArray[np.float64]
+    percentages: Array
+    top: Array
+    bottom: Array
+    random: Array
 
     def mean(self) -> dict[str, list[float]]:
-        """AT_k [eq. of "Evaluation of attention"] and its two controls, over all episodes."""
+        """AT_k [eq. of "Evaluation of attention"] and its two controls, averaged over episodes."""
         return {
             "k": self.percentages.tolist(),
             "top": self.top.mean(axis=0).tolist(),
@@ -47,8 +52,8 @@ class AttentionTrust:
             "bottom": self.bottom.mean(axis=0).tolist(),
         }
 
-    def percentile(self) -> npt.NDArray[np.float64]:
-        """The share of random draws that fall less than the top weights do, equal ones counted half: (episode, k)."""
+    def percentile(self) -> Array:
+        """The share of random draws with a smaller fall than the top weights, equal ones counted half: (episode, k)."""
         top = self.top[..., None]
         return np.asarray((self.random < top).mean(axis=-1) + 0.5 * (self.random == top).mean(axis=-1))
 
@@ -58,172 +63,114 @@ def attention_trust_score(
     episodes: Any,
     percentages: float | Sequence[float] = PERCENTAGES,
     *,
-    draws: int = DRAWS,
     scope: Scope = "tensor",
+    draws: int = RANDOM_DRAWS,
     seed: int = 0,
 ) -> AttentionTrust:
-    """AT_k of each episode for each k (or for one), with random and bottom controls.
+    """AT_k of each episode for one or several k, with random and bottom controls.
 
-    AT_k = logit − logit without the top k % of the attention weights; `AttentionTrust.mean` is its mean over episodes.
-
-    `scope` is what the top k % are taken of: an episode's whole temporal and whole spatial tensor, or each sensor's
-    (each segment's) matrix, or each of its rows. An episode's draws depend on seed and its row among `episodes` alone.
+    AT_k = logit − logit without the top k % of the attention weights: of an episode's whole temporal and whole spatial
+    tensor, or of each matrix or each row of them (`scope`). The random draws of an episode depend only on the seed and its row among `episodes`.
     """
     ks: list[float] = np.atleast_1d(np.asarray(percentages, dtype=np.float64)).tolist()
-    _check(ks, draws, scope)
-    parts = []
-    row = 0
-    for x, valid, attention, logit in _embedded(detector, episodes):
-        for one in range(len(logit)):
-            there = int(valid[one].sum())
-            episode = _Episode(
-                detector, x[one : one + 1, :there], _only(attention, one, there), float(logit[one]), scope
-            )
-            generator = torch.Generator().manual_seed(_seed(seed, row))
-            parts.append([episode.falls(k, draws, generator) for k in ks])
-            row += 1
-    if not parts:
-        raise DfstransError("expected at least one episode whose attention is tried, got none; give some")
-    falls = np.array(parts, dtype=np.float64).reshape(len(parts), len(ks), draws + 2)
-    return AttentionTrust(np.array(ks), falls[..., 0], falls[..., 1], falls[..., 2:])
+    check_request(ks, draws, scope)
+    falls = []
+    for row, (x, attention, logit) in enumerate(_embedded(detector, episodes)):
+        generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, row)).generate_state(1)[0]))
+        falls.append([_falls(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
+    if not falls:
+        raise DfstransError("expected at least one episode to try the attention of, got none; give some")
+    found = np.array(falls, dtype=np.float64)  # (episode, k, 2 + draws)
+    return AttentionTrust(np.array(ks), found[..., 0], found[..., 1], found[..., 2:])
 
 
-@dataclass(frozen=True)
-class _Episode:
-    """One episode's embedding and attention, with which masks are tried."""
-
-    detector: Detector
-    x: Tensor  # (1, t, s, d), real segments only
-    attention: AttentionPair
-    logit: float
-    scope: Scope
-
-    def falls(self, percentage: float, draws: int, generator: torch.Generator) -> list[float]:
-        """The fall without the top weights, without the bottom ones, and without as many random ones, draw by draw."""
-        draw: Which = "random"
-        kinds: list[Which] = ["top", "bottom", *[draw] * draws]
-        masks = [
-            AttentionPair(*(keep_mask(w, percentage, kind, self.scope, generator) for w in self.attention))
-            for kind in kinds
-        ]
-        falls: list[float] = []
-        for group in _groups(masks, self._at_once()):
-            keep = AttentionPair(*(torch.cat(same) for same in zip(*group, strict=True)))
-            with torch.inference_mode():
-                repeated = self.x.expand(len(group), *self.x.shape[1:])
-                falls += (self.logit - self.detector.network_.attend(repeated, keep=keep).logit.double()).tolist()
-        return falls
-
-    def _at_once(self) -> int:
-        return max(1, (1 << 22) // sum(weights.numel() for weights in self.attention))
-
-
-def keep_mask(weights: Tensor, percentage: float, which: Which, scope: Scope, generator: torch.Generator) -> Tensor:
-    """1 where a weight stays and 0 where it is one of the k % taken away; at least one is.
-
-    Shape:
-        (1, layer, sequence, head, query, key) → same
-    """
-    together = {"tensor": 1, "matrix": 3, "row": 5}[scope]
-    rows = weights.flatten(together)
-    if which == "random":
-        rows = torch.rand(rows.shape, generator=generator)
-    count = max(1, round(rows.shape[-1] * percentage / 100))
-    gone = rows.topk(count, dim=-1, largest=which != "bottom", sorted=False).indices
-    return torch.ones_like(rows).scatter_(-1, gone, 0.0).view(weights.shape)
-
-
-def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, Tensor, AttentionPair, Tensor]]:
-    """Batch by batch: embedding, which segments are real, attention and logit."""
-    for segments, valid, _ in detector.batches(episodes):
-        with torch.inference_mode():
-            x = detector.network_.embed(segments, valid)
-            forward = detector.network_.attend(x, valid, return_attention=True)
-        assert forward.attention is not None  # it was asked for
-        yield x, valid, forward.attention, forward.logit.double()
-
-
-def _only(attention: AttentionPair, row: int, there: int) -> AttentionPair:
-    """One episode's attention, without its padded segments."""
-    temporal, spatial = (weights[row : row + 1] for weights in attention)
-    return AttentionPair(temporal[..., :there, :there], spatial[:, :, :there])
-
-
-def _groups(masks: list[AttentionPair], size: int) -> Iterator[list[AttentionPair]]:
-    for start in range(0, len(masks), size):
-        yield masks[start : start + size]
-
-
-def _seed(seed: int, row: int) -> int:
-    return int(np.random.SeedSequence((seed, row)).generate_state(1)[0])
-
-
-def _check(percentages: Sequence[float], draws: int, scope: str) -> None:
+def check_request(percentages: Sequence[float], draws: int, scope: str = "tensor") -> None:
+    """Refuse percentages outside (0, 100), fewer than one random draw, and an unknown scope."""
     wrong = [k for k in percentages if not 0 < k < 100]
     if not len(percentages) or wrong:
-        raise DfstransError(
-            f"expected percentages between 0 and 100, such as 5, got {', '.join(f'{k:g}' for k in wrong) or 'none'}; "
-            "correct them"
-        )
+        got = ", ".join(f"{k:g}" for k in wrong) or "none"
+        raise DfstransError(f"expected percentages between 0 and 100, such as 5, got {got}; correct them")
     if draws < 1:
         raise DfstransError(f"expected at least 1 random draw, got {draws}; 20 or more make a fair comparison")
     if scope not in get_args(Scope):
         raise DfstransError(f"expected a scope of {', '.join(get_args(Scope))}, got {scope!r}; use one of them")
 
 
-Support = Literal["supported", "weak", "not supported"]
-PERCENTAGE = 5.0  # of the weights that are taken away
-MATERIAL = 0.25  # fall of the logit from which on it matters: the odds fall by a fifth
-CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
+def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, AttentionPair, float]]:
+    """Embedding (1, t, s, d), attention and logit of each episode, without padded segments."""
+    for segments, valid, _ in detector.batches(episodes):
+        with torch.inference_mode():
+            x = detector.network_.embed(segments, valid)
+            forward = detector.network_.attend(x, valid, return_attention=True)
+        assert forward.attention is not None  # requested above
+        for row, logit in enumerate(forward.logit.double().tolist()):
+            n = int(valid[row].sum())
+            temporal, spatial = (weights[row : row + 1] for weights in forward.attention)
+            yield x[row : row + 1, :n], AttentionPair(temporal[..., :n, :n], spatial[:, :, :n]), logit
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Whether the decision rests on what the attention points to.
-
-    `fall` is how far the logit falls without the top `percentage` of the attention weights, `random_fall` the mean
-    over as many random ones, `percentile` the share of those draws that fall less.
-    """
-
-    support: Support
-    reason: str
-    percentage: float
-    fall: float
-    random_fall: float
-    percentile: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
-
-def judge(
+def _falls(
     detector: Detector,
-    episode: Any,
-    is_anomaly: bool,
-    *,
-    percentage: float = PERCENTAGE,
-    draws: int = DRAWS,
-    seed: int = 0,
-) -> Verdict:
+    x: Tensor,
+    attention: AttentionPair,
+    logit: float,
+    percentage: float,
+    scope: Scope,
+    draws: int,
+    generator: torch.Generator,
+) -> list[float]:
+    """The fall of the logit without the top weights, without the bottom ones, and without random ones for each draw."""
+    kinds: list[Which] = ["top", "bottom"]
+    kinds += ["random"] * draws
+    masks = [AttentionPair(*(keep_mask(w, percentage, kind, generator, scope) for w in attention)) for kind in kinds]
+    at_once = max(1, WEIGHTS_AT_ONCE // sum(weights.numel() for weights in attention))
+    falls: list[float] = []
+    for start in range(0, len(masks), at_once):
+        group = masks[start : start + at_once]
+        keep = AttentionPair(*(torch.cat(same) for same in zip(*group, strict=True)))
+        with torch.inference_mode():
+            repeated = x.expand(len(group), *x.shape[1:])
+            falls += (logit - detector.network_.attend(repeated, keep=keep).logit.double()).tolist()
+    return falls
+
+
+def keep_mask(
+    weights: Tensor, percentage: float, which: Which, generator: torch.Generator, scope: Scope = "tensor"
+) -> Tensor:
+    """0 for the k % of the weights to remove, at least one, and 1 for the others.
+
+    Shape:
+        (1, layer, sequence, head, query, key) → same
+    """
+    rows = weights.flatten({"tensor": 1, "matrix": 3, "row": 5}[scope])
+    if which == "random":
+        rows = torch.rand(rows.shape, generator=generator)
+    count = max(1, round(rows.shape[-1] * percentage / 100))
+    removed = rows.topk(count, dim=-1, largest=which != "bottom", sorted=False).indices
+    return torch.ones_like(rows).scatter_(-1, removed, 0.0).view(weights.shape)
+
+
+# ---- the verdict on one episode -------------------------------------------------------------------------------------
+
+
+def judge(detector: Detector, episode: Any, is_anomaly: bool) -> TrustVerdict:
     """The verdict on one episode's attention."""
-    trust = attention_trust_score(detector, episode, [percentage], draws=draws, seed=seed)
+    trust = attention_trust_score(detector, episode, VERDICT_PERCENTAGE)
     fall, random_fall, percentile = float(trust.top[0, 0]), float(trust.random.mean()), float(trust.percentile()[0, 0])
-    support, reason = weigh(is_anomaly, fall, percentile, percentage, draws)
-    return Verdict(support, reason, percentage, fall, random_fall, percentile)
+    support, reason = weigh(is_anomaly, fall, percentile)
+    return TrustVerdict(support, reason, VERDICT_PERCENTAGE, fall, random_fall, percentile)
 
 
-def weigh(is_anomaly: bool, fall: float, percentile: float, percentage: float, draws: int) -> tuple[Support, str]:
-    """The word and the sentence for a fall of the logit and its place among random draws."""
-    moves = f"falls by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
-    than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {draws} random draws"
-    what = f"without the top {percentage:g} % of the attention weights the logit {moves}"
+def weigh(is_anomaly: bool, fall: float, percentile: float) -> tuple[Support, str]:
+    """The verdict on a fall of the logit and its percentile among random draws, with the reason."""
+    change = f"falls by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
+    than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {RANDOM_DRAWS} random draws"
+    what = f"without the top {VERDICT_PERCENTAGE:g} % of the attention weights the logit {change}"
     if not is_anomaly:
         return "not supported", "the episode is not called anomalous, so there is nothing for attention to explain"
-    if fall >= MATERIAL and percentile >= CERTAIN:
+    if fall >= MATERIAL_FALL and percentile >= CERTAIN:
         return "supported", f"{what}, {than}"
-    if fall >= MATERIAL and percentile >= LIKELY:
+    if fall >= MATERIAL_FALL and percentile >= LIKELY:
         return "weak", f"{what}, but only {than}"
-    if fall < 0:
-        return "not supported", f"{what}: the decision does not rest on what attention points to"
-    return "not supported", f"{what}, {than}: the decision does not rest on what attention points to"
+    compared = f", {than}" if fall >= 0 else ""
+    return "not supported", f"{what}{compared}: the decision does not rest on what attention points to"

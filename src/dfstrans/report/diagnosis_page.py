@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dfstrans.data.episodes import Fault
-from dfstrans.diagnosis.bands import SCORES
 from dfstrans.diagnosis.diagnosis import STANDS_OUT, Diagnosis, in_time
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.scores import SCORES
 from dfstrans.files import written_atomically
 from dfstrans.report.diagnosis_figures import (
     KNOWN,
@@ -96,7 +96,7 @@ def write_index(path: Path, found: list[dict[str, Any]]) -> Path:
 def index_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, Any]:
     """What a table of diagnoses shows, ranked by probability; their pages are in `folder`."""
     return {
-        "diagnoses": sorted(found, key=lambda content: -content["severity"]),
+        "diagnoses": sorted(found, key=lambda content: -content["probability"]),
         "anomalous": sum(content["is_anomaly"] for content in found),
         "chance_check": next((content["detector"] for content in found if content["detector"]), None),
         "causes": any(content["resembles"] for content in found),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.recordings import Recording
 from dfstrans.report.diagnosis_page import file_stem
 from dfstrans.report.diagnosis_print import (
@@ -20,6 +20,9 @@ from dfstrans.report.diagnosis_print import (
     write_figures,
 )
 from dfstrans.report.views import named, relevance_courses, trust_boxes
+
+if TYPE_CHECKING:  # which loads torch
+    from dfstrans.diagnosis.inspection import Detector
 
 COMPARED = 5  # episodes, of each of anomalous and others, that are shown together
 MOST_TRIED = 60  # anomalous episodes whose attention is put to the test

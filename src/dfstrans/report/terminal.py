@@ -12,7 +12,7 @@ NUMBERS = {"probability", "distance"}  # every other column holds words
 
 def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
     """Titles and rows of what `Diagnosis.to_dict` gives, the surest anomaly first; columns without content left out."""
-    rows = [_cells(content) for content in sorted(found, key=lambda content: -content["severity"])[:most]]
+    rows = [_cells(content) for content in sorted(found, key=lambda content: -content["probability"])[:most]]
     titles = tuple(name for name in rows[0] if any(row[name] for row in rows))  # not all were judged, have known causes
     return titles, [[row[name] for name in titles] for row in rows]
 
@@ -23,7 +23,7 @@ def _cells(content: dict[str, Any]) -> dict[str, str]:
     unhealthy = " (instrument?)" if content["instrument_suspected"] else ""
     return {
         "episode": str(content["episode_id"]),
-        "probability": f"{content['severity']:.3f}",
+        "probability": f"{content['probability']:.3f}",
         "verdict": "anomalous" if content["is_anomaly"] else "not anomalous",
         "sensor": content["interpretation"][0]["sensor"] + unhealthy,
         "distance": f"{content['interpretation'][0]['deviation']:.1f}",

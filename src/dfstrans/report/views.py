@@ -48,14 +48,14 @@ class AttentionView(NamedTuple):
 
 def between_moments(diagnosis: Diagnosis) -> AttentionView:
     """A^G and a^G: how moments attend to one another, over all sensors."""
-    return _view(diagnosis, "global_temporal", "segment", ())
+    return _view(diagnosis, "global_temporal_attention", "global_temporal_relevance", ())
 
 
 def between_sensors(diagnosis: Diagnosis, segment: int | None = None) -> AttentionView:
     """B^G and b^G: how sensors attend to one another, over all moments; B^(τ) and b^(τ) at one of them."""
     if segment is None:
-        return _view(diagnosis, "global_spatial", "sensor", ())
-    return _view(diagnosis, "spatial", "spatial_relevance", (segment,))
+        return _view(diagnosis, "global_spatial_attention", "global_spatial_relevance", ())
+    return _view(diagnosis, "spatial_attention", "spatial_relevance", (segment,))
 
 
 def relevance_edge(diagnosis: Diagnosis, sensor: int) -> Array:
@@ -65,16 +65,16 @@ def relevance_edge(diagnosis: Diagnosis, sensor: int) -> Array:
 
 def _view(diagnosis: Diagnosis, matrix: str, sums: str, at: tuple[int, ...]) -> AttentionView:
     return AttentionView(
-        getattr(diagnosis.scores, matrix)[at],
+        getattr(diagnosis, matrix)[at],
         _of_band(diagnosis, matrix, "centre", at),
         _of_band(diagnosis, matrix, "edge", at),
-        getattr(diagnosis.scores, sums)[at],
+        getattr(diagnosis, sums)[at],
         _of_band(diagnosis, sums, "edge", at),
     )
 
 
 def _of_band(diagnosis: Diagnosis, score: str, what: str, at: tuple[int, ...]) -> Array:
-    band, shape = diagnosis.bands.get(score), getattr(diagnosis.scores, score).shape
+    band, shape = diagnosis.bands.get(score), getattr(diagnosis, score).shape
     return np.asarray(np.broadcast_to(np.nan if band is None else getattr(band, what), shape)[at])
 
 
@@ -271,7 +271,7 @@ def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str)
                 diagnosis.is_anomaly,
                 thinned(recording.episode.values[row], recording.step, MOST_POINTS),
                 diagnosis.segment_bounds.mean(axis=1),
-                diagnosis.scores.temporal_relevance[row],
+                diagnosis.temporal_relevance[row],
                 relevance_edge(diagnosis, row),
                 recording.time_title,
             )

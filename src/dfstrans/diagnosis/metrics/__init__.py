@@ -1,35 +1,17 @@
 """Rankings of sensors, segments and cells against known causes, each metric with its chance level and interval."""
 
-from dfstrans.diagnosis.metrics.evaluation import LeftOut, MetricResult, Ranking, Results, evaluate_rankings, measure
-from dfstrans.diagnosis.metrics.known import KnownCause, known_causes
-from dfstrans.diagnosis.metrics.rankings import (
-    ac_at_k,
-    auprc,
-    auroc,
-    avg_at_k,
-    hit_rate,
-    ndcg,
-    rc_top_k,
-    reciprocal_rank,
-    time_overlap,
-)
+from dfstrans.diagnosis.metrics.evaluation import MetricResult, Ranking, evaluate_rankings, measure
+from dfstrans.diagnosis.metrics.known_causes import KnownCause, known_causes
+from dfstrans.diagnosis.metrics.rankings import rc_top_k
+from dfstrans.diagnosis.metrics.z_scores import NormalCells
 
 __all__ = [
     "KnownCause",
-    "LeftOut",
     "MetricResult",
+    "NormalCells",
     "Ranking",
-    "Results",
-    "ac_at_k",
-    "auprc",
-    "auroc",
-    "avg_at_k",
     "evaluate_rankings",
-    "hit_rate",
     "known_causes",
     "measure",
-    "ndcg",
     "rc_top_k",
-    "reciprocal_rank",
-    "time_overlap",
 ]

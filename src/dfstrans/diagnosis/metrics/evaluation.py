@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from dfstrans.diagnosis.metrics.known import KnownCause
+from dfstrans.diagnosis.metrics.known_causes import KnownCause
 from dfstrans.diagnosis.metrics.rankings import (
     Array,
     DegenerateTruthError,
@@ -27,34 +25,47 @@ from dfstrans.diagnosis.metrics.rankings import (
 )
 from dfstrans.errors import DfstransError
 
-DRAWS = 1000
+KS = (1, 3, 5)
+ALL = "all"  # every kind of fault together
+BOOTSTRAP_DRAWS = 1000
 COVERAGE = 0.95
-_AT_ONCE = 1_000_000  # indices that the bootstrap holds in memory
+INDICES_AT_ONCE = 1_000_000  # in memory during the bootstrap
 
 Truth = TypeVar("Truth")
+Results = dict[str, dict[str, dict[str, "MetricResult"]]]
 
 
-class LeftOut(NamedTuple):
-    """An episode whose truth cannot tell rankings apart, or is not known."""
+class Ranking(NamedTuple):
+    """How suspicious the sensors, the segments and the cells of an episode are.
+
+    Shape:
+        sensors (n_sensors,), segments (n_segments,), cells (n_segments, n_sensors)
+    """
+
+    sensors: Array
+    segments: Array
+    cells: Array
+
+    @classmethod
+    def from_cells(cls, cells: Array) -> Ranking:
+        """A sensor and a segment are as suspicious as their most suspicious cell."""
+        return cls(cells.max(axis=0), cells.max(axis=1), cells)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """An episode whose truth is unknown, or cannot tell rankings apart."""
 
     episode_id: str
     reason: str
 
 
-class Outcome(NamedTuple):
-    """A metric of one episode, and what a random ranking is expected to reach there."""
-
-    episode_id: str
-    value: float
-    chance: float
-
-
 @dataclass(frozen=True)
 class MetricResult:
-    """The mean of a metric over episodes, with the mean of its chance level and a 95 % bootstrap interval.
+    """The mean of a metric over episodes, with its mean chance level and a 95 % bootstrap interval.
 
-    `low` and `high` are percentiles of the mean over episodes drawn with replacement; episodes count as independent, so
-    that pieces of one recording make it too narrow. All four numbers are None where no episode could be used.
+    `low` and `high` are percentiles of the mean over episodes drawn with replacement. This takes episodes as
+    independent, so it is too narrow for pieces of one recording. All four numbers are None without a usable episode.
     """
 
     value: float | None
@@ -66,7 +77,42 @@ class MetricResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**dataclasses.asdict(self), "left_out": [one._asdict() for one in self.left_out]}
+        return asdict(self)
+
+
+class MetricOutcome(NamedTuple):
+    """A metric of one episode, and its expected value for a random ranking."""
+
+    value: float
+    chance: float
+
+
+def evaluate_rankings(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause]) -> Results:
+    """Evaluate rankings, by episode id; results by level, kind of fault ("all": all together) and metric.
+
+    There are graded metrics if some truth is graded. Each value is a mean over episodes; those whose truth is unknown
+    or degenerate for a metric are left out of it and named in its result.
+    """
+    _check(rankings, causes)
+    graded = any(cause.relevance is not None for cause in causes)
+    kinds = sorted({cause.kind for cause in causes} - {""})
+    rows_by_kind = {ALL: list(range(len(causes)))} | {
+        kind: [row for row, cause in enumerate(causes) if cause.kind == kind] for kind in kinds
+    }
+    ids = [cause.episode_id for cause in causes]
+    results: Results = {}
+    for level, metrics in _metrics().items():
+        scores = [getattr(rankings[name], level) for name in ids]
+        found = {
+            name: _outcomes(metric.value, ids, scores, [metric.truth(cause) for cause in causes])
+            for name, metric in metrics.items()
+            if graded or not name.startswith("graded")
+        }
+        results[level] = {
+            kind: {name: _summarise([one[row] for row in rows]) for name, one in found.items()}
+            for kind, rows in rows_by_kind.items()
+        }
+    return results
 
 
 def measure(
@@ -74,11 +120,8 @@ def measure(
     ids: Sequence[str],
     scores: Sequence[Array],
     truths: Sequence[Truth | None],
-    *,
-    seed: int = 0,
-    draws: int = DRAWS,
 ) -> MetricResult:
-    """A metric over episodes, each with its scores and its truth; None is a truth that is not known.
+    """One metric over episodes, each with its scores and its truth, None if unknown.
 
     >>> from dfstrans.diagnosis.metrics.rankings import hit_rate
     >>> scores = [np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0])]
@@ -86,40 +129,12 @@ def measure(
     >>> found.value, round(found.chance, 3), found.n_episodes, found.left_out
     (1.0, 0.333, 1, (LeftOut(episode_id='b', reason='all of 3 blamed'),))
     """
-    return summarise(outcomes(metric, ids, scores, truths), seed=seed, draws=draws)
+    return _summarise(_outcomes(metric, ids, scores, truths))
 
 
-def outcomes(
-    metric: Callable[[Array, Truth], float], ids: Sequence[str], scores: Sequence[Array], truths: Sequence[Truth | None]
-) -> list[Outcome | LeftOut]:
-    """A metric and its chance level, which is its value for constant scores, of each episode that allows it."""
-    found: list[Outcome | LeftOut] = []
-    for name, own, truth in zip(ids, scores, truths, strict=True):
-        if truth is None:
-            found.append(LeftOut(name, "not known"))
-            continue
-        try:
-            found.append(Outcome(name, metric(own, truth), metric(np.zeros_like(own), truth)))
-        except DegenerateTruthError as degenerate:
-            found.append(LeftOut(name, degenerate.reason))
-        except DfstransError as error:
-            raise DfstransError(f"episode {name!r}: {error}") from error
-    return found
-
-
-def summarise(found: Sequence[Outcome | LeftOut], *, seed: int = 0, draws: int = DRAWS) -> MetricResult:
-    """The means over the episodes that could be used, with the interval of the first."""
-    used = [one for one in found if isinstance(one, Outcome)]
-    left_out = tuple(one for one in found if isinstance(one, LeftOut))
-    if not used:
-        return MetricResult(None, None, None, None, 0, left_out)
-    values = np.array([one.value for one in used])
-    low, high = bootstrap_interval(values, seed=seed, draws=draws)
-    chance = float(np.mean([one.chance for one in used]))
-    return MetricResult(float(values.mean()), chance, low, high, len(used), left_out)
-
-
-def bootstrap_interval(values: npt.NDArray[np.float64], *, seed: int = 0, draws: int = DRAWS) -> tuple[float, float]:
+def bootstrap_interval(
+    values: Array, *, seed: int = 0, draws: int = BOOTSTRAP_DRAWS, at_once: int = INDICES_AT_ONCE
+) -> tuple[float, float]:
     """The middle 95 % of the means of as many values drawn with replacement.
 
     Shape:
@@ -127,34 +142,11 @@ def bootstrap_interval(values: npt.NDArray[np.float64], *, seed: int = 0, draws:
     """
     rng = np.random.default_rng(seed)
     n = len(values)
-    block = max(_AT_ONCE // n, 1)
+    block = max(at_once // n, 1)
     sizes = [min(block, draws - start) for start in range(0, draws, block)]
     means = np.concatenate([values[rng.integers(n, size=(size, n))].mean(axis=1) for size in sizes])
     low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
     return float(low), float(high)
-
-
-KS = (1, 3, 5)
-ALL = "all"  # every kind of fault together
-
-Results = dict[str, dict[str, dict[str, MetricResult]]]
-
-
-class Ranking(NamedTuple):
-    """How suspicious the sensors, the segments and the cells of an episode are; None what was not ranked.
-
-    Shape:
-        sensors (n_sensors,), segments (n_segments,), cells (n_segments, n_sensors)
-    """
-
-    sensors: Array | None = None
-    segments: Array | None = None
-    cells: Array | None = None
-
-    @classmethod
-    def from_cells(cls, cells: Array) -> Ranking:
-        """A sensor and a segment are as suspicious as their most suspicious cell."""
-        return cls(cells.max(axis=0), cells.max(axis=1), cells)
 
 
 class _Metric(NamedTuple):
@@ -164,29 +156,19 @@ class _Metric(NamedTuple):
     truth: Callable[[KnownCause], Any]
 
 
-def evaluate_rankings(
-    rankings: Mapping[str, Ranking],
-    causes: Sequence[KnownCause],
-    *,
-    ks: Sequence[int] = KS,
-    seed: int = 0,
-    draws: int = DRAWS,
-) -> Results:
-    """Results by level, by kind of fault ("all" for all together), by metric; levels that were not ranked are absent.
-
-    Rankings are by episode id. Graded metrics are there where some truth is graded. Each value is a mean over episodes;
-    those whose truth is degenerate or not known for a metric are left out of it and named in its result.
-    """
-    _check(rankings, causes, ks)
-    metrics = {
+def _metrics() -> dict[str, dict[str, _Metric]]:
+    """By level and name."""
+    return {
         "sensors": {
-            **_top_metrics(ks, lambda cause: cause.sensors),
+            **_top_metrics(lambda cause: cause.sensors),
             "graded_ndcg": _Metric(ndcg, lambda cause: cause.sensor_relevance),
         },
         "segments": {
-            **_top_metrics(ks, lambda cause: cause.segments),
+            **_top_metrics(lambda cause: cause.segments),
             "auprc": _Metric(auprc, lambda cause: cause.segments),
-            "time_overlap": _Metric(_time_overlap, lambda cause: cause),
+            "time_overlap": _Metric(
+                lambda scores, cause: time_overlap(scores, cause.faulty_points, cause.points), lambda cause: cause
+            ),
             "graded_ndcg": _Metric(ndcg, lambda cause: cause.segment_relevance),
         },
         "cells": {
@@ -195,55 +177,50 @@ def evaluate_rankings(
             "graded_ndcg": _Metric(ndcg, lambda cause: cause.relevance),
         },
     }
-    graded = any(cause.relevance is not None for cause in causes)
-    results: Results = {}
-    for level, of_level in metrics.items():
-        scores = [getattr(rankings[cause.episode_id], level) for cause in causes]
-        if scores[0] is None:
-            continue
-        found = {
-            name: _outcomes(metric, scores, causes)
-            for name, metric in of_level.items()
-            if graded or not name.startswith("graded")
-        }
-        results[level] = {
-            kind: {name: summarise([one[row] for row in rows], seed=seed, draws=draws) for name, one in found.items()}
-            for kind, rows in _rows_by_kind(causes).items()
-        }
-    return results
 
 
-def _top_metrics(ks: Sequence[int], truth: Callable[[KnownCause], Any]) -> dict[str, _Metric]:
-    """What is measured of sensors as well as of segments."""
-    return {
-        "hit_rate@100%": _Metric(partial(hit_rate, percent=100), truth),
-        "hit_rate@150%": _Metric(partial(hit_rate, percent=150), truth),
-        "ndcg": _Metric(ndcg, truth),
-        **{f"rc_top_{k}": _Metric(partial(rc_top_k, k=k), truth) for k in ks},
-        **{f"ac@{k}": _Metric(partial(ac_at_k, k=k), truth) for k in ks},
-        f"avg@{max(ks)}": _Metric(partial(avg_at_k, k=max(ks)), truth),
-        "mrr": _Metric(reciprocal_rank, truth),
+def _top_metrics(truth: Callable[[KnownCause], Any]) -> dict[str, _Metric]:
+    """Metrics of sensors as well as of segments."""
+    metrics: dict[str, Callable[[Array, Any], float]] = {
+        "hit_rate@100%": partial(hit_rate, percent=100),
+        "hit_rate@150%": partial(hit_rate, percent=150),
+        "ndcg": ndcg,
+        **{f"rc_top_{k}": partial(rc_top_k, k=k) for k in KS},
+        **{f"ac@{k}": partial(ac_at_k, k=k) for k in KS},
+        f"avg@{max(KS)}": partial(avg_at_k, k=max(KS)),
+        "mrr": reciprocal_rank,
     }
+    return {name: _Metric(metric, truth) for name, metric in metrics.items()}
 
 
-def _time_overlap(scores: Array, cause: KnownCause) -> float:
-    return time_overlap(scores, cause.faulty_points, cause.points)
+def _outcomes(
+    metric: Callable[[Array, Truth], float], ids: Sequence[str], scores: Sequence[Array], truths: Sequence[Truth | None]
+) -> list[MetricOutcome | LeftOut]:
+    """A metric and its chance level, which is its value for constant scores, of each episode that allows it."""
+    found: list[MetricOutcome | LeftOut] = []
+    for name, own, truth in zip(ids, scores, truths, strict=True):
+        if truth is None:
+            found.append(LeftOut(name, "not known"))
+            continue
+        try:
+            found.append(MetricOutcome(metric(own, truth), metric(np.zeros_like(own), truth)))
+        except DegenerateTruthError as degenerate:
+            found.append(LeftOut(name, degenerate.reason))
+        except DfstransError as error:
+            raise DfstransError(f"episode {name!r}: {error}") from error
+    return found
 
 
-def _outcomes(metric: _Metric, scores: Sequence[Array], causes: Sequence[KnownCause]) -> list[Outcome | LeftOut]:
-    ids = [cause.episode_id for cause in causes]
-    return outcomes(metric.value, ids, scores, [metric.truth(cause) for cause in causes])
+def _summarise(found: Sequence[MetricOutcome | LeftOut]) -> MetricResult:
+    used = [one for one in found if isinstance(one, MetricOutcome)]
+    left_out = tuple(one for one in found if isinstance(one, LeftOut))
+    if not used:
+        return MetricResult(None, None, None, None, 0, left_out)
+    values, chance = np.array([one.value for one in used]), float(np.mean([one.chance for one in used]))
+    return MetricResult(float(values.mean()), chance, *bootstrap_interval(values), len(used), left_out)
 
 
-def _rows_by_kind(causes: Sequence[KnownCause]) -> dict[str, list[int]]:
-    kinds = sorted({cause.kind for cause in causes} - {""})
-    of_kind = {kind: [row for row, cause in enumerate(causes) if cause.kind == kind] for kind in kinds}
-    return {ALL: list(range(len(causes))), **of_kind}
-
-
-def _check(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause], ks: Sequence[int]) -> None:
-    if not ks or min(ks) < 1:
-        raise DfstransError(f"expected places k from 1 on, got {list(ks)}; name at least one, such as {list(KS)}")
+def _check(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause]) -> None:
     known = [cause.episode_id for cause in causes]
     for what, missing in (
         ("causes of episodes without a ranking", set(known) - set(rankings)),
@@ -252,20 +229,14 @@ def _check(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause], ks: Se
         if missing:
             raise DfstransError(
                 f"expected rankings and causes of the same episodes, got {what}: {', '.join(sorted(missing))}; "
-                "mend the ids, or leave these out"
+                "correct the ids, or leave these out"
             )
     if not known:
         raise DfstransError("expected at least one episode whose cause is known, got none; give anomalous episodes")
-    ranked = {tuple(scores is not None for scores in one) for one in rankings.values()}
-    if len(ranked) > 1:
-        raise DfstransError(
-            "expected the same levels (sensors, segments, cells) ranked in every episode, got different ones; "
-            "rank all of them, or leave a level out everywhere"
-        )
     for cause in causes:
         shapes = (cause.n_sensors,), cause.points.shape, (len(cause.points), cause.n_sensors)
         for level, scores, shape in zip(Ranking._fields, rankings[cause.episode_id], shapes, strict=True):
-            if scores is not None and np.shape(scores) != shape:
+            if np.shape(scores) != shape:
                 raise DfstransError(
                     f"expected scores of shape {shape} for the {level} of episode {cause.episode_id!r}, got "
                     f"{np.shape(scores)}; rank the same sensors, on segments of the same length as the causes"

@@ -1,7 +1,7 @@
-"""How many of the blamed items stand at the top of a ranking, and where the first of them does.
+"""Metrics of a ranking of items, some of which are blamed.
 
-G are the blamed items, top_n the n items with the highest scores (all items, where n is more). Each function is the
-value for one episode, expected over a random order of equal scores; over episodes it is averaged.
+G are the blamed items, top_n the n items with the highest scores (all items if n is more). Each function gives the
+value for one episode, expected over a random order of equal scores.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ Mask = npt.NDArray[np.bool_]
 
 
 class DegenerateTruthError(DfstransError):
-    """A truth that tells no ranking from another; `reason` says it in a few words."""
+    """A truth for which all rankings are equally good; `reason` says why in a few words."""
 
     def __init__(self, expected: str, reason: str) -> None:
-        super().__init__(f"expected {expected}, got {reason}, which tells no ranking from another; leave it out")
+        super().__init__(f"expected {expected}, got {reason}, for which all rankings are equally good; leave it out")
         self.reason = reason
 
 
-class Places(NamedTuple):
-    """Of each item, how many items score higher, and how many share its score (itself included).
+class TiedPlaces(NamedTuple):
+    """How many items score higher than each item, and how many share its score (itself included).
 
     Its rank is one of above + 1 … above + tied, each with the same probability.
 
@@ -40,14 +40,14 @@ class Places(NamedTuple):
     tied: npt.NDArray[np.int64]
 
 
-def places(scores: Array) -> Places:
-    """Where each item stands, the highest score first.
+def places(scores: Array) -> TiedPlaces:
+    """The places of items, the highest score first.
 
     >>> places(np.array([0.5, 2.0, 0.5]))
-    Places(above=array([1, 0, 1]), tied=array([2, 1, 2]))
+    TiedPlaces(above=array([1, 0, 1]), tied=array([2, 1, 2]))
     """
     _, group, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    return Places(above=(len(scores) - counts.cumsum())[group], tied=counts[group])
+    return TiedPlaces(above=(len(scores) - counts.cumsum())[group], tied=counts[group])
 
 
 def in_top(scores: Array, n: int) -> Array:
@@ -62,35 +62,35 @@ def in_top(scores: Array, n: int) -> Array:
 
 
 def checked_scores(scores: npt.ArrayLike, n_items: int) -> Array:
-    """Scores as numbers, one per item; cells (segment, sensor) become one row of items."""
+    """Scores as numbers, one per item; cells (segment, sensor) become one list of items."""
     found = np.asarray(scores, dtype=np.float64).ravel()
     if len(found) != n_items:
         raise DfstransError(f"expected a score for each of {n_items} items, got {len(found)} scores")
     if np.isnan(found).any():
         raise DfstransError(
             f"expected a number as score of each item, got NaN for {int(np.isnan(found).sum())} of {n_items}; "
-            "score what is not known as the least suspicious"
+            "give unknown items the lowest score"
         )
     return found
 
 
 def checked(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> tuple[Array, Mask]:
-    """Scores and truth of the same items, of which some but not all are blamed."""
+    """Scores and truth of the same items, some but not all of which are blamed."""
     mask = np.asarray(blamed, dtype=np.bool_).ravel()
     if mask.all() or not mask.any():
         reason = f"{'all' if mask.any() else 'none'} of {len(mask)} blamed"
-        raise DegenerateTruthError("a truth that blames some items, but not all", reason)
+        raise DegenerateTruthError("a truth that blames some items but not all", reason)
     return checked_scores(scores, len(mask)), mask
 
 
 def auprc(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> float:
     """Average precision: (1/|G|) Σ over blamed items of the precision at their rank, expected over the order of ties.
 
-    An item of a tie of t items, m of them blamed, with a items and b blamed ones above it, stands at each place
-    j = 1 … t alike. If it is blamed, b + 1 + (j − 1)(m − 1)/(t − 1) blamed items are expected up to its rank a + j.
+    In a tie of t items, m of them blamed, below a items, b of them blamed, each place j = 1 … t is equally likely.
+    Up to the rank a + j of a blamed item, b + 1 + (j − 1)(m − 1)/(t − 1) blamed items are expected.
 
     Chance, for n items: (|G| − 1)/(n − 1) + (n − |G|)/(n (n − 1)) · H_n with H_n = 1 + 1/2 + … + 1/n; for many items
-    this is the share that is blamed.
+    this is the share of blamed items.
 
     Shape:
         scores, blamed (n_items,), or both (n_segments, n_sensors)
@@ -124,7 +124,7 @@ def auroc(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> float:
     above, tied = places(values)
     mean_rank = above + (tied + 1) / 2
     n_blamed = int(mask.sum())
-    beaten_by = mean_rank[mask].sum() - n_blamed * (n_blamed + 1) / 2  # pairs in which the other one is first
+    beaten_by = mean_rank[mask].sum() - n_blamed * (n_blamed + 1) / 2  # pairs whose innocent item comes first
     return float(1 - beaten_by / (n_blamed * (len(values) - n_blamed)))
 
 
@@ -147,7 +147,7 @@ def hit_rate(scores: npt.ArrayLike, blamed: npt.ArrayLike, percent: int = 100) -
 
 
 def rc_top_k(scores: npt.ArrayLike, blamed: npt.ArrayLike, k: int) -> float:
-    """RC-Top-k: 1 where top_k ∩ G is not empty, else 0.
+    """RC-Top-k: 1 if top_k ∩ G is not empty, else 0.
 
     Chance: 1 − C(n_items − |G|, k) / C(n_items, k).
 
@@ -218,7 +218,7 @@ def _check_place(k: int) -> None:
 
 
 def _first_blamed(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> tuple[int, int, int]:
-    """Of the highest score that a blamed item has: how many items score higher, have it, and are blamed and have it."""
+    """For the highest score of a blamed item: how many items score higher, have it, and have it and are blamed."""
     values, mask = checked(scores, blamed)
     above, tied = places(values)
     first = int(above[mask].min())
@@ -241,7 +241,7 @@ def ndcg(scores: npt.ArrayLike, gains: npt.ArrayLike) -> float:
     """
     grades = np.asarray(gains, dtype=np.float64).ravel()
     if not np.isfinite(grades).all() or (grades < 0).any():
-        raise DfstransError("expected gains of 0 or more, got negative, infinite or missing ones; mend the truth")
+        raise DfstransError("expected gains of 0 or more, got negative, infinite or missing ones; correct the truth")
     if not len(grades):
         raise DegenerateTruthError("gains that differ", "none at all")
     if grades.max() == grades.min():
@@ -257,11 +257,11 @@ Points = npt.NDArray[np.int64]
 
 
 def time_overlap(scores: npt.ArrayLike, faulty_points: npt.ArrayLike, points: npt.ArrayLike) -> float:
-    """Intersection over union of the time of the top n segments, P, and of the faulty time, W: |P ∩ W| / |P ∪ W|.
+    """Intersection over union of the time of the top n segments, P, and the faulty time, W: |P ∩ W| / |P ∪ W|.
 
-    n is the number of segments with a faulty point. Time is counted in points, so that a segment which is faulty for a
-    tenth counts for a tenth, and the best value is 1 only where faults fill whole segments. Expected over the order of
-    ties, exactly: over all equally probable choices among the segments that share the last place.
+    n is the number of segments with a faulty point. Time is counted in points: a segment that is faulty for a
+    tenth counts for a tenth, and 1 can only be reached if faults fill whole segments. The expectation over ties is
+    exact, over all equally probable choices among the segments that share the last place.
 
     Chance: the mean over all choices of n segments.
 
@@ -273,14 +273,16 @@ def time_overlap(scores: npt.ArrayLike, faulty_points: npt.ArrayLike, points: np
     """
     faulty, whole = np.asarray(faulty_points, dtype=np.int64), np.asarray(points, dtype=np.int64)
     if faulty.shape != whole.shape or (faulty < 0).any() or (faulty > whole).any():
-        raise DfstransError("expected for each segment at most as many faulty points as it has points, got others")
+        raise DfstransError(
+            "expected in each segment at most as many faulty points as points, got more; correct the truth"
+        )
     values, touched = checked(scores, faulty > 0)
     n = int(touched.sum())
     above, tied = places(values)
-    surely, perhaps = above + tied <= n, (above < n) & (above + tied > n)
-    flagged, both = int(whole[surely].sum()), int(faulty[surely].sum())
+    certain, possible = above + tied <= n, (above < n) & (above + tied > n)
+    flagged, both = int(whole[certain].sum()), int(faulty[certain].sum())
     total = int(faulty.sum())
-    ways = _ways(faulty[perhaps], whole[perhaps], n - int(surely.sum()))
+    ways = _ways(faulty[possible], whole[possible], n - int(certain.sum()))
     every = sum(ways.values())
     return sum(
         count / every * (both + more_both) / (flagged + more + total - both - more_both)
@@ -289,7 +291,7 @@ def time_overlap(scores: npt.ArrayLike, faulty_points: npt.ArrayLike, points: np
 
 
 def _ways(faulty: Points, points: Points, n: int) -> dict[tuple[int, int], int]:
-    """In how many choices of n of these segments they have so many (faulty points, points) together."""
+    """The number of choices of n of these segments by their total of (faulty points, points)."""
     ways: dict[tuple[int, int, int], int] = {(0, 0, 0): 1}
     for (bad, long), alike in Counter(zip(faulty.tolist(), points.tolist(), strict=True)).items():
         longer: dict[tuple[int, int, int], int] = defaultdict(int)
@@ -298,16 +300,3 @@ def _ways(faulty: Points, points: Points, n: int) -> dict[tuple[int, int], int]:
                 longer[taken + more, both + more * bad, flagged + more * long] += count * comb(alike, more)
         ways = longer
     return {(both, flagged): count for (taken, both, flagged), count in ways.items() if taken == n}
-
-
-def points_per_segment(faulty: npt.NDArray[np.bool_], segment_length: int) -> tuple[Points, Points]:
-    """Faulty points and points of each segment of an episode, of which the last may be shorter.
-
-    Shape:
-        faulty (n_timepoints,) → (n_segments,), (n_segments,)
-
-    >>> points_per_segment(np.array([0, 1, 1, 1, 0], dtype=bool), 2)
-    (array([1, 2, 0]), array([2, 2, 1]))
-    """
-    starts = np.arange(0, len(faulty), segment_length)
-    return np.add.reduceat(faulty.astype(np.int64), starts), np.diff(np.append(starts, len(faulty)))

@@ -89,16 +89,15 @@ def _spatial(subject: Subject, exemplars: Exemplars) -> Drawing:
     quiet = list(chosen_moments(diagnosis))[-1]
     moments = _titled(diagnosis, [*known, quiet] if known else list(chosen_moments(diagnosis)), quiet)
     sensors = _among(POINT_SENSORS, diagnosis)
-    scores = diagnosis.scores
     numbers = {
         **_told(diagnosis, recording),
-        "global_spatial_relevance": _by_name(diagnosis.sensors, scores.sensor),
+        "global_spatial_relevance": _by_name(diagnosis.sensors, diagnosis.global_spatial_relevance),
         "moments": [
             {
                 "segment": t,
                 "title": title,
-                "spatial_relevance": _by_name(diagnosis.sensors, scores.spatial_relevance[t]),
-                "spatial_attention": _rounded(scores.spatial[t]),
+                "spatial_relevance": _by_name(diagnosis.sensors, diagnosis.spatial_relevance[t]),
+                "spatial_attention": _rounded(diagnosis.spatial_attention[t]),
             }
             for t, title in moments.items()
         ],
@@ -109,15 +108,14 @@ def _spatial(subject: Subject, exemplars: Exemplars) -> Drawing:
 def _global(subject: Subject, exemplars: Exemplars) -> Drawing:
     """Fig. mix: when and where, over a whole journey."""
     ((diagnosis, recording),) = _seen(subject, exemplars.lasting[:1])
-    scores = diagnosis.scores
-    first = [diagnosis.sensors[s] for s in np.argsort(-scores.sensor, kind="stable")]
+    first = [diagnosis.sensors[s] for s in np.argsort(-diagnosis.global_spatial_relevance, kind="stable")]
     sensors = list(dict.fromkeys([*_among((LASTING_SENSOR,), diagnosis), *first]))[:SHOWN_SENSORS]
     numbers = {
         **_told(diagnosis, recording),
-        "global_temporal_attention": _rounded(scores.global_temporal),
-        "global_temporal_relevance": _rounded(scores.segment),
-        "global_spatial_attention": _rounded(scores.global_spatial),
-        "global_spatial_relevance": _by_name(diagnosis.sensors, scores.sensor),
+        "global_temporal_attention": _rounded(diagnosis.global_temporal_attention),
+        "global_temporal_relevance": _rounded(diagnosis.global_temporal_relevance),
+        "global_spatial_attention": _rounded(diagnosis.global_spatial_attention),
+        "global_spatial_relevance": _by_name(diagnosis.sensors, diagnosis.global_spatial_relevance),
     }
     return Drawing(lambda: print_global(diagnosis, recording, sensors), numbers)
 

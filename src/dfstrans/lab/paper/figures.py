@@ -52,7 +52,6 @@ def print_spatial(
     """
     from matplotlib.colors import Normalize
 
-    scores = diagnosis.scores
     figure = new_figure(2.2 + WIDTH / 2 + 0.5)
     above, below = _parts(figure, 2, 1, height_ratios=[2.2, WIDTH / 2 + 0.5])
     left, right = _parts(above, 1, 2)
@@ -62,7 +61,7 @@ def print_spatial(
     _bars(axes, between_sensors(diagnosis), diagnosis.sensors)
     axes.set_title("(b) global spatial relevance $b^G$", loc="left")
     grid = below.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
-    scale = Normalize(0, _highest(*(scores.spatial[t] for t in moments)))
+    scale = Normalize(0, _highest(*(diagnosis.spatial_attention[t] for t in moments)))
     image = None
     for column, (t, title) in enumerate(moments.items()):
         matrix, bars = grid[:, column]
@@ -85,13 +84,12 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
     """
     from matplotlib.colors import PowerNorm
 
-    scores = diagnosis.scores
     figure = new_figure(4.3)
     left, right = _parts(figure, 1, 2, width_ratios=[1, 2.3])
     panels = _signals(left, diagnosis, recording, sensors, {})
     panels[0].set_title(_title_of_signals(recording), loc="left", pad=14)
     grid = right.subplots(2, 2, height_ratios=[2.2, 1], width_ratios=[1, 1.3], sharex="col")
-    scale = PowerNorm(0.5, 0, _highest(scores.global_temporal, scores.global_spatial))
+    scale = PowerNorm(0.5, 0, _highest(diagnosis.global_temporal_attention, diagnosis.global_spatial_attention))
     (when, where), (moments, bars) = grid
     time = edges(diagnosis)
     of_moments, of_sensors = between_moments(diagnosis), between_sensors(diagnosis)

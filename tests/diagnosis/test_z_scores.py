@@ -1,4 +1,4 @@
-"""The floor: each cell against the same cell of normal episodes."""
+"""The z-score baseline: each cell against the same cell of normal episodes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ import pytest
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import save_episodes
-from dfstrans.diagnosis.examples import NormalCells, cell_statistics
+from dfstrans.diagnosis.metrics import NormalCells
 from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float64]
-
-
-def test_statistics_of_a_cell_by_hand() -> None:
-    values = np.array([[1, 3, np.nan, 5, 7], [0, 0, np.nan, np.nan, 2]], dtype=np.float32)
-    cells = cell_statistics(values, 2)
-    assert cells.shape == (3, 2, 4)
-    np.testing.assert_allclose(cells[:, 0], [[2, 1, 3, 1], [5, 0, 5, 5], [7, 0, 7, 7]])
-    np.testing.assert_allclose(cells[:, 1], [[0, 0, 0, 0], [np.nan] * 4, [2, 0, 2, 2]])
 
 
 def test_scores_by_hand() -> None:

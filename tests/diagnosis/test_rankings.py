@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, ndcg_score, roc_auc_score
 
-from dfstrans.diagnosis.metrics import (
+from dfstrans.diagnosis.metrics.rankings import (
     ac_at_k,
     auprc,
     auroc,
@@ -54,56 +54,37 @@ every_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS.k
 # ranks:      2    5    1    4    3
 SCORES = [0.8, 0.1, 0.9, 0.2, 0.5]
 BLAMED = [1, 0, 0, 1, 1]  # ranks 2, 3 and 4
+FAULTY, POINTS = [4, 10, 0, 3], [10, 10, 10, 5]  # of each segment
 
 
-def test_hit_rate_by_hand() -> None:
-    assert hit_rate(SCORES, BLAMED) == pytest.approx(2 / 3)  # of the first three, two are blamed
-    assert hit_rate(SCORES, BLAMED, percent=150) == 1  # ⌊4.5⌋ = 4 of five
-    assert hit_rate([1, 2, 3, 4], [1, 1, 1, 0], percent=150) == 1  # no more than there are
-
-
-def test_rc_top_k_by_hand() -> None:
-    assert [rc_top_k(SCORES, BLAMED, k) for k in (1, 2, 5, 9)] == [0, 1, 1, 1]
-    # the first is innocent; the second and third place belong to two of three, of whom one is blamed
-    assert rc_top_k([9, 5, 5, 5, 1], [0, 1, 0, 0, 1], k=3) == pytest.approx(2 / 3)
-
-
-def test_ac_at_k_and_avg_at_k_by_hand() -> None:
-    assert [ac_at_k(SCORES, BLAMED, k) for k in (1, 2, 3, 4, 5)] == pytest.approx([0, 1 / 2, 2 / 3, 1, 1])
-    assert avg_at_k(SCORES, BLAMED, 3) == pytest.approx((0 + 1 / 2 + 2 / 3) / 3)
-
-
-def test_reciprocal_rank_by_hand() -> None:
-    assert reciprocal_rank(SCORES, BLAMED) == 1 / 2
-    # one ahead; then the first of two blamed among three: at place 2 with probability 2/3, else at place 3
-    assert reciprocal_rank([9, 5, 5, 5], [0, 1, 1, 0]) == pytest.approx(2 / 3 / 2 + 1 / 3 / 3)
-
-
-def test_ndcg_by_hand() -> None:
-    best = 1 + 1 / log2(3) + 1 / log2(4)
-    assert ndcg(SCORES, BLAMED) == pytest.approx((1 / log2(3) + 1 / log2(4) + 1 / log2(5)) / best)
-    graded = (3 / log2(3) + 1 / log2(2)) / (3 + 1 / log2(3))
-    assert ndcg([0.5, 0.9, 0.1], [3, 1, 0]) == pytest.approx(graded)
-    assert ndcg([1, 1, 0], [3, 1, 0]) == pytest.approx((4 * (1 + 1 / log2(3)) / 2) / (3 + 1 / log2(3)))
-
-
-def test_auprc_by_hand() -> None:
-    assert auprc(SCORES, BLAMED) == pytest.approx((1 / 2 + 2 / 3 + 3 / 4) / 3)
-    # two share the first place: the blamed one is first or second
-    assert auprc([2, 2, 1], [1, 0, 0]) == pytest.approx((1 + 1 / 2) / 2)
-
-
-def test_auroc_by_hand() -> None:
-    assert auroc(SCORES, BLAMED) == pytest.approx(3 / 6)  # three of the six pairs in the right order
-    assert auroc([2, 2, 1], [1, 0, 0]) == pytest.approx((1 / 2 + 1) / 2)
-
-
-def test_time_overlap_by_hand() -> None:
-    faulty, points = [4, 10, 0, 3], [10, 10, 10, 5]
-    assert time_overlap([4, 3, 2, 1], faulty, points) == pytest.approx(14 / (30 + 17 - 14))
-    assert time_overlap([4, 3, 1, 2], faulty, points) == pytest.approx(17 / 25)  # the best that segments allow
-    # the third place: 0 of 10 faulty points, or 3 of 5
-    assert time_overlap([4, 3, 1, 1], faulty, points) == pytest.approx((14 / 33 + 17 / 25) / 2)
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (hit_rate(SCORES, BLAMED), 2 / 3),  # of the first three, two are blamed
+        (hit_rate(SCORES, BLAMED, percent=150), 1),  # ⌊4.5⌋ = 4 of five
+        (hit_rate([1, 2, 3, 4], [1, 1, 1, 0], percent=150), 1),  # no more than there are
+        ([rc_top_k(SCORES, BLAMED, k) for k in (1, 2, 5, 9)], [0, 1, 1, 1]),
+        # the first is innocent; the second and third place belong to two of three, of whom one is blamed
+        (rc_top_k([9, 5, 5, 5, 1], [0, 1, 0, 0, 1], k=3), 2 / 3),
+        ([ac_at_k(SCORES, BLAMED, k) for k in (1, 2, 3, 4, 5)], [0, 1 / 2, 2 / 3, 1, 1]),
+        (avg_at_k(SCORES, BLAMED, 3), (0 + 1 / 2 + 2 / 3) / 3),
+        (reciprocal_rank(SCORES, BLAMED), 1 / 2),
+        # one ahead; then the first of two blamed among three: at place 2 with probability 2/3, else at place 3
+        (reciprocal_rank([9, 5, 5, 5], [0, 1, 1, 0]), 2 / 3 / 2 + 1 / 3 / 3),
+        (ndcg(SCORES, BLAMED), (1 / log2(3) + 1 / log2(4) + 1 / log2(5)) / (1 + 1 / log2(3) + 1 / log2(4))),
+        (ndcg([0.5, 0.9, 0.1], [3, 1, 0]), (3 / log2(3) + 1 / log2(2)) / (3 + 1 / log2(3))),
+        (ndcg([1, 1, 0], [3, 1, 0]), (4 * (1 + 1 / log2(3)) / 2) / (3 + 1 / log2(3))),
+        (auprc(SCORES, BLAMED), (1 / 2 + 2 / 3 + 3 / 4) / 3),
+        (auprc([2, 2, 1], [1, 0, 0]), (1 + 1 / 2) / 2),  # two share the first place: the blamed one is first or second
+        (auroc(SCORES, BLAMED), 3 / 6),  # three of the six pairs in the right order
+        (auroc([2, 2, 1], [1, 0, 0]), (1 / 2 + 1) / 2),
+        (time_overlap([4, 3, 2, 1], FAULTY, POINTS), 14 / (30 + 17 - 14)),
+        (time_overlap([4, 3, 1, 2], FAULTY, POINTS), 17 / 25),  # the best that segments allow
+        (time_overlap([4, 3, 1, 1], FAULTY, POINTS), (14 / 33 + 17 / 25) / 2),  # third: 0 of 10 faulty points or 3 of 5
+    ],
+)
+def test_metrics_by_hand(value: float, expected: float) -> None:
+    assert value == pytest.approx(expected)
 
 
 def test_cells_are_ranked_as_one_list() -> None:
@@ -204,42 +185,28 @@ def test_without_ties_areas_and_gains_are_those_of_scikit_learn(case: tuple[Arra
 
 
 @every_metric
-@pytest.mark.parametrize("truth", [[0, 0, 0], [1, 1, 1]])
-def test_a_truth_that_blames_none_or_all_is_refused(metric: Metric, truth: list[float]) -> None:
-    with pytest.raises(DfstransError, match="for all of 3" if metric is ndcg else "(none|all) of 3 blamed"):
-        metric(np.arange(3.0), np.array(truth))
-
-
-@every_metric
-def test_missing_scores_are_refused(metric: Metric) -> None:
+def test_degenerate_truth_and_missing_scores_are_refused(metric: Metric) -> None:
+    for truth in (np.zeros(3), np.ones(3)):
+        with pytest.raises(DfstransError, match="for all of 3" if metric is ndcg else "(none|all) of 3 blamed"):
+            metric(np.arange(3.0), truth)
     with pytest.raises(DfstransError, match="got NaN for 1 of 3"):
         metric(np.array([0.0, np.nan, 1.0]), np.array([1.0, 0.0, 0.0]))
 
 
-def test_scores_of_other_items_are_refused() -> None:
-    with pytest.raises(DfstransError, match="each of 3 items, got 2 scores"):
-        hit_rate([1, 2], [1, 0, 0])
-
-
-@pytest.mark.parametrize("gains", [[-1, 0, 1], [0, 1, np.inf]])
-def test_gains_that_are_none_are_refused(gains: list[float]) -> None:
-    with pytest.raises(DfstransError, match="gains of 0 or more"):
-        ndcg([1, 2, 3], gains)
-
-
-def test_more_faulty_points_than_points_are_refused() -> None:
-    with pytest.raises(DfstransError, match="at most as many faulty points"):
-        time_overlap([1, 2], [11, 0], [10, 10])
-
-
-@pytest.mark.parametrize("metric", [rc_top_k, ac_at_k, avg_at_k])
-def test_places_that_are_none_are_refused(metric: Callable[..., float]) -> None:
-    with pytest.raises(DfstransError, match="at least 1, got 0"):
-        metric([3, 2, 1], [1, 0, 0], k=0)
-    with pytest.raises(DfstransError, match="at least 1, got 0"):
-        hit_rate([3, 2, 1], [1, 0, 0], percent=0)
-
-
-def test_gains_of_nothing_are_refused() -> None:
-    with pytest.raises(DfstransError, match="none at all"):
-        ndcg([], [])
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: hit_rate([1, 2], [1, 0, 0]), "each of 3 items, got 2 scores"),
+        (lambda: hit_rate([3, 2, 1], [1, 0, 0], percent=0), "at least 1, got 0"),
+        (lambda: rc_top_k([3, 2, 1], [1, 0, 0], k=0), "at least 1, got 0"),
+        (lambda: ac_at_k([3, 2, 1], [1, 0, 0], k=0), "at least 1, got 0"),
+        (lambda: avg_at_k([3, 2, 1], [1, 0, 0], k=0), "at least 1, got 0"),
+        (lambda: ndcg([1, 2, 3], [-1, 0, 1]), "gains of 0 or more"),
+        (lambda: ndcg([1, 2, 3], [0, 1, np.inf]), "gains of 0 or more"),
+        (lambda: ndcg([], []), "none at all"),
+        (lambda: time_overlap([1, 2], [11, 0], [10, 10]), "at most as many faulty points"),
+    ],
+)
+def test_impossible_arguments_are_refused(call: Callable[[], float], message: str) -> None:
+    with pytest.raises(DfstransError, match=message):
+        call()

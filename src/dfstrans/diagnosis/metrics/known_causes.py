@@ -1,21 +1,20 @@
-"""What is known of the cause of each episode, on the segments of a ranking."""
+"""The known cause of each episode, on the segments of a ranking."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.segments import count_segments
-from dfstrans.diagnosis.metrics.rankings import Array, Mask, Points, points_per_segment
+from dfstrans.diagnosis.metrics.rankings import Array, Mask, Points
 from dfstrans.errors import DfstransError, option_name
 
 
 @dataclass(frozen=True, eq=False)
 class KnownCause:
-    """Which sensors, moments and cells of an episode are to blame; None where that is not known.
+    """Which sensors, segments and cells of an episode are to blame; None if unknown.
 
     Shape:
         faulty_points, points (n_segments,): how many each segment has; cells, relevance (n_segments, n_sensors), the
@@ -38,12 +37,11 @@ class KnownCause:
     @property
     def segments(self) -> Mask:
         """Segments with at least one faulty point: (n_segments,)."""
-        faulty: Mask = self.faulty_points > 0
-        return faulty
+        return np.asarray(self.faulty_points > 0)
 
     @property
     def sensor_relevance(self) -> Array | None:
-        """Graded truth of each sensor, at its worst moment: (n_sensors,)."""
+        """Graded truth of each sensor, in its worst segment: (n_sensors,)."""
         return None if self.relevance is None else np.asarray(self.relevance.max(axis=0))
 
     @property
@@ -52,49 +50,36 @@ class KnownCause:
         return None if self.relevance is None else np.asarray(self.relevance.max(axis=1))
 
 
-def known_causes(
-    episodes: Episodes, segment_length: int, faults: Mapping[str, Sequence[Fault]] | None = None
-) -> list[KnownCause]:
-    """What is known of each episode: by its graded truth where there is one, else by its faults.
+def known_causes(episodes: Episodes, segment_length: int) -> list[KnownCause]:
+    """The cause of each episode: from its graded truth if there is one, else from its faults.
 
-    By graded truth a cell is to blame from relevance 1 on, a sensor or segment if one of its cells is, and a point if
-    it lies in such a segment of the truth's own. By faults the windows and sensors are to blame that they name; an
-    episode with a fault that names no sensor has no known sensors and cells. `faults`, by episode id, replace what
-    the episodes know.
+    With graded truth, a cell is to blame from relevance 1, a sensor or segment if one of its cells is, and a point if
+    it lies in such a segment of the truth. With faults, their windows and sensors are to blame; an episode with a fault
+    that names no sensor has no known sensors and cells.
     """
-    if faults is not None:
-        _check_ids(faults, episodes)
-        own = tuple(tuple(faults.get(str(name), ())) for name in episodes.ids)
-        episodes = replace(episodes, faults=own, truth=None)
     if episodes.truth is None and episodes.faults is None:
         raise DfstransError(
             "expected episodes whose causes are known, got neither faults nor graded truth; read them with a table of "
             f"the faults of each episode ({option_name('faults', ...)}), or use recordings that come with them"
         )
-    of_row = _by_faults if episodes.truth is None else _by_truth
+    of_row = _from_faults if episodes.truth is None else _from_truth
     return [of_row(episodes, row, kind, segment_length) for row, kind in enumerate(episodes.fault_kinds())]
 
 
-def _by_truth(episodes: Episodes, row: int, kind: str, segment_length: int) -> KnownCause:
+def _from_truth(episodes: Episodes, row: int, kind: str, segment_length: int) -> KnownCause:
     truth = episodes.truth
-    assert truth is not None  # the caller looked
+    assert truth is not None  # checked by the caller
     length = int(episodes.lengths[row])
     faulty = np.zeros(length, dtype=np.bool_)
     within = np.repeat(truth.affected[row].any(axis=1), truth.segment_length)[:length]
     faulty[: len(within)] = within
     relevance = truth.cells(row, segment_length, count_segments(length, segment_length)).astype(np.float64)
-    return KnownCause(
-        str(episodes.ids[row]),
-        kind,
-        episodes.n_sensors,
-        *points_per_segment(faulty, segment_length),
-        relevance >= 1,
-        relevance,
-    )
+    counts = points_per_segment(faulty, segment_length)
+    return KnownCause(str(episodes.ids[row]), kind, episodes.n_sensors, *counts, relevance >= 1, relevance)
 
 
-def _by_faults(episodes: Episodes, row: int, kind: str, segment_length: int) -> KnownCause:
-    assert episodes.faults is not None  # the caller looked
+def _from_faults(episodes: Episodes, row: int, kind: str, segment_length: int) -> KnownCause:
+    assert episodes.faults is not None  # checked by the caller
     name, length, faults = str(episodes.ids[row]), int(episodes.lengths[row]), episodes.faults[row]
     faulty = np.zeros(length, dtype=np.bool_)
     for fault in faults:
@@ -104,13 +89,17 @@ def _by_faults(episodes: Episodes, row: int, kind: str, segment_length: int) -> 
     return KnownCause(name, kind, episodes.n_sensors, *points_per_segment(faulty, segment_length), cells)
 
 
-def _check_ids(faults: Mapping[str, Sequence[Fault]], episodes: Episodes) -> None:
-    unknown = sorted(set(faults) - set(episodes.ids.tolist()))
-    if unknown:
-        raise DfstransError(
-            f"expected faults of the {len(episodes)} episodes that are there, such as {str(episodes.ids[0])!r}, got "
-            f"faults of unknown episodes: {', '.join(unknown)}; mend the ids, or leave these faults out"
-        )
+def points_per_segment(faulty: Mask, segment_length: int) -> tuple[Points, Points]:
+    """Faulty points and points of each segment of an episode, of which the last may be shorter.
+
+    Shape:
+        faulty (n_timepoints,) → (n_segments,), (n_segments,)
+
+    >>> points_per_segment(np.array([0, 1, 1, 1, 0], dtype=bool), 2)
+    (array([1, 2, 0]), array([2, 2, 1]))
+    """
+    starts = np.arange(0, len(faulty), segment_length)
+    return np.add.reduceat(faulty.astype(np.int64), starts), np.diff(np.append(starts, len(faulty)))
 
 
 def _check_fault(fault: Fault, name: str, length: int, sensors: tuple[str, ...]) -> None:
@@ -118,10 +107,10 @@ def _check_fault(fault: Fault, name: str, length: int, sensors: tuple[str, ...])
     if unknown:
         raise DfstransError(
             f"expected faults in the sensors {', '.join(sensors)}, got unknown sensors in episode {name!r}: "
-            f"{', '.join(unknown)}; mend their names, or keep these sensors"
+            f"{', '.join(unknown)}; correct their names, or keep these sensors"
         )
     if not 0 <= fault.start < min(fault.stop, length):
         raise DfstransError(
             f"expected a fault within the {length} points of episode {name!r}, got one from {fault.start} to "
-            f"{fault.stop}; mend its start and stop, which are counted in points from the beginning of the episode"
+            f"{fault.stop}; correct its start and stop, which are counted in points from the beginning of the episode"
         )

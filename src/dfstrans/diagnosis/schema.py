@@ -1,0 +1,230 @@
+"""The JSON form of a diagnosis: every field with its type and its description.
+
+`Diagnosis` fills these classes, `Diagnosis.to_dict` turns them into plain data, `diagnosis_schema` into a JSON Schema.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, TypeAdapter
+
+DIAGNOSIS_SCHEMA_VERSION = 2
+
+Support = Literal["supported", "weak", "not supported"]
+
+
+@dataclass(frozen=True)
+class RankedSegment:
+    """A segment of the ranking."""
+
+    segment: int
+    """Number of the segment, from 0."""
+    start: float
+    """Start, counted from the beginning of the episode, in `time_unit`."""
+    end: float
+    """End, counted from the beginning of the episode, in `time_unit`."""
+    deviation: float
+    """Distance from normal of its most deviating sensor (or of the sensor it is listed under): 1 is usual, 3 rare."""
+    loss: float | None
+    """If `ranked_by` is `occlusion`: the largest fall of the logit when one sensor is made normal then; else null."""
+
+
+@dataclass(frozen=True)
+class RankedPair:
+    """Two sensors, the first of which attends to the second more than it normally does."""
+
+    query_sensor: str
+    """Sensor that attends."""
+    key_sensor: str
+    """Sensor that is attended to."""
+    segment: int
+    """Segment in which the attention is furthest above normal."""
+    excess: float
+    """How far above normal: 0 is the normal median, 1 the edge of the 99 % band."""
+
+
+@dataclass(frozen=True)
+class RankedSensor:
+    """A sensor of the ranking."""
+
+    sensor: str
+    """Name of the sensor."""
+    deviation: float
+    """Distance from normal in its most deviating segment: 1 is usual, 3 rare."""
+    contribution: float
+    """What it adds to the logit over all segments beyond what is usual; above 0 it speaks for an anomaly."""
+    direction: Literal["higher than normal", "lower than normal", "another shape"]
+    """How its mean compares with normal in its first segment of the ranking."""
+    loss: float | None
+    """If `ranked_by` is `occlusion`: fall of the logit when it is made normal in its decisive segment; else null."""
+    segments: list[RankedSegment]
+    """Its first three segments, with the deviation of this sensor."""
+    changed_pairs: list[RankedPair]
+    """Pairs with this sensor that are beyond their normal band."""
+
+
+@dataclass(frozen=True)
+class BeyondBand:
+    """Attention above the 99 % normal band, over consecutive segments."""
+
+    sensors: tuple[str, ...]
+    """One: a sensor over the whole episode (b^G). None: segments (a^G). Two: query and key sensor of a pair (B^(τ))."""
+    first: int
+    """First segment."""
+    last: int
+    """Last segment."""
+    start: float
+    """Start of the first segment, in `time_unit`."""
+    end: float
+    """End of the last segment, in `time_unit`."""
+    excess: float
+    """How far above normal at most: 0 is the normal median, 1 the edge of the band."""
+    sentence: str
+    """The finding in plain words."""
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """A kind of fault among the nearest known anomalies."""
+
+    kind: str
+    """Kind of fault."""
+    cases: int
+    """How many of the nearest known anomalies are of this kind."""
+    of: int
+    """How many nearest known anomalies were compared."""
+
+
+@dataclass(frozen=True)
+class HealthFinding:
+    """A symptom of an unhealthy sensor."""
+
+    sensor: str
+    """Name of the sensor."""
+    symptom: str
+    """`missing`, `stuck`, `clipped` or `out of training range`."""
+    share: float
+    """Share of its points with the symptom, 0 to 1."""
+    usual: float
+    """The largest share that is usual in normal episodes."""
+
+
+@dataclass(frozen=True)
+class TrustVerdict:
+    """Whether the decision rests on what the attention points to."""
+
+    support: Support
+    """The verdict."""
+    reason: str
+    """The reason, as a sentence."""
+    percentage: float
+    """Percentage of the attention weights that were removed."""
+    fall: float
+    """Fall of the logit without the largest weights."""
+    random_fall: float
+    """Mean fall of the logit without as many random weights."""
+    percentile: float
+    """Share of random draws with a smaller fall, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class DetectorCheck:
+    """Whether the detector itself is better than guessing."""
+
+    better_than_guessing: bool | None
+    """False: not shown on its own held-out episodes, so try it on more before you act on it. Null: too few to tell."""
+    note: str
+    """The same in words."""
+    why: str
+    """The figures behind it."""
+
+
+@dataclass(frozen=True)
+class RawScores:
+    """All numbers behind the page as nested lists, rounded to five decimals; null where unknown."""
+
+    sensors: list[str]
+    """Order of the sensors."""
+    segment_bounds: list[Any]
+    """Start and end of each segment: (segment, 2)."""
+    temporal_attention: list[Any]
+    """A^(s): (sensor, query segment, key segment)."""
+    temporal_relevance: list[Any]
+    """a^(s): (sensor, segment)."""
+    global_temporal_attention: list[Any]
+    """A^G: (query segment, key segment)."""
+    global_temporal_relevance: list[Any]
+    """a^G: (segment,)."""
+    spatial_attention: list[Any]
+    """B^(τ): (segment, query sensor, key sensor)."""
+    spatial_relevance: list[Any]
+    """b^(τ): (segment, sensor)."""
+    global_spatial_attention: list[Any]
+    """B^G: (query sensor, key sensor)."""
+    global_spatial_relevance: list[Any]
+    """b^G: (sensor,)."""
+    deviation: list[Any]
+    """Distance from normal: (segment, sensor)."""
+    contribution: list[Any]
+    """Contribution to the logit beyond what is usual: (segment, sensor)."""
+    level: list[Any]
+    """Distance of the mean value from normal, in standard deviations: (segment, sensor)."""
+    loss: list[Any] | None
+    """Fall of the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
+    usual_course: list[Any]
+    """Lowest and highest value of normal recordings: (segment, sensor, 2)."""
+    normal: dict[str, dict[str, list[Any]]]
+    """For each of the eight scores, in its shape: `median` of normal episodes, and `edge`, which 99 % stay below."""
+
+
+@dataclass(frozen=True)
+class DiagnosisContent:
+    """A diagnosis of one episode."""
+
+    __pydantic_config__: ClassVar = ConfigDict(use_attribute_docstrings=True)  # also of the classes above
+
+    schema_version: int
+    """Version of this format; raised when a field is renamed or changes its meaning."""
+    episode_id: str
+    """The episode."""
+    is_anomaly: bool
+    """Whether `probability` reaches `threshold`."""
+    probability: float
+    """Calibrated probability that the episode is anomalous, 0 to 1."""
+    logit: float
+    """Output of the network, before calibration."""
+    threshold: float
+    """Probability from which the model calls an episode anomalous."""
+    time_unit: str
+    """Unit of every `start` and `end`: such as `s`; `points` without a sampling interval; empty if unknown."""
+    interpretation: list[RankedSensor]
+    """The first five sensors of the ranking."""
+    segments: list[RankedSegment]
+    """The first five segments of the ranking."""
+    pairs: list[RankedPair]
+    """The five pairs of sensors whose attention is furthest above normal, whether beyond the band or not."""
+    beyond_band: list[BeyondBand]
+    """What the network attends to more than in 99 % of normal episodes: sensors, then segments, then pairs."""
+    resembles: list[Resemblance]
+    """Kinds of the nearest training anomalies, the most frequent first; empty if fewer than two kinds are known."""
+    health: list[HealthFinding]
+    """Sensors that look unhealthy."""
+    instrument_suspected: bool
+    """Whether the first sensor of the ranking is itself unhealthy."""
+    trust: TrustVerdict | None
+    """Verdict on the attention; null if not asked for, and for episodes that are not called anomalous."""
+    detector: DetectorCheck | None
+    """What is known about the detector itself; null if not checked."""
+    ranked_by: Literal["deviation", "occlusion"]
+    """`occlusion` if attention is not supported and some cell changes the decision when made normal."""
+    summary: str
+    """The diagnosis in a few sentences."""
+    raw: RawScores | None = None
+    """All numbers behind the page; only with `--raw`."""
+
+
+def diagnosis_schema() -> dict[str, Any]:
+    """JSON Schema of `Diagnosis.to_dict`, with the description of every field."""
+    return TypeAdapter(DiagnosisContent).json_schema(mode="serialization")

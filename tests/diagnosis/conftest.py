@@ -1,0 +1,32 @@
+"""Two detectors, each trained once: a tiny one, and one that finds what is planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from dfstrans import Diagnoser, Episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from tests.tiny import TINY, tiny_episodes
+
+SETTINGS = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16, "batch_size": 8}
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Diagnoser:
+    return Diagnoser(**TINY).fit(tiny_episodes())
+
+
+@pytest.fixture(scope="session")
+def planted() -> Episodes:
+    return planted_episodes(n_normal=60, n_anomalous=20, n_sensors=4, n_timepoints=96, seed=1)
+
+
+@pytest.fixture(scope="session")
+def detector(planted: Episodes) -> Diagnoser:
+    return Diagnoser(**SETTINGS, epochs=24, learning_rate=5e-3).fit(planted)
+
+
+@pytest.fixture(scope="session")
+def diagnoses(detector: Diagnoser, planted: Episodes) -> list[Diagnosis]:
+    return list(detector.diagnose(planted))

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dfstrans import Episodes
+from dfstrans.diagnosis.bands import BY_SEGMENT, NormalCourse, bands_by_segment, cell_statistics, pooled_band
+from dfstrans.diagnosis.scores import SCORES, EpisodeScores
+
+
+def scores_of(temporal: np.ndarray, spatial: np.ndarray) -> EpisodeScores:
+    """Scores with these attentions and nothing else."""
+    t, s = len(spatial), len(temporal)
+    cells = np.zeros((t, s))
+    return EpisodeScores(temporal, spatial, 0.0, np.zeros((t, s, 2)), np.zeros((t, 2)), cells, cells, np.zeros(1))
+
+
+def drawn(n_segments: int, n_sensors: int = 3, seed: int = 0) -> EpisodeScores:
+    random = np.random.default_rng(seed)
+    return scores_of(
+        random.dirichlet(np.ones(n_segments), (n_sensors, n_segments)),
+        random.dirichlet(np.ones(n_sensors), (n_segments, n_sensors)),
+    )
+
+
+def test_a_band_by_segment_reaches_from_the_median_to_the_99th_percentile() -> None:
+    episodes = [scores_of(np.full((1, 1, 1), n / 100), np.ones((1, 1, 1))) for n in range(101)]
+    band = bands_by_segment(episodes)["temporal_attention"]
+    assert (band.centre.item(), band.edge.item()) == pytest.approx((0.5, 0.99))
+    np.testing.assert_allclose(band.excess(np.array([0.5, 0.99, 1.48])).ravel(), [0, 1, 2])
+
+
+def test_an_even_spread_is_usual_at_every_length() -> None:
+    even = [scores_of(np.full((2, t, t), 1 / t), np.full((t, 2, 2), 0.5)) for t in (2, 4, 8)]
+    for name in ("temporal_attention", "global_temporal_attention"):
+        band = pooled_band(name, even)
+        assert band.centre == pytest.approx(1)
+        np.testing.assert_allclose(band.fit_length(name, 5).centre, 1 / 5)
+        np.testing.assert_allclose(band.fit_length(name, 4).excess(getattr(even[1], name)), 0, atol=1e-9)
+
+
+def test_a_pooled_band_by_hand() -> None:
+    one = scores_of(np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.ones((2, 1, 1)))
+    relevance = pooled_band("temporal_relevance", [one])  # column sums 1.4 and 0.6
+    assert relevance.centre.shape == (1, 1)
+    assert (relevance.centre.item(), relevance.edge.item()) == pytest.approx((1, 0.6 + 0.99 * 0.8))
+    attention = pooled_band("temporal_attention", [one])  # twice 0.1, 0.5, 0.5, 0.9
+    assert attention.centre.shape == (1, 1, 1)
+    assert (attention.centre.item(), attention.edge.item()) == pytest.approx((1, 1 + 0.97 * 0.8))
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_a_pooled_band_fits_episodes_of_any_length(name: str) -> None:
+    band = pooled_band(name, [drawn(4, seed=1), drawn(7, seed=2)])
+    for n_segments in (1, 4, 9):
+        values = getattr(drawn(n_segments, seed=3), name)
+        assert band.fit_length(name, n_segments).excess(values).shape == values.shape
+
+
+def test_a_limited_sample_is_drawn_from_all_episodes_alike() -> None:
+    lengths = (50, 50, 50, 400)
+    episodes = [scores_of(np.full((1, t, t), n * 5 / t), np.ones((t, 1, 1))) for n, t in enumerate(lengths, start=1)]
+    everything = pooled_band("global_temporal_relevance", episodes)  # 5, 10, 15 and, often, 20
+    some = pooled_band("global_temporal_relevance", episodes, max_samples=100)  # 25 segments of each
+    assert everything.centre == pytest.approx(20)
+    assert (float(some.centre), float(some.edge)) == pytest.approx((12.5, 20))
+
+
+def test_a_matrix_too_large_to_keep_by_segment_is_only_kept_pooled() -> None:
+    assert list(bands_by_segment([drawn(4)])) == list(BY_SEGMENT)
+    kept = bands_by_segment([drawn(4)], max_size=40)
+    assert set(BY_SEGMENT) - set(kept) == {"temporal_attention"}  # 3 · 4 · 4 numbers
+
+
+# ---- signals --------------------------------------------------------------------------------------------------------
+
+
+def test_statistics_of_a_cell_by_hand() -> None:
+    values = np.array([[1, 3, np.nan, 5, 7], [0, 0, np.nan, np.nan, 2]], dtype=np.float32)
+    cells = cell_statistics(values, 2)
+    np.testing.assert_allclose(cells[:, 0], [[2, 1, 3, 1], [5, 0, 5, 5], [7, 0, 7, 7]])
+    np.testing.assert_allclose(cells[:, 1], [[0, 0, 0, 0], [np.nan] * 4, [2, 0, 2, 2]])
+
+
+def test_the_normal_course_is_by_segment_for_the_usual_length_and_pooled_for_others() -> None:
+    values = np.random.default_rng(0).normal(size=(200, 2, 12)) + np.repeat([0, 10, 20], 4)
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=3)
+    low, high = np.moveaxis(course.of_length(3), -1, 0)  # (segment, sensor)
+    cells = values.reshape(200, 2, 3, 4)
+    inside = (cells >= low.T[..., None]) & (cells <= high.T[..., None])
+    assert 0.98 < inside.mean() < 1
+    other = course.of_length(5)
+    assert other.shape == (5, 2, 2)
+    assert (other == other[0]).all()
+    assert (other[0, :, 0] < 0).all()
+    assert (other[0, :, 1] > 20).all()
+
+
+def test_a_segment_without_normal_values_has_no_course() -> None:
+    values = np.arange(2 * 1 * 8, dtype=np.float32).reshape(2, 1, 8)
+    values[:, :, 4:] = np.nan
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=2)
+    np.testing.assert_allclose(course.of_length(2)[:, 0], [[0.08, 10.92], [np.nan, np.nan]])
