@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_pages
+from dfstrans.report.diagnosis_page import write_diagnosis, write_pages
+from dfstrans.report.page import page_name
 from tests.browser import Opened, browser
 from tests.report.drawn import made_diagnosis
 

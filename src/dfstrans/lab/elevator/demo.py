@@ -63,11 +63,15 @@ def run_demo(
     write_report(
         report,
         "dfstrans demo: elevator journeys",
-        detector,
         test,
         diagnoses,
         {row: recording(row) for row in shown},
         f"{PAGES}/",
+        evaluation=detector.evaluate(test),
+        threshold=detector.threshold_,
+        calibration=detector.calibration_,
+        log=detector.log_,
+        best_epoch=detector.best_epoch_,
     )
     for row in shown:
         remark(diagnoses[row].summary())
