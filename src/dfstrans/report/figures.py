@@ -97,7 +97,7 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     )
     title = {"text": ranking_title(diagnosis), "xref": "paper", "yref": "paper", "y": 1, "yanchor": "bottom"}
     figure.add_annotation(title, yshift=1, showarrow=False)
-    figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 11}, **FIXED)
+    figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 11}, ticklabelstandoff=4, **FIXED)
     height = 150 + 22 * len(diagnosis.sensors)
     return _over_time(figure, recording, height, top=64, left=_label_width(diagnosis.sensors))
 
@@ -117,6 +117,7 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         ticktext=names,
         range=[1 - n, 1.05],
         tickfont={"size": 11},
+        ticklabelstandoff=4,
         **FIXED,
     )
     return _over_time(figure, recording, 70 + 30 * n, top=8, left=_label_width(names))
@@ -193,7 +194,7 @@ def probability_figure(
     figure.add_vline(threshold, line_dash="dash", line_color=INK, annotation_text=f"threshold {threshold:.2f}")
     figure.update_yaxes(tickvals=[0, 1], ticktext=["normal", "anomalous"], range=[-0.6, 1.6])
     figure.update_xaxes(title="anomaly probability", range=[-0.03, 1.03])
-    return styled(figure, height=260, showlegend=False)
+    return styled(figure, height=240, showlegend=False).update_layout(margin_t=20)
 
 
 def precision_recall_figure(
@@ -207,7 +208,7 @@ def precision_recall_figure(
     figure.add_scatter(x=[point[0]], y=[point[1]], mode="markers", marker={"size": 11, "color": INK}, name="threshold")
     figure.update_xaxes(title="recall", range=[-0.02, 1.02])
     figure.update_yaxes(title="precision", range=[-0.02, 1.05])
-    return styled(figure, height=320, showlegend=False)
+    return styled(figure, height=300, showlegend=False).update_layout(margin_t=20)
 
 
 def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
@@ -228,7 +229,7 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
     figure.update_xaxes(title="epoch")
     figure.update_yaxes(title="loss", secondary_y=False)
     figure.update_yaxes(title="PR-AUC", range=[0, 1.05], dtick=0.25, secondary_y=True, showgrid=False)
-    return styled(figure, height=320, legend={"orientation": "h", "y": -0.25})
+    return styled(figure, height=300, legend={"orientation": "h", "y": -0.25}).update_layout(margin_t=20)
 
 
 def styled(figure: go.Figure, **layout: Any) -> go.Figure:
@@ -305,7 +306,7 @@ def _over_time(
 
 def _label_width(names: Sequence[str]) -> int:
     """Pixels that the longest name needs."""
-    return 12 + round(6.5 * max(map(len, names)))
+    return 16 + round(6.5 * max(map(len, names)))
 
 
 def _decades(most: float) -> Array:
