@@ -28,7 +28,7 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a model as one file for `dfstrans.deploy.runtime`, which needs no torch.
+    """Write a model as one file for `dfstrans.runtime`, which needs no torch.
 
     The file is compared with torch before it is written; how far the two differ is added to the model card.
     """
