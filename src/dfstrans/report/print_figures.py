@@ -129,6 +129,11 @@ def new_figure(height: float) -> Figure:
     return figure
 
 
+def mark_as_no_result(figure: Figure) -> None:
+    """Mark a figure as a quick look."""
+    figure.suptitle("QUICK LOOK, NO RESULT", color="#b00020", fontweight="bold", fontsize=9)
+
+
 def matplotlib() -> Any:
     """The package, or an error that says how to install it."""
     try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording, recordings_of
-from dfstrans.lab.paper.figures import mark_as_no_result, print_global, print_spatial, print_temporal
+from dfstrans.lab.paper.figures import print_global, print_spatial, print_temporal
 from dfstrans.lab.paper.request import Outcome, Request, Simulate
 from dfstrans.lab.paper.subject import (
     LASTING_JOURNEYS,
@@ -26,7 +26,7 @@ from dfstrans.lab.paper.subject import (
     require_shown,
     subject_of,
 )
-from dfstrans.report.print_figures import MOST_TRIED, draw_trust, matplotlib, write_figures
+from dfstrans.report.print_figures import MOST_TRIED, draw_trust, mark_as_no_result, matplotlib, write_figures
 from dfstrans.report.views import chosen_moments, named, relevance_courses, trust_boxes
 
 if TYPE_CHECKING:

@@ -153,11 +153,6 @@ def print_temporal(
     return figure
 
 
-def mark_as_no_result(figure: Figure) -> None:
-    """Label a figure as a quick look."""
-    figure.suptitle("QUICK LOOK, NO RESULT", color="#b00020", fontweight="bold", fontsize=9)
-
-
 def _signals(
     place: Any, diagnosis: Diagnosis, recording: Recording, sensors: Sequence[str], moments: Mapping[int, str]
 ) -> Any:
