@@ -12,6 +12,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.trust import AttentionTrust
 from dfstrans.errors import DfstransError, counted
 from dfstrans.files import written_atomically
 from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL
@@ -35,9 +36,7 @@ from dfstrans.report.views import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dfstrans.diagnosis.trust import AttentionTrust
-
-COMPARED = 5  # anomalous and other episodes, of each, that one figure compares
+COMPARED = 5  # episodes, of the anomalous and of the others, in one figure
 MOST_TRIED = 60  # anomalous episodes whose attention is tested
 WIDTH = 6.3  # inches: the text of an A4 page
 GREY, NORMAL_RANGE = "#8b98a5", "#d9e8e0"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
 from dfstrans.diagnosis.recordings import Recording
-
-if TYPE_CHECKING:
-    from dfstrans.diagnosis.trust import AttentionTrust  # loads torch
+from dfstrans.diagnosis.trust import AttentionTrust
 
 Array = npt.NDArray[np.float64]
 
