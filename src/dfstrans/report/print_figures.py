@@ -254,17 +254,7 @@ def draw_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> 
     for number, axes, (kind, by_weights) in zip(range(len(boxes)), panels, boxes.items(), strict=True):
         for place, (which, values) in enumerate(by_weights.items()):
             positions = np.arange(len(percentages)) + 0.27 * (place - 1)
-            if len(values) == 1:  # a box without height has no colour
-                axes.plot(positions, values[0], "o", color=looks[which], markersize=4)
-            else:
-                axes.boxplot(
-                    values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
-                    boxprops={"facecolor": looks[which], "alpha": 0.55, "linewidth": 0.6},
-                    medianprops={"color": INK, "linewidth": 1.4},
-                    meanprops={"marker": "D", "markersize": 2.2, "markeredgewidth": 0.6, "markerfacecolor": "white",
-                               "markeredgecolor": INK},
-                    flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
-                )  # fmt: skip
+            _add_boxes(axes, positions, values, looks[which])
             axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)  # for the legend
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
@@ -274,6 +264,21 @@ def draw_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> 
     panels[0].set_ylabel("drop of the logit")
     _add_legend(figure, panels[0], "lower center")
     return figure
+
+
+def _add_boxes(axes: Any, positions: Any, values: Array, colour: str) -> None:
+    """A box per column of values (episode, k), or dots for a single episode, whose boxes would have no height."""
+    if len(values) == 1:
+        axes.plot(positions, values[0], "o", color=colour, markersize=4)
+        return
+    diamond = {"marker": "D", "markersize": 2.2, "markerfacecolor": "white", "markeredgecolor": INK}
+    axes.boxplot(
+        values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
+        boxprops={"facecolor": colour, "alpha": 0.55, "linewidth": 0.6},
+        medianprops={"color": INK, "linewidth": 1.4},
+        meanprops={**diamond, "markeredgewidth": 0.6},
+        flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
+    )  # fmt: skip
 
 
 def panel_letters(number: int) -> str:
