@@ -13,7 +13,8 @@ import pytest
 from dfstrans import Diagnoser, Episodes
 from dfstrans.cli.options import warn_of_guessing
 from dfstrans.detectors.card import model_card
-from dfstrans.report.diagnosis_page import write_diagnosis, write_index
+from dfstrans.report.diagnosis_page import write_diagnosis
+from dfstrans.report.index import write_index
 from dfstrans.training.evaluation import ChanceCheck, check_against_chance, rank_sum_chance
 from tests.report.drawn import made_diagnosis
 from tests.tiny import TINY

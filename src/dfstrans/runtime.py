@@ -1,3 +1,5 @@
-"""Predict with an exported model where there is no torch; the code is in `dfstrans.deploy.runtime`."""
+"""Predict with an exported model where torch is not installed; the code is in `dfstrans.deploy.runtime`."""
 
-from dfstrans.deploy.runtime import *  # noqa: F403
+from dfstrans.deploy.runtime import OnnxDetector, OnnxPass
+
+__all__ = ["OnnxDetector", "OnnxPass"]

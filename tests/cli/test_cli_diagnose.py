@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dfstrans.report.diagnosis_page import file_stem
+from dfstrans.report.page import file_stem
 from tests.cli.command_line import run
 
 

@@ -1,5 +1,3 @@
-"""What pictures of a diagnosis show, as numbers."""
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -8,10 +6,9 @@ import numpy as np
 import pytest
 
 from dfstrans.diagnosis.trust import AttentionTrust
-from dfstrans.errors import DfstransError
 from dfstrans.report.views import (
+    between_sensors,
     chosen_moments,
-    edge_beside,
     lanes,
     relevance_courses,
     shaded,
@@ -36,39 +33,29 @@ def test_thinning_worked_by_hand() -> None:
     line = thinned(np.array([1, 9, 3, 4, np.nan, 5, 2, 8]), step=1.0, most=4)
     np.testing.assert_array_equal(line.values, [1, 9, 2, 8])
     np.testing.assert_allclose(line.time, [0.5, 2.5, 4.5, 6.5])  # two in each stretch of four points
+    short = thinned(np.arange(5.0), step=2.0, most=5)
+    np.testing.assert_array_equal(short.time, [0, 2, 4, 6, 8])
+    np.testing.assert_array_equal(short.values, np.arange(5.0))
 
 
-def test_a_short_signal_is_kept_as_it_is() -> None:
-    values = np.arange(5.0)
-    np.testing.assert_array_equal(thinned(values, step=2.0, most=5).time, [0, 2, 4, 6, 8])
-    np.testing.assert_array_equal(thinned(values, step=2.0, most=5).values, values)
-
-
-def test_the_first_signal_is_the_first_of_the_ranking_with_what_is_usual() -> None:
+def test_the_first_signal_is_the_top_ranked_sensor_with_its_normal_range() -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 0))
     first = signals(diagnosis, recording)[0]
     assert first.title == "S0 [m]"
     np.testing.assert_array_equal(first.line.values, recording.episode.values[0])
-    assert first.usual is not None
-    np.testing.assert_allclose(first.usual.edges, np.arange(7) * 5.0)
+    np.testing.assert_array_equal(first.normal_range, [[-2, 2]] * 6)
     assert first.nearest is not None
-
-
-def test_without_a_reference_or_a_normal_recording_only_the_signal_is_left() -> None:
-    diagnosis, recording = made_diagnosis()
-    first = signals(replace(diagnosis, usual_course=None), replace(recording, nearest=None))[0]
-    assert first.usual is None
-    assert first.nearest is None
+    bare = signals(replace(diagnosis, usual_course=None), replace(recording, nearest=None))[0]
+    assert (bare.normal_range, bare.nearest) == (None, None)
 
 
 def test_neighbouring_moments_are_shaded_as_one() -> None:
-    diagnosis, _ = made_diagnosis()
     deviation = np.ones((6, 4))
     deviation[[1, 4, 5], 0] = [7, 9, 8]
-    assert shaded(replace(diagnosis, deviation=deviation)) == [(5.0, 10.0), (20.0, 30.0)]
+    assert shaded(replace(made_diagnosis()[0], deviation=deviation)) == [(5.0, 10.0), (20.0, 30.0)]
 
 
-def test_every_lane_stays_in_its_own_place() -> None:
+def test_every_sensor_stays_in_its_lane() -> None:
     _, recording = made_diagnosis()
     recording.episode.values[2] = np.nan
     recording.episode.values[3] = 4.0
@@ -79,33 +66,28 @@ def test_every_lane_stays_in_its_own_place() -> None:
     np.testing.assert_array_equal(found[3].values, -3)
 
 
-def test_moments_to_show_are_the_strangest_two_and_a_quiet_one_or_those_asked_for() -> None:
-    diagnosis, _ = made_diagnosis(strange=(3, 1))
-    chosen = list(chosen_moments(diagnosis))
-    assert chosen[0] == 3
-    assert chosen[-1] == diagnosis.deviation.max(axis=1).argmin()
-    assert chosen_moments(diagnosis, [5]) == {5: "segment 5: 25 – 30 s"}
-    with pytest.raises(DfstransError, match="segments from 0 to 5, got 6"):
-        chosen_moments(diagnosis, [6])
+def test_chosen_moments_are_the_two_top_ranked_and_the_last_ranked() -> None:
+    deviation = np.array([[5.0], [1], [2], [9], [3], [4]]) * np.ones(4)
+    chosen = chosen_moments(replace(made_diagnosis()[0], deviation=deviation))
+    assert chosen == {3: "segment 3: 15 – 20 s", 0: "segment 0: 0 – 5 s", 1: "segment 1: 5 – 10 s"}
 
 
-def test_relevance_over_the_signal_is_the_sensors_own() -> None:
+def test_a_view_of_one_segment_has_its_attention_and_band() -> None:
+    diagnosis, _ = made_diagnosis()
+    view = between_sensors(diagnosis, 3)
+    np.testing.assert_array_equal(view.attention, diagnosis.scores.spatial[3])
+    np.testing.assert_array_equal(view.relevance, diagnosis.scores.spatial_relevance[3])
+    assert [place.tolist() for place in view.cells_beyond] == [[0], [1]]
+    assert view.bars_beyond.tolist() == [True, False, False, False]
+
+
+def test_relevance_over_the_signal_belongs_to_the_sensor() -> None:
     diagnosis, recording = made_diagnosis()
     (course,) = relevance_courses([(diagnosis, recording)], "S2")
     np.testing.assert_array_equal(course.relevance, diagnosis.temporal_relevance[2])
+    np.testing.assert_allclose(course.edge, course.relevance + 0.05)
     np.testing.assert_allclose(course.centre, [2.5, 7.5, 12.5, 17.5, 22.5, 27.5])
-    with pytest.raises(DfstransError, match="'Nobody'"):
-        relevance_courses([(diagnosis, recording)], "Nobody")
-
-
-def test_the_edge_beside_several_courses_is_that_of_the_length_most_have() -> None:
-    usual, other = made_diagnosis(n_segments=6), made_diagnosis(n_segments=9)
-    courses = relevance_courses([other, usual, usual], "S1")
-    time, edge = edge_beside(courses)
-    np.testing.assert_array_equal(time, courses[1].centre)
-    np.testing.assert_array_equal(edge, courses[1].edge)
-    unknown = [course._replace(edge=np.full_like(course.edge, np.nan)) for course in courses]
-    assert len(edge_beside(unknown)[1]) == 0
+    np.testing.assert_array_equal(course.line.values, recording.episode.values[2])
 
 
 def test_trust_boxes_are_split_by_kind_of_fault() -> None:

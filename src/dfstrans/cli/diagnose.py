@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,11 +24,13 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import part_of, scorable, select_ids, trained_from
 from dfstrans.diagnosis.recordings import recordings_of
+from dfstrans.diagnosis.trust import attention_trust_score
 from dfstrans.errors import DfstransError, counted
 from dfstrans.files import filled_at_once, written_atomically
-from dfstrans.report.diagnosis_page import page_name, write_diagnosis, write_index, write_script
-from dfstrans.report.figure_folder import FigureFolder
-from dfstrans.report.terminal import NUMBERS, diagnoses_table
+from dfstrans.report.diagnosis_page import write_diagnosis
+from dfstrans.report.index import NUMBERS, diagnoses_table, write_index
+from dfstrans.report.page import page_name, write_script
+from dfstrans.report.print_figures import FigureFolder
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
 
@@ -153,7 +156,10 @@ def diagnose_table(
     recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
     with ExitStack() as stack:
         temporary = None if out is None else stack.enter_context(written_atomically(out))
-        prints = None if figures is None else FigureFolder(stack.enter_context(filled_at_once(figures)), detector)
+        prints = None
+        if figures is not None:
+            folder = stack.enter_context(filled_at_once(figures))
+            prints = FigureFolder(folder, partial(attention_trust_score, detector))
         for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
             advance(1)
             if not (diagnosis.is_anomaly or keep_normal):

@@ -1,1 +1,1 @@
-"""Models outside of training: ONNX export, and a runtime without torch."""
+"""Trained models outside of dfstrans: ONNX export, and a runtime without torch."""

@@ -1,7 +1,8 @@
-"""From a saved model to one ONNX file, compared with torch before it is written."""
+"""Export of a saved model to one ONNX file, compared with torch before it is written."""
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Iterator
@@ -13,8 +14,7 @@ import numpy as np
 import torch
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.deploy.onnx_file import INPUTS, OnnxRecord, with_record
-from dfstrans.deploy.runtime import INSTALL, OnnxDetector
+from dfstrans.deploy.runtime import CONTENT, DIGEST, INPUTS, INSTALL, OnnxDetector, OnnxRecord, digest
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import ExportRecord, read_whole_record, save_export
 from dfstrans.errors import DfstransError, option_name
@@ -24,34 +24,45 @@ from dfstrans.settings import DFSTRANS
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 TOLERANCE = 1e-4  # of a logit
-ATTENTION_TOLERANCE = 1e-3  # of an attention weight, in which a softmax of large numbers magnifies rounding
+ATTENTION_TOLERANCE = 1e-3  # of an attention weight: a softmax of large numbers magnifies rounding
 MOST_COMPARED = 256  # episodes
-GENERATED = 64  # episodes, where none are given
+GENERATED = 64  # episodes, if none are given
 
 
-def export_onnx(model: Path, out: Path, episodes: Episodes | None = None) -> ExportRecord:
-    """Write a saved model as one ONNX file and record in the model how far it is from torch.
+def export_onnx(
+    model: Path,
+    out: Path,
+    episodes: Episodes | None = None,
+    *,
+    tolerance: float = TOLERANCE,
+    most_compared: int = MOST_COMPARED,
+) -> ExportRecord:
+    """Write a saved model as one ONNX file and record in the model how far the two differ.
 
-    The two are compared on at most 256 of the given episodes, evenly chosen, or on generated ones. A file that differs
-    by more than the tolerance is not written.
+    They are compared on at most `most_compared` of the given episodes, evenly chosen, or on generated ones. A file
+    whose logits differ by more than the tolerance is not written.
     """
     _check_request(model, out)
     detector = Diagnoser.load(model)
-    compared = generated_episodes(detector) if episodes is None else _spread(detector.check_input(episodes))
+    compared = (
+        generated_episodes(detector)
+        if episodes is None
+        else _evenly_chosen(detector.check_input(episodes), most_compared)
+    )
     graph = _graph(detector)
-    exported = OnnxDetector.from_bytes(with_record(graph, _record(detector)))
+    exported = OnnxDetector.from_bytes(_file_content(graph, _record(detector)))
     logit, attention = largest_differences(detector, exported, compared)
-    if logit > TOLERANCE or attention > ATTENTION_TOLERANCE:
+    if logit > tolerance or attention > ATTENTION_TOLERANCE:
         raise DfstransError(
-            f"expected the exported network to differ from torch by at most {TOLERANCE:g} in a logit and "
+            f"expected the exported network to differ from torch by at most {tolerance:g} in a logit and "
             f"{ATTENTION_TOLERANCE:g} in an attention weight, got {logit:.2g} and {attention:.2g} on {len(compared)} "
-            "episodes; nothing was written: predict with the saved model itself, and look for values far outside the "
-            "range of training"
+            "episodes; nothing was written: predict with the saved model itself, and check for values far outside the "
+            "training range"
         )
     found = ExportRecord(
         logit_difference=logit,
         attention_difference=attention,
-        tolerance=TOLERANCE,
+        tolerance=tolerance,
         attention_tolerance=ATTENTION_TOLERANCE,
         episodes=len(compared),
         generated=episodes is None,
@@ -59,13 +70,13 @@ def export_onnx(model: Path, out: Path, episodes: Episodes | None = None) -> Exp
     )
     save_export(model, found)
     with written_atomically(out) as temporary:
-        temporary.write_bytes(with_record(graph, _record(detector, found)))
+        temporary.write_bytes(_file_content(graph, _record(detector, found)))
     return found
 
 
 def exported_bytes(detector: Diagnoser) -> bytes:
-    """The content of a file that was not compared with torch: for benchmarks."""
-    return with_record(_graph(detector), _record(detector))
+    """The content of an exported file without the comparison with torch, for benchmarks."""
+    return _file_content(_graph(detector), _record(detector))
 
 
 def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: Episodes) -> tuple[float, float]:
@@ -84,10 +95,10 @@ def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: E
 
 
 def generated_episodes(detector: Diagnoser) -> Episodes:
-    """Random walks of the lengths seen in training, with gaps: not real recordings.
+    """Random walks of the lengths seen in training, with gaps.
 
-    They go around the training mean as far as the nearer end of the training range: a sensor that mostly rests at one
-    end of it does so here, too. Every other one moves between three levels only, and rests on each.
+    They stray from the training mean as far as the nearer end of the training range, so that a sensor that mostly rests
+    at one end also rests here. Every second one moves between three levels only and rests on each.
     """
     rng = np.random.default_rng(0)
     scaler, data = detector.scaler_, detector.data_
@@ -103,7 +114,7 @@ def generated_episodes(detector: Diagnoser) -> Episodes:
 
 
 def _check_request(model: Path, out: Path) -> None:
-    """Refuse, before anything is computed, what cannot be exported."""
+    """Refuse what cannot be exported before anything is computed."""
     for package in PACKAGES:
         try:
             import_module(package)
@@ -123,17 +134,17 @@ def _check_request(model: Path, out: Path) -> None:
         )
 
 
-def _spread(episodes: Episodes) -> Episodes:
-    """All episodes, or as many as are compared, evenly chosen."""
+def _evenly_chosen(episodes: Episodes, most: int) -> Episodes:
+    """All episodes, or at most so many, evenly chosen."""
     if len(episodes) == 0:
-        raise DfstransError("expected at least one episode to compare on, got none; give some, or none at all")
-    if len(episodes) <= MOST_COMPARED:
+        raise DfstransError("expected at least one episode to compare on, got none; give some, or leave them out")
+    if len(episodes) <= most:
         return episodes
-    return episodes[np.linspace(0, len(episodes) - 1, MOST_COMPARED).astype(np.intp)]
+    return episodes[np.linspace(0, len(episodes) - 1, most).astype(np.intp)]
 
 
 def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxRecord:
-    """What a prediction needs besides the graph."""
+    """Everything but the graph that a prediction needs."""
     return OnnxRecord(
         scaler=detector.scaler_,
         units=detector.units_,
@@ -148,11 +159,22 @@ def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxReco
     )
 
 
+def _file_content(graph: bytes, record: OnnxRecord) -> bytes:
+    """A whole file: the serialised graph, its record and their digest; see `dfstrans.deploy.runtime`."""
+    from onnx import ModelProto
+
+    text = json.dumps({**record.to_dict(), "graph_bytes": len(graph)}, allow_nan=False)
+    described = ModelProto()
+    for key, value in ((CONTENT, text), (DIGEST, digest(graph, text))):
+        described.metadata_props.add(key=key, value=value)
+    return graph + bytes(described.SerializeToString())
+
+
 def _graph(detector: Diagnoser) -> bytes:
     """The serialised graph, for any number of episodes and segments."""
     settings, calibration = detector.network_settings_, detector.calibration_
     plain = PlainNetwork(detector.network_, calibration.shift, calibration.temperature).eval()
-    # sizes of more than one, for which the exporter keeps the axes open
+    # sizes above one, for which the exporter keeps the axes dynamic
     example = (torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool))
     most = settings.d_model if settings.encoding == "faithful" else None
     axes = {0: torch.export.Dim("episode"), 1: torch.export.Dim("segment", max=most)}
@@ -173,7 +195,7 @@ def _graph(detector: Diagnoser) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter warns of packages and of its own code that are no concern of the user's."""
+    """Silence the exporter's warnings about packages and its own code, which are of no use to the user."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -186,6 +208,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _largest(ours: np.ndarray, theirs: torch.Tensor) -> float:
-    """The largest absolute difference; infinite where one of the two is no number."""
+    """The largest absolute difference; infinite if one of the two is not a number."""
     difference = np.abs(ours - theirs.numpy())
     return float("inf") if np.isnan(difference).any() else float(difference.max(initial=0))

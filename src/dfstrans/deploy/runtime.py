@@ -1,28 +1,44 @@
-"""Predictions from an exported file, with numpy and onnxruntime only: no torch, and loaded in a moment."""
+"""Predictions from an exported file with numpy and onnxruntime only, without torch.
+
+An exported file is an ONNX graph followed by everything else that a prediction needs and a digest of both. The second
+part is a protobuf message of its own: ONNX readers see two consecutive messages as one, so any of them opens the file
+and finds the JSON text under `dfstrans` in the model's metadata.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans import __version__
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import align_to_training, as_episodes, require_finite_logits
+from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import count_segments, cut_segments
-from dfstrans.deploy.onnx_file import INPUTS, OnnxRecord, read_record
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import check_fits
 
+if TYPE_CHECKING:
+    from dfstrans.settings import Encoding  # needs pydantic
+
+FORMAT = "dfstrans-onnx"
+SCHEMA_VERSION = 1
+CONTENT, DIGEST = "dfstrans", "dfstrans.sha256"  # keys of the metadata
+INPUTS = ("scaled_segments", "valid")
 MOST_AT_ONCE = 32  # episodes
-CELLS_AT_ONCE = 2048  # (segment, sensor) cells of the episodes at once
+CELLS_AT_ONCE = 2048  # (segment, sensor) cells of these episodes
 INSTALL = "install it: pip install 'dfstrans[onnx]'"
 
 
 class OnnxPass(NamedTuple):
-    """What the network gives for some episodes; padded segments have attention and relevance 0."""
+    """The network's outputs for some episodes; padded segments have attention and relevance 0."""
 
     logit: npt.NDArray[np.float32]  # (episode,)
     probability: npt.NDArray[np.float64]  # (episode,), calibrated
@@ -33,7 +49,7 @@ class OnnxPass(NamedTuple):
 
 
 class OnnxDetector:
-    """A detector of anomalous episodes from one ONNX file; it answers as the `Diagnoser` that was exported does.
+    """A detector from one ONNX file, with the same predictions as the exported `Diagnoser`.
 
     `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint), in the
     sensors' own units. NaN is a missing value.
@@ -45,7 +61,7 @@ class OnnxDetector:
 
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None) -> Self:
-        """Read a file that `dfstrans export` wrote; `threads` at most work on a prediction (default: all cores)."""
+        """Read a file that `dfstrans export` wrote; a prediction uses at most `threads` (default: all cores)."""
         path = Path(path)
         if path.is_dir():
             raise DfstransError(
@@ -62,7 +78,7 @@ class OnnxDetector:
 
     @classmethod
     def from_bytes(cls, content: bytes, name: str = "the file", *, threads: int | None = None) -> Self:
-        """The same from the content of a file."""
+        """Read the content of such a file; `name` is for error messages."""
         session = _open(content, name, threads)
         record = read_record(content, session.get_modelmeta().custom_metadata_map, name)
         return cls(session, record)
@@ -74,7 +90,7 @@ class OnnxDetector:
 
     @property
     def threshold(self) -> float:
-        """The probability from which on an episode is called anomalous."""
+        """The probability from which an episode is called anomalous."""
         return float(self.record.threshold["value"])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
@@ -91,12 +107,12 @@ class OnnxDetector:
         return (self.predict_proba(X)[:, 1] >= self.threshold).astype(np.int64)
 
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
-        """All that the network gives, some episodes at a time and in their order."""
+        """All outputs of the network, some episodes at a time and in their order."""
         for outputs in self._run(self.check_input(X), OnnxPass._fields):
             yield OnnxPass(*outputs)
 
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
-        """Episodes with the sensors of training, in their order; an error where that cannot be."""
+        """Episodes with the sensors of training in their order; an error if they do not fit the network."""
         known, given = self.record, as_episodes(X, check_axes=False)
         episodes = align_to_training(given, known.sensors, known.units, known.interval, known.time_unit)
         check_fits(episodes, known, trained=True)
@@ -121,8 +137,78 @@ class OnnxDetector:
             yield self._session.run(list(outputs), dict(zip(INPUTS, segments, strict=True)))
 
 
+@dataclass(frozen=True)
+class OnnxRecord:
+    """Everything but the graph that a prediction needs, and how the export was compared with torch.
+
+    `threshold`, `calibration` and `export` are those parts of model.json; `export` is None before the comparison.
+    """
+
+    scaler: SensorScaler
+    units: tuple[str, ...]
+    segment_length: int
+    d_model: int
+    encoding: Encoding
+    interval: float | None
+    threshold: dict[str, Any]
+    calibration: dict[str, Any]
+    export: dict[str, Any] | None = None
+    time_unit: str = ""  # of the interval
+    dfstrans_version: str = __version__
+
+    @property
+    def sensors(self) -> tuple[str, ...]:
+        """The sensors of training, in their order."""
+        return self.scaler.sensors
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of the metadata, for JSON."""
+        own = {**vars(self), "scaler": self.scaler.to_dict(), "units": list(self.units)}
+        return {"format": FORMAT, "schema_version": SCHEMA_VERSION, **own}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Self:
+        """The inverse of `to_dict`."""
+        own = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
+        return cls(**{**own, "scaler": SensorScaler.from_dict(content["scaler"]), "units": tuple(content["units"])})
+
+
+def read_record(content: bytes, metadata: dict[str, str], name: str) -> OnnxRecord:
+    """The record in a file's metadata; an error if the file is foreign, of another version or damaged."""
+    try:
+        found = json.loads(metadata.get(CONTENT, "null"))
+    except ValueError as error:
+        raise _damaged(name, f"its metadata are not JSON ({error})") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise DfstransError(
+            f"expected an ONNX file that dfstrans exported, got one without its metadata: {name}; make one with "
+            "dfstrans export MODEL --format onnx"
+        )
+    if found.get("schema_version") != SCHEMA_VERSION:
+        raise DfstransError(
+            f"expected an export of schema version {SCHEMA_VERSION}, got {found.get('schema_version')} in {name}, "
+            f"written by dfstrans {found.get('dfstrans_version', '(unknown)')}; this is dfstrans {__version__}: export "
+            "the model again with it, or install the version that wrote the file"
+        )
+    if metadata.get(DIGEST) != digest(content[: found.get("graph_bytes", 0)], metadata[CONTENT]):
+        raise _damaged(name, "its checksum differs from the one that was written")
+    return OnnxRecord.from_dict(found)
+
+
+def digest(graph: bytes, text: str) -> str:
+    """The checksum of a graph and of the text of its record."""
+    return hashlib.sha256(graph + text.encode()).hexdigest()
+
+
+def _damaged(name: str, what: str) -> DfstransError:
+    return DfstransError(
+        f"expected a complete exported file, got a damaged or changed one: {name}: {what}; restore it from a copy, or "
+        "export the model again"
+    )
+
+
 def _open(content: bytes, name: str, threads: int | None) -> Any:
-    """A session of onnxruntime on the processor."""
+    """An onnxruntime session on the CPU."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -130,13 +216,13 @@ def _open(content: bytes, name: str, threads: int | None) -> Any:
     if threads is not None and threads < 1:
         raise DfstransError(f"expected threads to be a whole number of at least 1, got {threads}; correct it")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised; printing them, too, would say them twice
+    options.log_severity_level = 4  # errors are raised; do not print them as well
     if threads is not None:
         options.intra_op_num_threads = threads
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of half a dozen types without a common one
+    except Exception as error:  # of many types without a common base
         raise DfstransError(
-            f"expected a whole ONNX file, got one that onnxruntime {onnxruntime.__version__} cannot read: {name} "
+            f"expected a complete ONNX file, got one that onnxruntime {onnxruntime.__version__} cannot read: {name} "
             f"({str(error).splitlines()[0]}); copy it again, export the model again, or update onnxruntime"
         ) from error

@@ -70,7 +70,8 @@ def attention_trust_score(
     """AT_k of each episode for one or several k, with random and bottom controls.
 
     AT_k = logit − logit without the top k % of the attention weights: of an episode's whole temporal and whole spatial
-    tensor, or of each matrix or each row of them (`scope`). The random draws of an episode depend only on the seed and its row among `episodes`.
+    tensor, or of each matrix or each row of them (`scope`). The random draws of an episode depend only on the seed
+    and its row among `episodes`.
     """
     ks: list[float] = np.atleast_1d(np.asarray(percentages, dtype=np.float64)).tolist()
     check_request(ks, draws, scope)

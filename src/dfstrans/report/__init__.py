@@ -1,1 +1,1 @@
-"""Pages for people: figures and HTML."""
+"""Figures and pages of diagnoses: numbers to show (`views`), figures, print figures, HTML pages."""

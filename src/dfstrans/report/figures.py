@@ -1,7 +1,8 @@
-"""Interactive figures of a detector's work."""
+"""Interactive figures of diagnoses and of a detector's performance."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,173 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 from sklearn.metrics import precision_recall_curve
 
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.recordings import Recording
+from dfstrans.report.views import (
+    Array,
+    AttentionView,
+    Line,
+    edges,
+    lanes,
+    ranking_title,
+    shaded,
+    signals,
+    spans,
+)
+
 NORMAL, ANOMALOUS, INK = "#4c78a8", "#d1495b", "#1f2933"
+GREY, GREEN = "#9aa5b1", "#66a182"
+MARKED = "rgba(209, 73, 91, 0.16)"
+NORMAL_RANGE = "rgba(102, 161, 130, 0.22)"
+NEAREST = "#7fa3c9"
+KNOWN = "#edae49"
+MANY_CELLS = 40  # in a row of a matrix
+FIXED = {"fixedrange": True}  # an axis that does not zoom
+DECADES = np.array([1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000], dtype=np.float64)
+
+
+def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
+    """The top-ranked sensors, each in its own unit, with the top-ranked moments shaded [fig:PAJ38].
+
+    Behind each signal, where known, the range of normal recordings and the most similar normal recording; below the
+    signals what the moments are ranked by.
+    """
+    shown = signals(diagnosis, recording)
+    last = len(shown) + 1
+    height = 140 * len(shown) + 130
+    scale = " (1 is typical)" if diagnosis.occlusion is None else ""
+    figure = make_subplots(
+        rows=last,
+        shared_xaxes=True,
+        row_heights=[*[1.0] * len(shown), 0.75],
+        vertical_spacing=34 / (height - 80),
+        subplot_titles=[*(one.title for one in shown), f"When? {ranking_title(diagnosis)}{scale}"],
+    )
+    for row, one in enumerate(shown, start=1):
+        if one.normal_range is not None:
+            _add_range(figure, edges(diagnosis), one.normal_range, row)
+        if one.nearest is not None:
+            figure.add_trace(_line(one.nearest, NEAREST, f"{one.title}, normal"), row=row, col=1)
+        figure.add_trace(_line(one.line, INK, one.title), row=row, col=1)
+        figure.update_yaxes(nticks=5, row=row, **FIXED)
+    figure.add_trace(_moment_bars(diagnosis), row=last, col=1)
+    if diagnosis.occlusion is None:
+        most = max(1.0, float(np.log10(diagnosis.ranking.max())) * 1.05)
+        figure.update_yaxes(type="log", range=[-0.3, most], tickvals=_decades(most)[::2], row=last, **FIXED)
+    _shade(figure, diagnosis)
+    _mark_known_faults(figure, recording)
+    return _over_time(figure, recording, height, rows=last)
+
+
+def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
+    """What sensors and moments are ranked by, for every sensor at every moment."""
+    values = diagnosis.ranking.T
+    by_distance = diagnosis.occlusion is None
+    most = max(0.5, float(np.log10(values.max()))) if by_distance else max(float(values.max()), 1e-6)
+    ticks = _decades(most)
+    figure = go.Figure(
+        go.Heatmap(
+            x=edges(diagnosis),
+            y=list(diagnosis.sensors),
+            z=(np.log10(np.maximum(values, 1)) if by_distance else values).astype(np.float32),
+            zmin=0,
+            zmax=most,
+            colorscale="Reds",
+            customdata=values.astype(np.float32),
+            hovertemplate="%{y} at %{x}: %{customdata:.1f}<extra></extra>",
+            colorbar={
+                "orientation": "h",
+                "thickness": 12,
+                "yref": "container",  # takes no room from the plot, which would misplace the axis title
+                "y": 1.0,
+                "yanchor": "top",
+                **({"tickvals": np.log10(ticks), "ticktext": [f"{t:g}" for t in ticks]} if by_distance else {}),
+            },
+        )
+    )
+    title = {"text": ranking_title(diagnosis), "xref": "paper", "yref": "paper", "y": 1, "yanchor": "bottom"}
+    figure.add_annotation(title, yshift=1, showarrow=False)
+    figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 11}, ticklabelstandoff=4, **FIXED)
+    height = 150 + 22 * len(diagnosis.sensors)
+    return _over_time(figure, recording, height, top=64, left=_label_width(diagnosis.sensors))
+
+
+def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
+    """The whole recording: every sensor in a lane of its own, the two top-ranked in red."""
+    figure = go.Figure()
+    top = {one.sensor for one in diagnosis.top_sensors(2)}
+    for name, line in zip(diagnosis.sensors, lanes(recording), strict=True):
+        figure.add_trace(_line(line, ANOMALOUS if name in top else NORMAL, name, hoverinfo="name+x"))
+    _shade(figure, diagnosis)
+    names = [*diagnosis.sensors, *(["known fault"] if recording.episode.faults else [])]
+    n = len(names)
+    _mark_known_faults(figure, recording, 0.8 / (n + 0.05))
+    figure.update_yaxes(
+        tickvals=[0.45 - lane for lane in range(n)],
+        ticktext=names,
+        range=[1 - n, 1.05],
+        tickfont={"size": 11},
+        ticklabelstandoff=4,
+        **FIXED,
+    )
+    return _over_time(figure, recording, 70 + 30 * n, top=8, left=_label_width(names))
+
+
+def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str) -> go.Figure:
+    """An attention matrix, whose rows attend to its columns, above its column sums, the relevance.
+
+    [fig:mix2] to [fig:mix5] and [fig:lsa_t34]: A^G with a^G, B^G with b^G, B^(τ) with b^(τ). A red dot or bar is above
+    its normal band; a dash over a bar is the edge of its band.
+    """
+    labels = list(map(str, range(len(view.attention)))) if names is None else list(names)
+    figure = make_subplots(rows=2, shared_xaxes=True, row_heights=[0.76, 0.24], vertical_spacing=0.04)
+    figure.add_heatmap(
+        z=view.attention.astype(np.float32),
+        x=labels,
+        y=labels,
+        colorscale="Blues",
+        zmin=0,
+        showscale=False,
+        customdata=view.usual.astype(np.float32),
+        hovertemplate="%{y} attends to %{x}: %{z:.3f}, normally %{customdata:.3f}<extra></extra>",
+        row=1,
+        col=1,
+    )
+    rows, columns = view.cells_beyond
+    figure.add_scatter(
+        x=[labels[column] for column in columns],
+        y=[labels[row] for row in rows],
+        mode="markers",
+        marker={"color": ANOMALOUS, "size": 3 if len(labels) > MANY_CELLS else 5},
+        hoverinfo="skip",
+        row=1,
+        col=1,
+    )
+    figure.add_bar(
+        x=labels,
+        y=view.relevance,
+        marker_color=np.where(view.bars_beyond, ANOMALOUS, NORMAL),
+        customdata=view.relevance_edge,
+        hovertemplate="%{x}: %{y:.2f}, normally up to %{customdata:.2f}<extra></extra>",
+        row=2,
+        col=1,
+    )
+    dash = {"symbol": "line-ew", "size": max(3, 190 // len(labels)), "line": {"color": INK, "width": 1.5}}
+    figure.add_scatter(x=labels, y=view.relevance_edge, mode="markers", marker=dash, hoverinfo="skip", row=2, col=1)
+    figure.add_hline(1, line_dash="dot", line_color=INK, line_width=1, row=2, col=1)
+    small = {"size": 10}
+    first, last = -0.5, len(labels) - 0.5
+    figure.update_xaxes(type="category", range=[first, last], tickfont=small, **FIXED)
+    figure.update_yaxes(type="category", range=[last, first], tickfont=small, row=1, **FIXED)
+    figure.update_yaxes(nticks=4, tickfont=small, row=2, **FIXED)
+    figure.update_xaxes(title={"text": what, "standoff": 8}, row=2)
+    return styled(figure, height=470, showlegend=False).update_layout(margin={"l": 10, "r": 10, "t": 10, "b": 10})
 
 
 def probability_figure(
     probabilities: npt.NDArray[np.float64], labels: npt.NDArray[np.int8], ids: npt.NDArray[np.str_], threshold: float
 ) -> go.Figure:
-    """Each episode's anomaly probability, by true class, with the threshold."""
+    """Anomaly probability of each episode by true class, with the threshold."""
     figure = go.Figure()
     spread = np.random.default_rng(0).uniform(-0.3, 0.3, len(labels))
     for label, name, colour in ((0, "normal", NORMAL), (1, "anomalous", ANOMALOUS)):
@@ -33,46 +194,46 @@ def probability_figure(
     figure.add_vline(threshold, line_dash="dash", line_color=INK, annotation_text=f"threshold {threshold:.2f}")
     figure.update_yaxes(tickvals=[0, 1], ticktext=["normal", "anomalous"], range=[-0.6, 1.6])
     figure.update_xaxes(title="anomaly probability", range=[-0.03, 1.03])
-    return styled(figure, height=260, showlegend=False)
+    return styled(figure, height=240, showlegend=False).update_layout(margin_t=20)
 
 
 def precision_recall_figure(
     probabilities: npt.NDArray[np.float64], labels: npt.NDArray[np.int8], point: tuple[float, float]
 ) -> go.Figure:
-    """Precision against recall, with the chance level and the point that the threshold gives."""
+    """Precision against recall, with the chance level and the operating point of the threshold."""
     precision, recall, _ = precision_recall_curve(labels, probabilities)
     figure = go.Figure()
     figure.add_scatter(x=recall, y=precision, mode="lines", line={"color": ANOMALOUS, "shape": "hv"}, name="detector")
-    figure.add_hline(float(labels.mean()), line_dash="dot", line_color="#9aa5b1", annotation_text="chance")
+    figure.add_hline(float(labels.mean()), line_dash="dot", line_color=GREY, annotation_text="chance")
     figure.add_scatter(x=[point[0]], y=[point[1]], mode="markers", marker={"size": 11, "color": INK}, name="threshold")
     figure.update_xaxes(title="recall", range=[-0.02, 1.02])
     figure.update_yaxes(title="precision", range=[-0.02, 1.05])
-    return styled(figure, height=320, showlegend=False)
+    return styled(figure, height=300, showlegend=False).update_layout(margin_t=20)
 
 
 def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
-    """Loss and validation figures over the epochs, with the epoch whose weights were kept."""
+    """Losses and validation PR-AUC over the epochs, with the epoch whose weights are kept."""
     epochs = [row["epoch"] for row in log]
     figure = make_subplots(specs=[[{"secondary_y": True}]])
     for key, name, colour, second in (
         ("loss", "training loss", NORMAL, False),
         ("validation_loss", "validation loss", ANOMALOUS, False),
-        ("validation_pr_auc", "validation PR-AUC", "#66a182", True),
+        ("validation_pr_auc", "validation PR-AUC", GREEN, True),
     ):
         trace = go.Scatter(x=epochs, y=[row[key] for row in log], name=name, line={"color": colour})
         figure.add_trace(trace, secondary_y=second)
-    side = "left" if 2 * best_epoch > epochs[0] + epochs[-1] else "right"  # where there is room for the word
+    side = "left" if 2 * best_epoch > epochs[0] + epochs[-1] else "right"  # where the label has room
     figure.add_vline(
         best_epoch, line_dash="dash", line_color=INK, annotation_text="kept", annotation_position=f"top {side}"
     )
     figure.update_xaxes(title="epoch")
     figure.update_yaxes(title="loss", secondary_y=False)
     figure.update_yaxes(title="PR-AUC", range=[0, 1.05], dtick=0.25, secondary_y=True, showgrid=False)
-    return styled(figure, height=320, legend={"orientation": "h", "y": -0.25})
+    return styled(figure, height=300, legend={"orientation": "h", "y": -0.25}).update_layout(margin_t=20)
 
 
 def styled(figure: go.Figure, **layout: Any) -> go.Figure:
-    """The look that all figures share."""
+    """Apply the look that all interactive figures share."""
     figure.update_layout(
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
@@ -80,3 +241,74 @@ def styled(figure: go.Figure, **layout: Any) -> go.Figure:
         **layout,
     )
     return figure
+
+
+def _line(line: Line, colour: str, name: str, hoverinfo: str = "x+y") -> go.Scatter:
+    look = {"color": colour, "width": 1.2}
+    return go.Scatter(x0=line.start, dx=line.step, y=line.values, line=look, name=name, hoverinfo=hoverinfo)
+
+
+def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
+    """How high each moment ranks; the moments to look at are red."""
+    bounds = diagnosis.segment_bounds
+    marked = {t for span in spans(diagnosis) for t in range(span.first, span.last + 1)}
+    return go.Bar(
+        x=bounds.mean(axis=1),
+        y=diagnosis.ranking.max(axis=1),
+        width=np.diff(bounds, axis=1)[:, 0] * 0.94,
+        marker_color=[ANOMALOUS if t in marked else NORMAL for t in range(len(bounds))],
+        hovertemplate="from %{customdata[0]:g} to %{customdata[1]:g}: %{y:.1f}<extra></extra>",
+        customdata=bounds,
+    )
+
+
+def _add_range(figure: go.Figure, time: Array, normal_range: Array, row: int) -> None:
+    """The area between the lowest and the highest normal value, a step per segment."""
+    x = np.repeat(time, 2)[1:-1]
+    for values, fill in zip(normal_range.T, (None, "tonexty"), strict=True):
+        figure.add_scatter(
+            x=x,
+            y=np.repeat(values, 2),
+            mode="lines",
+            line={"width": 0},
+            fill=fill,
+            fillcolor=NORMAL_RANGE,
+            hoverinfo="skip",
+            row=row,
+            col=1,
+        )
+
+
+def _shade(figure: go.Figure, diagnosis: Diagnosis) -> None:
+    for start, end in shaded(diagnosis):
+        figure.add_vrect(start, end, fillcolor=MARKED, line_width=0, layer="below")
+
+
+def _mark_known_faults(figure: go.Figure, recording: Recording, share: float = 0.05) -> None:
+    """A strip along the bottom, this share of the height, so that a fault that lasts throughout hides nothing."""
+    for fault in recording.episode.faults or ():
+        start, end = fault.start * recording.step, fault.stop * recording.step
+        figure.add_vrect(start, end, y0=0, y1=share, fillcolor=KNOWN, line={"color": KNOWN, "width": 2})
+
+
+def _over_time(
+    figure: go.Figure, recording: Recording, height: int, *, rows: int = 1, top: int = 30, left: int = 46
+) -> go.Figure:
+    """Time along the x axis, titled below the last row; narrow margins leave room for the plot on a phone."""
+    end = recording.episode.values.shape[1] * recording.step
+    figure.update_xaxes(range=[0, end])
+    where = {} if rows == 1 else {"row": rows}
+    figure.update_xaxes(title={"text": recording.time_title, "standoff": 8}, **where)
+    styled(figure, height=height, showlegend=False)
+    figure.update_annotations(x=0, xanchor="left", font_size=13)
+    return figure.update_layout(margin={"l": left, "r": 12, "t": top, "b": 45})
+
+
+def _label_width(names: Sequence[str]) -> int:
+    """Pixels that the longest name needs."""
+    return 16 + round(6.5 * max(map(len, names)))
+
+
+def _decades(most: float) -> Array:
+    """Ticks 1, 3, 10, 30, … up to 10 to the power of `most`."""
+    return DECADES[np.log10(DECADES) <= most + 1e-9]

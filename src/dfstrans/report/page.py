@@ -1,20 +1,25 @@
-"""The report on a detector's work: how well episodes are told apart, and the diagnoses of those it found."""
+"""HTML pages that stand alone: templates filled in, figures and plotly's code included."""
 
 from __future__ import annotations
 
+import re
+import zlib
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
+from plotly.offline import get_plotlyjs
 
 from dfstrans.files import written_atomically
 
+SCRIPT_FILE = "plotly.min.js"
+
 
 def write_page(path: Path, template: str, *, script_file: str | None = None, **content: Any) -> Path:
-    """Fill in a template, escaping what is filled in, and write it.
+    """Fill in a template, escape its content and write it.
 
-    A page with figures holds plotly's code itself, unless that is in the file `script_file` beside it.
+    A page with figures includes plotly's code unless `script_file` names a file beside it that has the code.
     """
     environment = Environment(
         loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -26,7 +31,7 @@ def write_page(path: Path, template: str, *, script_file: str | None = None, **c
 
 
 def as_div(figure: Any) -> Markup:
-    """A figure as a piece of HTML; `draw.html`, at the end of a page, draws it."""
+    """A figure as a piece of HTML, drawn by `draw.html` at the end of a page."""
     content = figure.to_json().replace("</", "<\\/")  # nothing in it ends the script
     height = int(figure.layout.height)
     return Markup(
@@ -35,7 +40,23 @@ def as_div(figure: Any) -> Markup:
 
 
 def plotly_script() -> Markup:
-    """Plotly's own code, so that a page needs nothing from outside."""
-    from plotly.offline import get_plotlyjs
-
+    """Plotly's own code, so that a page loads nothing from the network."""
     return Markup(get_plotlyjs())
+
+
+def write_script(folder: Path) -> str:
+    """Write plotly's code into a folder, shared by all its pages, and return its file name."""
+    with written_atomically(folder / SCRIPT_FILE) as temporary:
+        temporary.write_text(plotly_script(), encoding="utf-8")
+    return SCRIPT_FILE
+
+
+def page_name(episode_id: str) -> str:
+    """The file name of an episode's page."""
+    return f"{file_stem(episode_id)}.html"
+
+
+def file_stem(episode_id: str) -> str:
+    """An episode's id without characters that a file system may refuse, made unique by a checksum."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "_", episode_id)[:80]
+    return f"{plain}-{zlib.crc32(episode_id.encode()):08x}"

@@ -28,7 +28,7 @@ def test_figures_that_are_all_the_same_are_drawn_near_their_value() -> None:
 def test_long_names_leave_the_axes_their_width_and_every_point_is_whole() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     from dfstrans.lab.compare.figures import print_comparison
-    from dfstrans.report.diagnosis_print import STYLE
+    from dfstrans.report.print_figures import STYLE
 
     cell = read_cell(KEPT)
     cells = [
@@ -60,7 +60,7 @@ def test_long_names_leave_the_axes_their_width_and_every_point_is_whole() -> Non
 def test_what_is_leak_is_drawn_as_a_line_through_both_panels() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     from dfstrans.lab.compare.figures import LEAK, caption, comparison_figure, print_comparison
-    from dfstrans.report.diagnosis_print import STYLE
+    from dfstrans.report.print_figures import STYLE
 
     cell = read_cell(KEPT)
     gauge = cell.model_copy(

@@ -22,7 +22,7 @@ from dfstrans.lab.paper.printed import DIAGNOSES
 from dfstrans.lab.paper.request import Request
 from dfstrans.lab.paper.subject import SHOWN, exemplars_of, group_name, moments_of_faults, require_shown, subject_of
 from dfstrans.lab.paper.subject import trained as trained_model
-from dfstrans.report.figure_folder import MOST_TRIED
+from dfstrans.report.print_figures import MOST_TRIED
 
 TINY: dict[str, Any] = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
 SENSORS = ("Ax", "Ay", "Iq")

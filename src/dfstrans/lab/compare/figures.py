@@ -11,9 +11,9 @@ from plotly.subplots import make_subplots
 
 from dfstrans.lab.compare.comparison import ComparisonResult, Spread
 from dfstrans.lab.compare.variants import CHANGE
-from dfstrans.report.diagnosis_print import new_figure, write_figures
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.page import as_div, write_page
+from dfstrans.report.print_figures import new_figure, write_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -61,8 +61,19 @@ def run_demo(
     write_pages(pages, [(diagnosis, recording(row)) for row, diagnosis in enumerate(diagnoses) if diagnosis.is_anomaly])
     shown = most_certain(diagnoses)
     report = out / "report.html"
-    title, recordings_shown = "dfstrans demo: elevator journeys", {row: recording(row) for row in shown}
-    write_report(report, title, detector, test, diagnoses, recordings_shown, f"{PAGES}/")
+    write_report(
+        report,
+        "dfstrans demo: elevator journeys",
+        test,
+        diagnoses,
+        {row: recording(row) for row in shown},
+        f"{PAGES}/",
+        evaluation=detector.evaluate(test),
+        threshold=detector.threshold_,
+        calibration=detector.calibration_,
+        log=detector.log_,
+        best_epoch=detector.best_epoch_,
+    )
     for row in shown:
         remark(diagnoses[row].summary())
     return {

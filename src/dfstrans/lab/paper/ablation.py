@@ -14,8 +14,8 @@ from dfstrans.lab.compare.variants import check_models
 from dfstrans.lab.paper.datasets import results_folder
 from dfstrans.lab.paper.detection import comparison_for, finished_cells, overrides_for, require_data
 from dfstrans.lab.paper.request import Compute, Outcome, Request
-from dfstrans.report.diagnosis_print import mark_as_no_result, new_figure, write_figures
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
+from dfstrans.report.print_figures import mark_as_no_result, new_figure, write_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,8 +26,7 @@ from dfstrans.lab.paper.subject import (
     require_shown,
     subject_of,
 )
-from dfstrans.report.diagnosis_print import mark_as_no_result, matplotlib, print_trust, write_figures
-from dfstrans.report.figure_folder import MOST_TRIED
+from dfstrans.report.print_figures import MOST_TRIED, draw_trust, mark_as_no_result, matplotlib, write_figures
 from dfstrans.report.views import chosen_moments, named, relevance_courses, trust_boxes
 
 if TYPE_CHECKING:
@@ -163,7 +162,7 @@ def _trust(subject: Subject, exemplars: Exemplars) -> Drawing:
         for kind, values in boxes.items()
     }  # fmt: skip
     told = {"k": trust.percentages.tolist(), "fall_of_logit": numbers}
-    return Drawing(lambda: print_trust(boxes, trust.percentages), told)
+    return Drawing(lambda: draw_trust(boxes, trust.percentages), told)
 
 
 def drawn(rows: Rows) -> Rows:

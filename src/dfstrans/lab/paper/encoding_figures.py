@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dfstrans.lab.paper.encoding_study import EncodingStudy
-from dfstrans.report.diagnosis_print import WIDTH, new_figure, write_figures
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.page import as_div, write_page
+from dfstrans.report.print_figures import WIDTH, new_figure, write_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dfstrans.lab.paper import encoding_figures as draw
 from dfstrans.lab.paper.encoding_study import study_encodings
 from dfstrans.lab.paper.request import Outcome, Request
-from dfstrans.report.diagnosis_print import write_figures
+from dfstrans.report.print_figures import write_figures
 
 
 def encodings(request: Request) -> Outcome:

@@ -9,10 +9,10 @@ import numpy as np
 
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.report.diagnosis_print import (
+from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL
+from dfstrans.report.print_figures import (
     EDGE,
     GREY,
-    TRUTH,
     WIDTH,
     course_colour,
     draw_edge,
@@ -20,7 +20,6 @@ from dfstrans.report.diagnosis_print import (
     new_figure,
     relevance_bars,
 )
-from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.views import (
     MOST_POINTS,
     Array,
@@ -172,8 +171,8 @@ def _signals(
     marked = panels[0].get_xaxis_transform()  # in time, and along the height of the panel
     for fault in recording.episode.faults or ():
         span = np.array([fault.start, fault.stop]) * recording.step
-        panels[0].plot(span, [1.02, 1.02], color=TRUTH, linewidth=3, transform=marked, clip_on=False)
-        panels[0].plot(span.mean(), 1.07, marker="v", color=TRUTH, markersize=5, transform=marked, clip_on=False)
+        panels[0].plot(span, [1.02, 1.02], color=KNOWN, linewidth=3, transform=marked, clip_on=False)
+        panels[0].plot(span.mean(), 1.07, marker="v", color=KNOWN, markersize=5, transform=marked, clip_on=False)
     panels[-1].set_xlabel(recording.time_title)
     return panels
 

@@ -21,8 +21,8 @@ from dfstrans.lab.rivals.mh1dcnn_lstm import MH1DCNNLSTM, MH1DCNNLSTMSettings
 from dfstrans.lab.rivals.mlstm_fcn import MLSTMFCN, MLSTMFCNSettings
 from dfstrans.lab.rivals.tapnet import TapNet, TapNetSettings
 from dfstrans.model.network import DFSTrans
-from dfstrans.report.diagnosis_print import new_figure, write_figures
 from dfstrans.report.figures import ANOMALOUS, INK
+from dfstrans.report.print_figures import new_figure, write_figures
 from dfstrans.settings import NetworkSettings
 
 if TYPE_CHECKING:

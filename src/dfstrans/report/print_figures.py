@@ -1,18 +1,22 @@
-"""The figures of a diagnosis for print, from the same numbers as those for the screen in `diagnosis_figures`."""
+"""Figures for print, as PDF and SVG: those of diagnoses, and the style and the writer that all print figures share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.trust import AttentionTrust
 from dfstrans.errors import DfstransError, counted
 from dfstrans.files import written_atomically
-from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
+from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL
+from dfstrans.report.page import file_stem
 from dfstrans.report.views import (
     Array,
     AttentionView,
@@ -20,18 +24,23 @@ from dfstrans.report.views import (
     between_moments,
     between_sensors,
     chosen_moments,
-    edge_beside,
     edges,
+    named,
     ranking_title,
+    relevance_courses,
     shaded,
     signals,
+    trust_boxes,
 )
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
+COMPARED = 5  # episodes, of the anomalous and of the others, in one figure
+MOST_TRIED = 60  # anomalous episodes whose attention is tested
 WIDTH = 6.3  # inches: the text of an A4 page
+GREY, NORMAL_RANGE = "#8b98a5", "#d9e8e0"
+EDGE: dict[str, Any] = {"color": INK, "linestyle": "-.", "linewidth": 0.7}  # of a normal band
 STYLE = {
     "font.family": "sans-serif",
     "font.size": 9,
@@ -49,10 +58,58 @@ STYLE = {
 UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
 
 
+class FigureFolder:
+    """A folder of figures: those of each diagnosis as it comes, then those that compare several.
+
+    `test_attention` measures AT_k of the detector that made the diagnoses.
+    """
+
+    def __init__(self, folder: Path, test_attention: Callable[[Episodes], AttentionTrust]) -> None:
+        matplotlib()  # a missing package is reported now, not after the first diagnosis
+        self.folder, self.test_attention = folder, test_attention
+        self.compared: dict[bool, list[tuple[Diagnosis, Recording]]] = {True: [], False: []}  # by is_anomaly
+        self.anomalous: list[str] = []
+
+    def add(self, diagnosis: Diagnosis, recording: Recording) -> None:
+        """Write the signals, cells, global attention and attention at a few moments of one diagnosis."""
+        stem = file_stem(diagnosis.episode_id)
+        drawings = {
+            f"{stem}_signals": lambda: draw_signals(diagnosis, recording),
+            f"{stem}_cells": lambda: draw_cells(diagnosis, recording),
+            f"{stem}_attention": lambda: draw_attention(diagnosis),
+            f"{stem}_moments": lambda: draw_moments(diagnosis),
+        }
+        write_figures(self.folder, drawings)
+        if len(self.compared[diagnosis.is_anomaly]) < COMPARED:
+            self.compared[diagnosis.is_anomaly].append((diagnosis, recording))
+        if diagnosis.is_anomaly and len(self.anomalous) < MOST_TRIED:
+            self.anomalous.append(diagnosis.episode_id)
+
+    def add_comparisons(self, episodes: Episodes) -> None:
+        """Write the figures of several episodes: temporal relevance and, for anomalous ones, AT_k."""
+        shown = self.compared[True] + self.compared[False]
+        if not shown:
+            return
+        first, recording = shown[0]
+        sensor = first.top_sensor
+        title = named(sensor, recording.units[first.sensors.index(sensor)])
+        courses = relevance_courses(shown, sensor)
+        drawings = {
+            "temporal_relevance": lambda: draw_relevance(courses[:COMPARED], title),
+            "temporal_relevance_beside_normal": lambda: draw_relevance_beside_normal(courses, sensor),
+        }
+        if self.anomalous:
+            tried = episodes[np.flatnonzero(np.isin(episodes.ids, self.anomalous))]
+            trust = self.test_attention(tried)
+            boxes = trust_boxes(trust, tried.fault_kinds())
+            drawings["attention_trust"] = lambda: draw_trust(boxes, trust.percentages)
+        write_figures(self.folder, drawings)
+
+
 def write_figures(
     folder: Path, drawings: Mapping[str, Callable[[], Figure]], formats: tuple[str, ...] = ("pdf", "svg")
 ) -> list[Path]:
-    """Draw figures in the shared style and write each, by its name, in every format."""
+    """Draw figures in the shared style and write each, under its name, in every format."""
     written = []
     with matplotlib().rc_context(STYLE):
         for name, draw in drawings.items():
@@ -66,18 +123,18 @@ def write_figures(
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure as wide as the text of a page."""
+    """An empty figure, as wide as the text of a page."""
     figure: Figure = matplotlib().figure.Figure(figsize=(WIDTH, height))
     return figure
 
 
 def mark_as_no_result(figure: Figure) -> None:
-    """Say on a figure that it is only a quick look."""
+    """Mark a figure as a quick look."""
     figure.suptitle("QUICK LOOK, NO RESULT", color="#b00020", fontweight="bold", fontsize=9)
 
 
 def matplotlib() -> Any:
-    """The package, or an error that tells how to get it."""
+    """The package, or an error that says how to install it."""
     try:
         import matplotlib.figure
     except ImportError as error:
@@ -87,52 +144,35 @@ def matplotlib() -> Any:
     return matplotlib
 
 
-GREY, TRUTH = "#8b98a5", "#edae49"
-USUAL = "#d9e8e0"
-EDGE: dict[str, Any] = {"color": INK, "linestyle": "-.", "linewidth": 0.7}  # of a normal band
-
-
-def write_diagnosis_figures(folder: Path, stem: str, diagnosis: Diagnosis, recording: Recording) -> list[Path]:
-    """Write the figures of one diagnosis, as PDF and SVG; the files are named `stem`_*."""
-    drawings = {
-        f"{stem}_signals": lambda: print_signals(diagnosis, recording),
-        f"{stem}_cells": lambda: print_cells(diagnosis, recording),
-        f"{stem}_attention": lambda: print_attention(diagnosis),
-        f"{stem}_moments": lambda: print_moments(diagnosis),
-    }
-    return write_figures(folder, drawings)
-
-
-def print_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
-    """The sensors that matter with the moments that matter shaded [fig:PAJ38]; see `signals_figure`."""
+def draw_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
+    """The top-ranked sensors with the top-ranked moments shaded [fig:PAJ38]; see `signals_figure`."""
     shown = signals(diagnosis, recording)
     figure = new_figure(1.25 * len(shown) + 0.9)
     panels = figure.subplots(len(shown), sharex=True, squeeze=False)[:, 0]
     for axes, one in zip(panels, shown, strict=True):
-        if one.usual is not None:
-            low, high = one.usual.low, one.usual.high
-            axes.stairs(high, one.usual.edges, baseline=low, fill=True, color=USUAL, linewidth=0, label="normal ones")
+        if one.normal_range is not None:
+            low, high = one.normal_range.T
+            look = {"color": NORMAL_RANGE, "linewidth": 0, "label": "normal range"}
+            axes.stairs(high, edges(diagnosis), baseline=low, fill=True, **look)
         if one.nearest is not None:
-            axes.plot(one.nearest.time, one.nearest.values, color=GREY, linewidth=0.7, label="a normal one like it")
+            axes.plot(one.nearest.time, one.nearest.values, color=GREY, linewidth=0.7, label="similar normal recording")
         axes.plot(one.line.time, one.line.values, color=INK, linewidth=0.8, label="this recording")
         for start, end in shaded(diagnosis):
             axes.axvspan(start, end, color=ANOMALOUS, alpha=0.18, linewidth=0, label="moments to look at")
         for fault in recording.episode.faults or ():
             when = [fault.start * recording.step, fault.stop * recording.step]
             place = axes.get_xaxis_transform()  # in time, and along the height of the panel
-            look = {"color": TRUTH, "linewidth": 2.5, "solid_capstyle": "butt", "label": "known truth"}
+            look = {"color": KNOWN, "linewidth": 2.5, "solid_capstyle": "butt", "label": "known fault"}
             axes.plot(when, [1.03, 1.03], transform=place, clip_on=False, **look)
         axes.set_title(one.title, fontweight="bold")
         axes.margins(x=0)
     panels[-1].set_xlabel(recording.time_title)
-    handles, labels = panels[0].get_legend_handles_labels()
-    once = dict(zip(labels, handles, strict=True))  # several moments, several faults
-    figure.legend(list(once.values()), list(once), loc="outside lower center", ncols=3, fontsize=8)
+    _add_legend(figure, panels[0], "lower center")
     return figure
 
 
-def print_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
-    """What sensors and moments are ranked by, of every sensor at every moment; see `cells_figure`."""
+def draw_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
+    """What sensors and moments are ranked by, for every sensor at every moment; see `cells_figure`."""
     from matplotlib.colors import LogNorm
 
     values = diagnosis.ranking.T
@@ -149,7 +189,7 @@ def print_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
     return figure
 
 
-def print_attention(diagnosis: Diagnosis) -> Figure:
+def draw_attention(diagnosis: Diagnosis) -> Figure:
     """A^G and a^G, B^G and b^G [fig:mix2] to [fig:mix5]."""
     figure = new_figure(4.3)
     grid = figure.subplots(2, 2, height_ratios=[3, 1])
@@ -158,9 +198,9 @@ def print_attention(diagnosis: Diagnosis) -> Figure:
     return figure
 
 
-def print_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -> Figure:
-    """B^(τ) and b^(τ) at some moments [fig:lsa_t34] to [fig:lsa_t75]."""
-    moments = chosen_moments(diagnosis, segments)
+def draw_moments(diagnosis: Diagnosis) -> Figure:
+    """B^(τ) and b^(τ) at a few moments [fig:lsa_t34] to [fig:lsa_t75]."""
+    moments = chosen_moments(diagnosis)
     figure = new_figure(1.6 + WIDTH / len(moments))
     grid = figure.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
     for column, (t, title) in enumerate(moments.items()):
@@ -170,7 +210,7 @@ def print_moments(diagnosis: Diagnosis, segments: Sequence[int] | None = None) -
     return figure
 
 
-def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
+def draw_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
     """A sensor's local temporal relevance over its recording, episode by episode [fig:paj_ax_local]."""
     figure = new_figure(0.5 + 1.15 * len(courses))
     panels = figure.subplots(len(courses), sharex=True, squeeze=False)[:, 0]
@@ -189,27 +229,24 @@ def print_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
     return figure
 
 
-def print_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str) -> Figure:
-    """A sensor's local temporal relevance in anomalous and in other episodes [fig:paj_id_local]."""
+def draw_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str) -> Figure:
+    """A sensor's local temporal relevance in anomalous and other episodes [fig:paj_id_local]."""
     figure = new_figure(2.5)
     axes = figure.subplots()
-    named: set[bool] = set()
     for course in courses:
-        label = None if course.is_anomaly in named else "anomalous" if course.is_anomaly else "not anomalous"
-        named.add(course.is_anomaly)
+        label = "anomalous" if course.is_anomaly else "not anomalous"
         axes.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.2, label=label)
     draw_edge(axes, courses)
     axes.set(xlabel=courses[0].time_title, ylabel=f"temporal relevance of {title}")
     axes.margins(x=0)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside upper right", ncols=3, fontsize=8)
+    _add_legend(figure, axes, "upper right")
     return figure
 
 
-def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> Figure:
+def draw_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> Figure:
     """AT_k by k with its random and bottom controls, a panel per kind of fault [fig:at_scores].
 
-    Lines are medians and diamonds means, a dot is a single episode; the paper has lines and diamonds red and green,
-    which not everybody can tell apart.
+    Lines are medians, diamonds means; a dot is a single episode.
     """
     figure = new_figure(2.9)
     panels = figure.subplots(1, len(boxes), sharey=True, squeeze=False)[0]
@@ -217,30 +254,35 @@ def print_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) ->
     for number, axes, (kind, by_weights) in zip(range(len(boxes)), panels, boxes.items(), strict=True):
         for place, (which, values) in enumerate(by_weights.items()):
             positions = np.arange(len(percentages)) + 0.27 * (place - 1)
-            if len(values) == 1:  # a box without height has no colour
-                axes.plot(positions, values[0], "o", color=looks[which], markersize=4)
-            else:
-                axes.boxplot(
-                    values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
-                    boxprops={"facecolor": looks[which], "alpha": 0.55, "linewidth": 0.6},
-                    medianprops={"color": INK, "linewidth": 1.4},
-                    meanprops={"marker": "D", "markersize": 2.2, "markeredgewidth": 0.6, "markerfacecolor": "white",
-                               "markeredgecolor": INK},
-                    flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
-                )  # fmt: skip
+            _add_boxes(axes, positions, values, looks[which])
             axes.bar(0, 0, color=looks[which], alpha=0.55, label=which)  # for the legend
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
         title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{counted(n, 'episode')}"
         axes.set(title=title, xlabel="weights set to zero, %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
-    panels[0].set_ylabel("fall of the logit")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    panels[0].set_ylabel("drop of the logit")
+    _add_legend(figure, panels[0], "lower center")
     return figure
 
 
+def _add_boxes(axes: Any, positions: Any, values: Array, colour: str) -> None:
+    """A box per column of values (episode, k), or dots for a single episode, whose boxes would have no height."""
+    if len(values) == 1:
+        axes.plot(positions, values[0], "o", color=colour, markersize=4)
+        return
+    diamond = {"marker": "D", "markersize": 2.2, "markerfacecolor": "white", "markeredgecolor": INK}
+    axes.boxplot(
+        values, positions=positions, widths=0.22, showmeans=True, patch_artist=True, manage_ticks=False,
+        boxprops={"facecolor": colour, "alpha": 0.55, "linewidth": 0.6},
+        medianprops={"color": INK, "linewidth": 1.4},
+        meanprops={**diamond, "markeredgewidth": 0.6},
+        flierprops={"markersize": 2}, whiskerprops={"linewidth": 0.6}, capprops={"linewidth": 0.6},
+    )  # fmt: skip
+
+
 def panel_letters(number: int) -> str:
-    """What the panel of this number, from 0 on, is called: a to z, then aa, ab and so on.
+    """The letters of a panel, counted from 0: a to z, then aa, ab and so on.
 
     >>> [panel_letters(number) for number in (0, 25, 26, 701, 702)]
     ['a', 'z', 'aa', 'zz', 'aaa']
@@ -250,21 +292,21 @@ def panel_letters(number: int) -> str:
 
 
 def draw_edge(axes: Any, courses: Sequence[RelevanceCourse]) -> None:
-    """The edge of the normal band beside courses drawn over one another, where it is known."""
-    time, edge = edge_beside(courses)
-    if len(edge):
-        axes.plot(time, edge, label="edge of the 99 % normal band", **EDGE)
+    """Draw one edge of the normal band for courses that share an axis: for the length that most of them have."""
+    length = mode(len(course.edge) for course in courses)
+    course = next(course for course in courses if len(course.edge) == length)
+    axes.plot(course.centre, course.edge, label="edge of the 99 % normal band", **EDGE)
 
 
 def mark_beyond(axes: Any, view: AttentionView, places: Array | None = None) -> None:
-    """A red dot on each weight of a matrix that is above its normal band; rows and columns may have other `places`."""
+    """Draw a red dot on each weight above its normal band; `places` are the positions of rows and columns."""
     at = np.arange(len(view.attention)) if places is None else places
     rows, columns = view.cells_beyond
     axes.scatter(at[columns], at[rows], s=600 / len(view.attention) ** 1.5, color=ANOMALOUS, linewidth=0)
 
 
 def relevance_bars(axes: Any, view: AttentionView) -> None:
-    """A bar per column, red above its normal band, whose edge is a dash; 1 is unremarkable."""
+    """Draw a bar per column, red above its normal band, with a dash at the edge of the band; 1 is average."""
     places = range(len(view.relevance))
     axes.bar(places, view.relevance, color=np.where(view.bars_beyond, ANOMALOUS, NORMAL), width=0.85)
     axes.scatter(places, view.relevance_edge, marker="_", s=900 / len(places), color=INK, linewidth=0.8)
@@ -272,26 +314,32 @@ def relevance_bars(axes: Any, view: AttentionView) -> None:
     axes.set_xlim(-0.5, len(places) - 0.5)
 
 
+def _add_legend(figure: Figure, axes: Any, place: str) -> None:
+    """A legend outside the axes, with one entry for everything of the same label."""
+    handles, labels = axes.get_legend_handles_labels()
+    once = dict(zip(labels, handles, strict=True))
+    figure.legend(list(once.values()), list(once), loc=f"outside {place}", ncols=3, fontsize=8)
+
+
 def _matrix_over_bars(
     panels: Any, view: AttentionView, names: Sequence[str] | None, symbols: tuple[str, str], label: str
 ) -> None:
-    """An attention matrix and, below it, its column sums."""
+    """An attention matrix above its column sums."""
     above, below = panels
     above.imshow(view.attention, cmap="Blues", vmin=0, aspect="auto", interpolation="none")
     mark_beyond(above, view)
     above.set_title(symbols[0])
     relevance_bars(below, view)
     below.set_title(symbols[1])
+    below.set_xlabel(label)
     if names is None:
         above.yaxis.get_major_locator().set_params(integer=True)
-    below.set_xlabel(label)
-    if names is not None:
-        small: dict[str, Any] = {"fontsize": 5.5}
-        above.set_yticks(range(len(names)), names, **small)
+    else:
+        above.set_yticks(range(len(names)), names, fontsize=5.5)
         above.set_xticks(range(len(names)), [""] * len(names))
-        below.set_xticks(range(len(names)), names, rotation=90, **small)
+        below.set_xticks(range(len(names)), names, rotation=90, fontsize=5.5)
 
 
 def course_colour(course: RelevanceCourse) -> str:
-    """Red, or blue, which also those tell apart who do not see red and green as two colours."""
+    """Red for anomalous, else blue: also distinct for people who confuse red and green."""
     return ANOMALOUS if course.is_anomaly else NORMAL

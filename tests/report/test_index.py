@@ -1,16 +1,18 @@
-"""Diagnoses on a terminal: as many lines as one wants to read."""
-
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dfstrans.cli.diagnose import print_diagnoses
 from dfstrans.diagnosis.schema import Resemblance
-from dfstrans.report.terminal import diagnoses_table
+from dfstrans.report.index import diagnoses_table, write_index
 from tests.report.drawn import made_diagnosis
+from tests.report.reading import words
+
+CAUSE = (Resemblance("bump", 4, 5), Resemblance("rust", 1, 5))
 
 
 def contents(n: int, **changes: Any) -> list[dict[str, Any]]:
@@ -20,7 +22,7 @@ def contents(n: int, **changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_surest_anomaly_comes_first() -> None:
+def test_the_most_probable_anomaly_comes_first() -> None:
     titles, rows = diagnoses_table(contents(3))
     assert titles == ("episode", "probability", "verdict", "sensor", "distance", "when", "attention")
     assert [row[0] for row in rows] == ["run 2", "run 1", "run 0"]
@@ -28,15 +30,17 @@ def test_the_surest_anomaly_comes_first() -> None:
     assert rows[2][2] == "not anomalous"
 
 
-def test_columns_without_content_are_left_out_and_causes_are_named_where_known() -> None:
+def test_empty_columns_are_left_out_and_only_anomalies_have_a_likely_cause() -> None:
     titles, _ = diagnoses_table(contents(2, trust=None))
     assert "attention" not in titles
-    titles, rows = diagnoses_table(contents(2, resembles=(Resemblance("bump", 4, 5),)))
+    titles, rows = diagnoses_table(contents(2, resembles=CAUSE))
     assert titles[-1] == "likely cause"
-    assert [row[-1] for row in rows] == ["bump (4 of 5)", ""]  # not anomalous: there is nothing to have a cause
+    assert [row[-1] for row in rows] == ["bump (4 of 5)", ""]
 
 
-def test_one_is_told_in_sentences_and_the_rest_of_many_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_shows_one_diagnosis_in_sentences_and_counts_the_rows_it_omits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (one,) = contents(1)
     print_diagnoses([one])
     assert capsys.readouterr().out.strip() == one["summary"]
@@ -44,3 +48,13 @@ def test_one_is_told_in_sentences_and_the_rest_of_many_is_counted(capsys: pytest
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 30 + 1
     assert lines[-1] == "… 10 more, see --html or --json"
+
+
+def test_the_index_page_has_the_same_rows_without_empty_columns(tmp_path: Path) -> None:
+    page = tmp_path / "index.html"
+    assert "15 – 20 s supported run 0" in words(write_index(page, contents(2)))
+    tested, untested = contents(1), contents(1, trust=None)
+    assert "attention" in words(write_index(page, tested + untested))
+    assert "attention" not in words(write_index(page, untested))
+    assert "bump (4 of 5)" in words(write_index(page, contents(1, resembles=CAUSE)))
+    assert "No episode is called anomalous" in words(write_index(page, []))

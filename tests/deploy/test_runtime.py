@@ -1,5 +1,3 @@
-"""The runtime: the answers of the `Diagnoser` from one file, without torch."""
-
 from __future__ import annotations
 
 import json
@@ -12,9 +10,9 @@ import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
-from dfstrans.deploy.onnx_file import CONTENT, DIGEST
-from dfstrans.deploy.runtime import OnnxDetector
+from dfstrans.deploy.runtime import CONTENT, DIGEST
 from dfstrans.diagnosis.inspection import episode_scores
+from dfstrans.runtime import OnnxDetector
 from tests.tiny import tiny_episodes
 
 HEAVY = "torch lightning pytorch_lightning sklearn scipy pandas pyarrow h5py pydantic einops onnx onnxscript typer"
@@ -30,17 +28,14 @@ def runtime(exported: Path) -> OnnxDetector:
     return OnnxDetector.load(exported, threads=1)
 
 
-def recordings(lengths: list[int], seed: int = 0) -> list[np.ndarray]:
+def recordings(lengths: list[int]) -> list[np.ndarray]:
     """Recordings of any lengths with gaps, and one sensor missing altogether in the first."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     series = [rng.normal(size=(3, length)) for length in lengths]
     for one in series:
         one[rng.random(one.shape) < 0.1] = np.nan
     series[0][1] = np.nan
     return series
-
-
-# ---- equal answers --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -63,21 +58,15 @@ def test_a_score_does_not_depend_on_batch_mates(runtime: OnnxDetector) -> None:
     np.testing.assert_allclose(runtime.decision_function(series), alone, atol=1e-5)
 
 
-def test_arrays_lists_and_episodes_give_the_same(runtime: OnnxDetector) -> None:
+def test_arrays_lists_and_sensors_in_another_order_give_the_same(runtime: OnnxDetector) -> None:
     episodes = tiny_episodes()
-    expected = runtime.decision_function(episodes)
-    np.testing.assert_array_equal(runtime.decision_function(np.asarray(episodes.values)), expected)
-    np.testing.assert_array_equal(runtime.decision_function(list(np.asarray(episodes.values))), expected)
-
-
-def test_sensors_are_matched_by_name(runtime: OnnxDetector) -> None:
-    episodes = tiny_episodes()
-    expected = runtime.decision_function(episodes)
-    np.testing.assert_array_equal(runtime.decision_function(episodes.select_sensors(["S3", "S1", "S2"])), expected)
-    values = np.concatenate([np.zeros((len(episodes), 1, 48)), episodes.values], axis=1)
-    more = Episodes.from_arrays(values, sensors=["unknown", *episodes.sensors])
-    with pytest.warns(UserWarning, match="sensors that the model does not know are ignored: unknown"):
-        np.testing.assert_array_equal(runtime.decision_function(more), expected)
+    values, expected = np.asarray(episodes.values), runtime.decision_function(episodes)
+    for given in (values, list(values), episodes.select_sensors(["S3", "S1", "S2"])):
+        np.testing.assert_array_equal(runtime.decision_function(given), expected)
+    more = np.concatenate([np.zeros((len(episodes), 1, 48)), values], axis=1)
+    with pytest.warns(UserWarning, match="ignored: unknown"):
+        found = runtime.decision_function(Episodes.from_arrays(more, sensors=["unknown", *episodes.sensors]))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_attention_and_relevances_are_those_of_the_diagnosis(detector: Diagnoser, runtime: OnnxDetector) -> None:
@@ -93,21 +82,17 @@ def test_attention_and_relevances_are_those_of_the_diagnosis(detector: Diagnoser
         np.testing.assert_allclose(ours.global_spatial_relevance[row], expected.global_spatial_relevance, atol=1e-5)
 
 
-def test_the_threshold_decides_as_in_training(runtime: OnnxDetector, detector: Diagnoser) -> None:
+def test_the_threshold_decides_as_in_training(exported: Path, detector: Diagnoser) -> None:
+    runtime = OnnxDetector.load(exported)
     assert runtime.threshold == detector.threshold_.value
     probabilities = runtime.predict_proba(tiny_episodes())[:, 1]
     runtime.record.threshold["value"] = float(probabilities[3])
-    try:
-        decisions = runtime.predict(tiny_episodes())
-    finally:
-        runtime.record.threshold["value"] = detector.threshold_.value
-    np.testing.assert_array_equal(decisions, probabilities >= probabilities[3])
-    assert decisions[3] == 1
+    np.testing.assert_array_equal(runtime.predict(tiny_episodes()), probabilities >= probabilities[3])
 
 
-def test_the_file_tells_what_it_needs(runtime: OnnxDetector, detector: Diagnoser) -> None:
+def test_the_file_holds_all_that_a_prediction_needs(runtime: OnnxDetector, detector: Diagnoser) -> None:
     record = runtime.record
-    assert record.sensors == ("S1", "S2", "S3")
+    assert runtime.sensors == ("S1", "S2", "S3")
     assert record.units == ("mm/s",) * 3
     assert (record.segment_length, record.interval, record.encoding) == (16, 0.01, "faithful")
     assert record.calibration == detector.calibration_.model_dump()
@@ -134,7 +119,7 @@ def test_no_episodes_give_no_scores(runtime: OnnxDetector) -> None:
         [["a"]],
         Episodes.from_arrays(np.zeros((2, 2, 48)), sensors=["S1", "S2"]),
     ],
-    ids=["sensors", "too short", "too long", "infinite", "beyond measure", "two axes", "text", "names"],
+    ids=["sensors", "too short", "too long", "infinite", "too large", "two axes", "text", "names"],
 )
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # on the way to the error
 def test_bad_recordings_get_the_errors_of_the_diagnoser(detector: Diagnoser, runtime: OnnxDetector, given: Any) -> None:
@@ -145,23 +130,19 @@ def test_bad_recordings_get_the_errors_of_the_diagnoser(detector: Diagnoser, run
     assert str(found.value) == str(expected.value)
 
 
-def test_another_sampling_interval_is_told(runtime: OnnxDetector) -> None:
+def test_another_sampling_interval_gives_a_warning(runtime: OnnxDetector) -> None:
     slower = Episodes.from_arrays(np.zeros((2, 3, 48)), sensors=["S1", "S2", "S3"], interval=0.02)
     with pytest.warns(UserWarning, match="in training it was 0.01"):
         runtime.predict(slower)
 
 
-# ---- bad files ------------------------------------------------------------------------------------------------------
-
-
 def rewritten(exported: Path, to: Path, **changes: Any) -> Path:
-    """The file with other metadata, its digest as it was; a change to None leaves an entry out."""
+    """The file with changed metadata and the digest it had."""
     import onnx
 
     model = onnx.load(exported)
     properties = {entry.key: entry.value for entry in model.metadata_props}
-    content = {**json.loads(properties[CONTENT]), **changes}
-    properties[CONTENT] = json.dumps({key: value for key, value in content.items() if value is not None})
+    properties[CONTENT] = json.dumps({**json.loads(properties[CONTENT]), **changes})
     onnx.helper.set_model_props(model, properties)
     onnx.save(model, to)
     return to
@@ -180,8 +161,7 @@ def test_a_truncated_file_is_refused(exported: Path, tmp_path: Path, share: floa
     [
         ({"schema_version": 99}, r"schema version 1, got 99 .* written by dfstrans 0.1.0; .* export the model again"),
         ({"format": "another"}, "expected an ONNX file that dfstrans exported"),
-        ({"scaler": None}, "it lacks the scaler of its model; restore it from a copy, or export the model again"),
-        ({"threshold": {"value": 0.1}}, "its checksum differs"),
+        ({"threshold": {"value": 0.1}}, "checksum differs"),
     ],
 )
 def test_a_file_of_another_version_or_with_changes_is_refused(
@@ -194,61 +174,49 @@ def test_a_file_of_another_version_or_with_changes_is_refused(
 def test_a_changed_weight_is_refused(exported: Path, tmp_path: Path) -> None:
     import onnx
 
-    content = exported.read_bytes()
+    content = bytearray(exported.read_bytes())
     weight = max(onnx.load(exported).graph.initializer, key=lambda one: len(one.raw_data)).raw_data
-    place = content.index(weight) + len(weight) // 2
-    changed = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
-    (tmp_path / "changed.onnx").write_bytes(changed)
-    with pytest.raises(DfstransError, match=r"changed\.onnx: it is not what was written \(its checksum differs\)"):
-        OnnxDetector.load(tmp_path / "changed.onnx")
+    content[content.index(weight) + len(weight) // 2] ^= 1
+    with pytest.raises(DfstransError, match=r"changed\.onnx: its checksum differs"):
+        OnnxDetector.from_bytes(bytes(content), "changed.onnx")
 
 
-def test_an_onnx_file_of_others_is_refused(exported: Path, tmp_path: Path) -> None:
+def test_a_foreign_onnx_file_is_refused(exported: Path) -> None:
     import onnx
 
     foreign = onnx.load(exported)
     del foreign.metadata_props[:]
-    onnx.save(foreign, tmp_path / "foreign.onnx")
-    with pytest.raises(
-        DfstransError, match="expected an ONNX file that dfstrans exported, got one without its metadata"
-    ):
-        OnnxDetector.load(tmp_path / "foreign.onnx")
+    with pytest.raises(DfstransError, match="got one without its metadata"):
+        OnnxDetector.from_bytes(foreign.SerializeToString())
     onnx.helper.set_model_props(foreign, {CONTENT: "{", DIGEST: ""})
-    onnx.save(foreign, tmp_path / "foreign.onnx")
-    with pytest.raises(DfstransError, match="its metadata are no JSON"):
-        OnnxDetector.load(tmp_path / "foreign.onnx")
+    with pytest.raises(DfstransError, match="its metadata are not JSON"):
+        OnnxDetector.from_bytes(foreign.SerializeToString())
 
 
-def test_what_is_no_onnx_file_is_refused(exported: Path, tmp_path: Path) -> None:
+def test_anything_but_a_readable_onnx_file_is_refused(exported: Path, tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("not a model")
-    with pytest.raises(DfstransError, match=r"got one that onnxruntime .* cannot read: .*text\.onnx"):
+    with pytest.raises(DfstransError, match=r"onnxruntime .* cannot read: .*text\.onnx"):
         OnnxDetector.load(tmp_path / "text.onnx")
-    with pytest.raises(DfstransError, match="cannot be read: No such file or directory; check the path"):
+    with pytest.raises(DfstransError, match="No such file or directory; check the path"):
         OnnxDetector.load(tmp_path / "nothing.onnx")
-    with pytest.raises(DfstransError, match=r"got a folder: .*export it first: dfstrans export"):
+    with pytest.raises(DfstransError, match=r"got a folder: .*export it first"):
         OnnxDetector.load(exported.with_suffix(""))
 
 
-def test_a_number_of_threads_below_one_is_refused(exported: Path) -> None:
-    with pytest.raises(DfstransError, match="expected threads to be a whole number of at least 1, got 0"):
+def test_no_threads_and_no_onnxruntime_are_refused(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DfstransError, match="at least 1, got 0"):
         OnnxDetector.load(exported, threads=0)
-
-
-def test_a_missing_onnxruntime_is_named_with_its_remedy(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(DfstransError, match=r"expected the package onnxruntime, .*pip install 'dfstrans\[onnx\]'"):
+    with pytest.raises(DfstransError, match=r"package onnxruntime, .*pip install 'dfstrans\[onnx\]'"):
         OnnxDetector.load(exported)
 
 
-# ---- light ----------------------------------------------------------------------------------------------------------
-
-
-def test_it_predicts_where_nothing_but_numpy_and_onnxruntime_is_installed(exported: Path, tmp_path: Path) -> None:
+def test_it_predicts_where_only_numpy_and_onnxruntime_are_installed(exported: Path, tmp_path: Path) -> None:
     values = np.asarray(tiny_episodes().values)
     np.save(tmp_path / "values.npy", values)
     code = (
         f"import sys\nfor name in {HEAVY.split()}: sys.modules[name] = None\n"
-        "import numpy as np\nfrom dfstrans.deploy.runtime import OnnxDetector\n"
+        "import numpy as np\nfrom dfstrans.runtime import OnnxDetector\n"
         "detector = OnnxDetector.load(sys.argv[1])\n"
         "print(*detector.decision_function(np.load(sys.argv[2])))\n"
     )
@@ -261,7 +229,7 @@ def test_it_predicts_where_nothing_but_numpy_and_onnxruntime_is_installed(export
 @pytest.mark.usefixtures("exported")
 def test_importing_it_takes_less_than_half_a_second_of_work() -> None:
     code = (
-        "import sys, time\nstart = time.process_time()\nimport dfstrans.deploy.runtime, onnxruntime\n"
+        "import sys, time\nstart = time.process_time()\nimport dfstrans.runtime, onnxruntime\n"
         "print(time.process_time() - start, *sorted({name.split('.')[0] for name in sys.modules}))\n"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]

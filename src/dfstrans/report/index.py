@@ -1,0 +1,67 @@
+"""Many diagnoses, one row each: a table for the terminal and an index page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dfstrans.diagnosis.diagnosis import in_time
+from dfstrans.report.page import page_name, write_page
+
+MOST_ROWS = 30
+NUMBERS = {"probability", "distance"}  # all other columns hold words
+
+
+def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Titles and rows for the dicts of `Diagnosis.to_dict`, most probable anomaly first, without empty columns."""
+    rows = [_row(content) for content in _ranked(found)[:most]]
+    titles = tuple(name for name in rows[0] if any(row[name] for row in rows))
+    return titles, [[row[name] for name in titles] for row in rows]
+
+
+def write_index(path: Path, found: list[dict[str, Any]]) -> Path:
+    """Write a page that links to the pages of diagnoses, most probable anomaly first."""
+    chance_check = next((content["detector"] for content in found if content["detector"]), None)
+    return write_page(path, "index.html", found=found, chance_check=chance_check, **table_content(found))
+
+
+def table_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, Any]:
+    """The content of `diagnoses_table.html`, whose links lead into `folder`."""
+    rows = [
+        {
+            **_row(content),
+            "is_anomaly": content["is_anomaly"],
+            "percent": f"{100 * content['probability']:.0f}",
+            "link": folder + page_name(content["episode_id"]),
+        }
+        for content in _ranked(found)
+    ]
+    optional = ("likely cause", "attention")
+    return {"rows": rows, "shown": [name for name in optional if any(row[name] for row in rows)]}
+
+
+def _ranked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(found, key=lambda content: -content["probability"])
+
+
+def _row(content: dict[str, Any]) -> dict[str, str]:
+    """One row by column; the last two columns may be empty."""
+    sensor, moment, trust = content["interpretation"][0], content["segments"][0], content["trust"]
+    return {
+        "episode": str(content["episode_id"]),
+        "probability": f"{content['probability']:.3f}",
+        "verdict": "anomalous" if content["is_anomaly"] else "not anomalous",
+        "sensor": sensor["sensor"] + (" (instrument?)" if content["instrument_suspected"] else ""),
+        "distance": f"{sensor['deviation']:.1f}",
+        "when": in_time(moment["start"], moment["end"], content["time_unit"]),
+        "attention": "" if trust is None else trust["support"],
+        "likely cause": _likely_cause(content),
+    }
+
+
+def _likely_cause(content: dict[str, Any]) -> str:
+    """The kind of fault that an anomaly resembles and how many of the nearest known cases had it."""
+    if not content["resembles"] or not content["is_anomaly"]:
+        return ""
+    first = content["resembles"][0]
+    return f"{first['kind']} ({first['cases']} of {first['of']})"
