@@ -68,7 +68,7 @@ def test_print_shows_and_marks_the_same_numbers_as_the_screen() -> None:
     first = draw_signals(diagnosis, recording).axes[0]
     np.testing.assert_array_equal(first.lines[1].get_ydata(), recording.episode.values[1])
     image = draw_moments(diagnosis).axes[0].images[0]
-    np.testing.assert_allclose(image.get_array(), diagnosis.scores.spatial[next(iter(chosen_moments(diagnosis)))])
+    np.testing.assert_allclose(image.get_array(), diagnosis.spatial_attention[next(iter(chosen_moments(diagnosis)))])
     _, matrix, _, bars = draw_attention(diagnosis).axes
     (dots,) = matrix.collections
     np.testing.assert_array_equal(dots.get_offsets(), [(place, place) for place in range(4)])

@@ -75,8 +75,8 @@ def test_chosen_moments_are_the_two_top_ranked_and_the_last_ranked() -> None:
 def test_a_view_of_one_segment_has_its_attention_and_band() -> None:
     diagnosis, _ = made_diagnosis()
     view = between_sensors(diagnosis, 3)
-    np.testing.assert_array_equal(view.attention, diagnosis.scores.spatial[3])
-    np.testing.assert_array_equal(view.relevance, diagnosis.scores.spatial_relevance[3])
+    np.testing.assert_array_equal(view.attention, diagnosis.spatial_attention[3])
+    np.testing.assert_array_equal(view.relevance, diagnosis.spatial_relevance[3])
     assert [place.tolist() for place in view.cells_beyond] == [[0], [1]]
     assert view.bars_beyond.tolist() == [True, False, False, False]
 
