@@ -86,3 +86,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     like = get_close_matches(name, list(known), n=1)
     return f"did you mean {like[0]}?" if like else "choose among these"
+
+
+def showing_options() -> bool:
+    """Whether messages name settings as options of the command line."""
+    return _as_options.get()

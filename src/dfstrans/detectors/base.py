@@ -1,12 +1,14 @@
-"""`EpisodeClassifier`: what every detector has in common, as scikit-learn users know it.
+"""`EpisodeClassifier`: what every detector can do, in the manner of scikit-learn.
 
-A kind of detector says which settings it has, how it learns, how it scores and what numbers it keeps. The rest is the
-same for all: what is set aside, calibration, the threshold, figures, what a saved model is.
+A kind of detector defines its settings, how it trains, how it scores and which numbers it keeps. Everything else is the
+same for all: validation part, calibration, threshold, metrics, saving and loading.
 """
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -21,17 +23,20 @@ from dfstrans.data.inputs import as_episodes, as_in_training, check_scored, matc
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
 from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
-from dfstrans.errors import DfstransError, option_name
-from dfstrans.settings import DecisionSettings, Precision, Settings
+from dfstrans.errors import DfstransError, did_you_mean, option_name
+from dfstrans.settings import DecisionSettings, Precision, Settings, setting_name
 from dfstrans.training.calibration import calibrate, choose_threshold
 from dfstrans.training.evaluation import ChanceCheck, Evaluation, check_against_chance, evaluate_probabilities
 from dfstrans.training.run_folder import LogRows
 
 Weights = dict[str, Tensor]
+GivenSettings = Mapping[str, Any] | Settings | None
+GROUPS = ("network", "training")  # arguments that hold further settings
+DECISION = DecisionSettings()  # the defaults of arguments
 
 
 class TrainingTask(NamedTuple):
-    """All that a detector learns from and by, and where it may keep its progress."""
+    """What a detector learns from and how, and where it may keep its progress."""
 
     network: Any
     training: Any
@@ -44,9 +49,9 @@ class TrainingTask(NamedTuple):
 
 
 class TrainingResult(NamedTuple):
-    """What became of a lesson, besides what the detector keeps."""
+    """The outcome of training, besides what the detector itself keeps."""
 
-    odds: float  # what those of an anomaly were raised by: its weight in the loss, and normal episodes left out
+    odds: float  # by how much training raised the odds of an anomaly: its weight, and normal episodes left out
     best_epoch: int = 1
     log: LogRows = []  # noqa: RUF012 never changed
 
@@ -54,43 +59,45 @@ class TrainingResult(NamedTuple):
 class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out."""
 
-    estimator_name: ClassVar[str]  # in model.json and in `dfstrans.detectors.MODELS`
-    network_kind: ClassVar[type[Settings]]  # the settings of the network, or of what stands in its place
+    estimator_name: ClassVar[str]  # in model.json and on the command line
+    network_kind: ClassVar[type[Settings]]  # what a user may set of the network, or of what takes its place
+    shape_kind: ClassVar[type[Settings]]  # the same, complete for given episodes
     training_kind: ClassVar[type[DecisionSettings]] = DecisionSettings
+    plan_kind: ClassVar[type[DecisionSettings]] = DecisionSettings
+    own_defaults: ClassVar[Mapping[str, Any]] = {}  # where they differ from those of the settings
+    fixed_settings: ClassVar[Mapping[str, Any]] = {}  # those that make no sense for this kind
 
-    # ---- what a kind of detector says ---------------------------------------------------------------------------
-
-    def network_settings(self, episodes: Episodes) -> Any:
-        """The settings of what fit would build for these episodes."""
-        return self._settings(self.network_kind, n_sensors=episodes.n_sensors)
-
-    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> Any:
-        """The estimator's arguments that tell how to train on so many episodes, so many of them anomalous, checked."""
-        return self._settings(self.training_kind)
-
-    def check_lengths(self, episodes: Episodes, network: Any) -> None:
-        """Refuse episodes that are too short or too long for these settings."""
+    # ---- what a kind of detector defines ------------------------------------------------------------------------
 
     @abstractmethod
-    def _learn(self, lesson: TrainingTask) -> TrainingResult:
-        """Learn, and keep what was learned only at the end: an earlier fit outlives one that fails."""
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        """Train, and keep what was learned only at the end: an earlier fit survives one that fails."""
 
     @abstractmethod
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
-        """The logit of each episode, NaN where a value is beyond all measure: (n_episodes,)."""
+        """The logit of each checked episode, NaN where a value is implausibly large: (n_episodes,)."""
 
     @abstractmethod
     def _weights(self) -> Weights:
-        """All the numbers that were learned."""
+        """All learned numbers."""
 
     @abstractmethod
     def _restore(self, weights: Weights) -> None:
         """The inverse of `_weights`, with `network_settings_` and `scaler_` set."""
 
-    @property
-    def n_parameters_(self) -> int:
-        """How many numbers were learned."""
-        return sum(tensor.numel() for tensor in self._weights().values())
+    def network_settings(self, episodes: Episodes) -> Any:
+        """The complete settings of what fit would build for these episodes."""
+        return self._settings(self.shape_kind, n_sensors=episodes.n_sensors)
+
+    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> Any:
+        """The complete settings of a training on so many episodes, so many of them anomalous."""
+        return self._settings(self.plan_kind)
+
+    def check_lengths(self, episodes: Episodes, network: Any) -> None:
+        """Refuse episodes that are too short or too long for these settings."""
+
+    def _learn_reference(self, train: Episodes) -> None:
+        """Learn what diagnoses compare with; only a detector that diagnoses needs it."""
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -104,11 +111,11 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         resume: bool = False,
         progress: bool = False,
     ) -> Self:
-        """Train on labelled episodes; without a `validation` part a stratified share of them is set aside for it.
+        """Train on labelled episodes; without a `validation` part a stratified share of them is held out.
 
         `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint); `y` the
         labels, unless the episodes carry them. `run_folder` keeps a checkpoint after each epoch, from which `resume`
-        goes on to the same weights that an uninterrupted run gives.
+        continues to the same weights as an uninterrupted run.
         """
         episodes = as_episodes(X, y)
         labels = episodes.require_labels()
@@ -121,56 +128,45 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         else:
             train, validation = episodes, match_sensors(validation, episodes.sensors)
         if len(validation) == 0:
+            fraction = setting_name("validation_fraction", training.validation_fraction)
             raise DfstransError(
-                f"expected at least one episode for validation, got {len(episodes)} episodes and "
-                f"{option_name('validation_fraction', training.validation_fraction)}; record more episodes or use a "
-                "larger fraction"
+                f"expected at least one episode for validation, got {len(episodes)} episodes and {fraction}; record "
+                "more episodes or use a larger fraction"
             )
         network = self.network_settings(episodes)
         for part in (train, validation):
             self.check_lengths(part, network)
         scaler = SensorScaler.fit(train)
-        learned = self._learn(TrainingTask(network, training, scaler, train, validation, run_folder, resume, progress))
+
+        result = self._train(TrainingTask(network, training, scaler, train, validation, run_folder, resume, progress))
+
         self.network_settings_, self.training_settings_, self.scaler_ = network, training, scaler
         self.sensors_, self.units_ = episodes.sensors, episodes.units
         self.classes_ = np.array([0, 1])
-        self.best_epoch_, self.log_ = learned.best_epoch, learned.log
+        self.best_epoch_, self.log_ = result.best_epoch, result.log
         self.data_ = DataRecord.of(train, validation)
-        self._calibrate_and_reference(train, validation, learned.odds)
-        return self
 
-    def _calibrate_and_reference(self, train: Episodes, validation: Episodes, odds: float) -> None:
-        """Calibrate, choose the threshold and record the figures, all on the validation part."""
-        labels = validation.require_labels()
-        logits = self.decision_function(validation)
-        self.calibration_ = calibrate(labels, logits, odds)
+        labels, logits = validation.require_labels(), self._checked_logits(validation)
+        self.calibration_ = calibrate(labels, logits, result.odds)
         probabilities = self.calibration_.probabilities(logits)
-        self.threshold_ = choose_threshold(labels, probabilities, self.training_settings_)
-        evaluation = evaluate_probabilities(labels, probabilities, self.threshold_.value)
-        self.metrics_ = {"validation": evaluation.to_dict()}
-
-    def _settings(self, kind: Any, **values: Any) -> Any:
-        """The estimator's arguments that belong to one group of settings."""
-        given = self.get_params(deep=False)
-        return kind(**{**{name: given[name] for name in kind.model_fields if name in given}, **values})
+        self.threshold_ = choose_threshold(labels, probabilities, training)
+        self.metrics_ = {"validation": evaluate_probabilities(labels, probabilities, self.threshold_.value).to_dict()}
+        self._learn_reference(train)
+        return self
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
-    def predict_in(self, precision: Precision) -> Self:
-        """Score in this precision from now on; only a network has a choice."""
-        if precision == "bf16":
-            raise DfstransError(
-                f"expected a network, got {self.estimator_name}, which has no bf16; use "
-                f"{option_name('precision', 'auto')}"
-            )
-        return self
+    def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
+        """Episodes with the sensors of training, in their order; an error where that is impossible."""
+        self._require_fitted(f"call fit or {type(self).__name__}.load first")
+        data, given = self.data_, as_episodes(X, y, check_axes=False)
+        episodes = as_in_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
+        self.check_lengths(episodes, self.network_settings_)
+        return episodes
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The logit of each episode, before calibration: (n_episodes,)."""
-        episodes = self.check_input(X)
-        logits = self._logits(episodes).astype(np.float64)
-        check_scored(episodes, logits)
-        return logits
+        return self._checked_logits(self.check_input(X))
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
@@ -183,16 +179,24 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         return (self.predict_proba(X)[:, 1] >= self.threshold_.value).astype(np.int64)
 
     def score(self, X: Any, y: npt.ArrayLike | None = None, sample_weight: Any = None) -> float:  # noqa: N803
-        """The share of right decisions; the labels are `y`, or those of the episodes."""
+        """The share of correct decisions; the labels are `y`, or those of the episodes."""
         labels = as_episodes(X, y, check_axes=False).require_labels()
         return float(super().score(X, labels, sample_weight))
 
     def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
-        """How well labelled episodes are told apart."""
+        """Detection metrics on labelled episodes."""
         episodes = self.check_input(X, y)
-        return evaluate_probabilities(
-            episodes.require_labels(), self.predict_proba(episodes)[:, 1], self.threshold_.value
-        )
+        probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
+        return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
+
+    def predict_in(self, precision: Precision) -> Self:
+        """Score in this precision from now on; only networks have a choice."""
+        if precision == "bf16":
+            raise DfstransError(
+                f"expected a network, got {self.estimator_name}, which has no bf16; use "
+                f"{option_name('precision', 'auto')}"
+            )
+        return self
 
     def probability(self, logit: float) -> float:
         """The calibrated probability of a logit."""
@@ -200,25 +204,124 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
 
     @property
     def decision_threshold(self) -> float:
-        """The probability from which on an episode is called anomalous."""
+        """The lowest probability at which an episode is called anomalous."""
         return self.threshold_.value
 
     @property
     def chance_check(self) -> ChanceCheck:
-        """Whether it told its own held-out episodes apart better than guessing would."""
+        """Whether the detector did better than guessing on its own held-out episodes."""
         return check_against_chance(self.metrics_)
 
-    def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
-        """Episodes with the sensors of training, in their order; an error where that cannot be."""
-        self._require_fitted(f"call fit or {type(self).__name__}.load first")
-        data, given = self.data_, as_episodes(X, y, check_axes=False)
-        episodes = as_in_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
-        self.check_lengths(episodes, self.network_settings_)
-        return episodes
+    @property
+    def n_parameters_(self) -> int:
+        """How many numbers were learned."""
+        return sum(tensor.numel() for tensor in self._weights().values())
+
+    def _checked_logits(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        logits = self._logits(episodes).astype(np.float64)
+        check_scored(episodes, logits)
+        return logits
 
     def _require_fitted(self, remedy: str) -> None:
         if not hasattr(self, "data_"):
             raise NotFittedError(f"expected a fitted {type(self).__name__}, got one that is not; {remedy}")
+
+    # ---- settings: some are arguments, the others are in the arguments `network` and `training` -----------------
+
+    @classmethod
+    def from_settings(cls, **settings: Any) -> Self:
+        """A detector with any settings by name, as values or as text, checked as far as possible without data.
+
+        >>> from dfstrans import Diagnoser
+        >>> Diagnoser.from_settings(epochs="3", heads="4")
+        Diagnoser(epochs=3, network={'heads': 4})
+        """
+        values = {cls.parameter_name(name): cls.parse(name, value) for name, value in settings.items()}
+        detector = cls().set_params(**values)
+        for kind in (cls.network_kind, cls.training_kind):
+            if not any(field.is_required() for field in kind.model_fields.values()):
+                detector._settings(kind)
+        return detector
+
+    @classmethod
+    def default_settings(cls) -> dict[str, Any]:
+        """Every setting with its default; None: off, or chosen from the data."""
+        fields = {**cls.network_kind.model_fields, **cls.training_kind.model_fields}
+        defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
+        hidden = ("n_sensors", *cls.fixed_settings)
+        return {name: value for name, value in (defaults | dict(cls.own_defaults)).items() if name not in hidden}
+
+    def all_settings(self) -> dict[str, Any]:
+        """Every setting with its value, wherever it was given; None: off, or chosen from the data."""
+        arguments = super().get_params(deep=False)
+        for group in GROUPS:
+            for name in _given(arguments.get(group)):
+                if self.parameter_name(name) != f"{group}__{name}":
+                    raise DfstransError(
+                        f"expected {name} as an argument of {type(self).__name__}, got it within {group}; write "
+                        f"{type(self).__name__}({self.parameter_name(name)}=…)"
+                    )
+        known = self.default_settings()
+        direct = {name: value for name, value in arguments.items() if name in known and value is not None}
+        return known | self._preset_settings() | self._grouped_settings() | direct
+
+    @classmethod
+    def parameter_name(cls, setting: str) -> str:
+        """What `get_params` and `set_params` call a setting: its own name, or that of its group and its own."""
+        if setting in inspect.signature(cls).parameters:
+            return setting
+        known = cls.default_settings()
+        if setting not in known:
+            raise DfstransError(
+                f"expected a setting that {cls.estimator_name} has, got {setting!r}; {did_you_mean(setting, known)} "
+                f"(`dfstrans summary --list-settings --model {cls.estimator_name}` lists them all)"
+            )
+        return f"{'network' if setting in cls.network_kind.model_fields else 'training'}__{setting}"
+
+    @classmethod
+    def parse(cls, setting: str, text: Any) -> Any:
+        """The value of a setting from text, checked by itself."""
+        for kind in (cls.network_kind, cls.training_kind):
+            if setting in kind.model_fields:
+                return kind.parse(setting, text)
+        return text
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All arguments; if `deep`, also the settings within `network` and `training` (`network__heads`)."""
+        arguments: dict[str, Any] = super().get_params(deep=False)
+        if not deep:
+            return arguments
+        known = self.default_settings()
+        values = known | self._preset_settings() | self._grouped_settings()
+        nested = {self.parameter_name(name): values[name] for name in known if name not in arguments}
+        return arguments | nested
+
+    def set_params(self, **params: Any) -> Self:
+        """Set arguments, and settings within `network` and `training` (`network__heads=4`)."""
+        super().set_params(**{name: value for name, value in params.items() if name.partition("__")[0] not in GROUPS})
+        for name, value in params.items():
+            group, nested, setting = name.partition("__")
+            if group not in GROUPS:
+                continue
+            if not nested:
+                super().set_params(**{group: value})
+            elif self.parameter_name(setting) != name:
+                raise DfstransError(f"expected {self.parameter_name(setting)}, got {name}; use that name")
+            else:
+                setattr(self, group, {**_given(getattr(self, group)), setting: value})
+        return self
+
+    def _preset_settings(self) -> dict[str, Any]:
+        """What a preset changes of the defaults."""
+        return {}
+
+    def _grouped_settings(self) -> dict[str, Any]:
+        return {name: value for group in GROUPS for name, value in _given(getattr(self, group, None)).items()}
+
+    def _settings(self, kind: Any, **values: Any) -> Any:
+        """The settings of one kind, with these `values` that the user did not give."""
+        every = self.all_settings() | dict(self.fixed_settings) | values
+        return kind(**{name: value for name, value in every.items() if name in kind.model_fields})
 
     # ---- save and load ------------------------------------------------------------------------------------------
 
@@ -228,7 +331,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         save_model(Path(folder), self._stored())
 
     def _stored(self) -> StoredModel:
-        """All that a saved model holds."""
+        """Everything that a saved model holds."""
         record = ModelRecord(
             estimator=self.estimator_name,
             network=self.network_settings_.model_dump(mode="json"),
@@ -242,7 +345,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             best_epoch=self.best_epoch_,
             metrics=self.metrics_,
         )
-        return StoredModel(record, self._weights(), self.scaler_, self.log_, None)
+        return StoredModel(record, self._weights(), self.scaler_, self.log_, {})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -256,12 +359,13 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             raise DfstransError(
                 f"expected a model of the kind {cls.estimator_name!r} in {folder}, got one of the kind "
                 f"{record.estimator!r}; evaluate it or predict with it (`dfstrans evaluate`, `dfstrans predict`, or "
-                "`dfstrans.detectors.load_detector`, which take all kinds), or train one of the other kind"
+                "`dfstrans.detectors.registry.load_detector`, which take all kinds), or train one of the other kind"
             )
-        network = settings_of(folder, cls.network_kind, record.network)
-        training = settings_of(folder, cls.training_kind, record.training)
-        settings = {**network.model_dump(), **training.model_dump()}
-        self = cls(**{name: settings[name] for name in cls().get_params(deep=False)})
+        network = settings_of(folder, cls.shape_kind, record.network)
+        training = settings_of(folder, cls.plan_kind, record.training)
+        settings, defaults = {**network.model_dump(), **training.model_dump()}, cls.default_settings()
+        changed = {name: settings[name] for name, default in defaults.items() if settings[name] != default}
+        self = cls.from_settings(**changed)
         self.network_settings_, self.training_settings_, self.scaler_ = network, training, stored.scaler
         try:
             self._restore(stored.weights)
@@ -276,3 +380,10 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         self.metrics_, self.data_ = record.metrics, record.data
         self.calibration_, self.threshold_ = record.calibration, record.threshold
         return self
+
+
+def _given(group: GivenSettings) -> dict[str, Any]:
+    """The settings that a user put into `network` or `training`."""
+    if group is None:
+        return {}
+    return group.model_dump(exclude_unset=True) if isinstance(group, Settings) else dict(group)

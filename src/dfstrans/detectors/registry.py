@@ -1,4 +1,4 @@
-"""The kinds of detectors by name, found by the entry points `dfstrans.detectors` of installed packages."""
+"""The kinds of detectors by name, from the entry points `dfstrans.detectors` of installed packages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def detector_names() -> list[str]:
-    """All kinds that are installed, the default first."""
+    """All installed kinds, the default first."""
     return sorted(entry_points(group="dfstrans.detectors").names, key=lambda name: (name != DFSTRANS, name))
 
 
 def detector_kind(name: str) -> type[EpisodeClassifier]:
-    """The class of the detector of that name, imported on request."""
+    """The class of a detector, imported on request."""
     known = detector_names()
     if name not in known:
         raise DfstransError(f"expected one of {', '.join(known)}, got {name!r}; {did_you_mean(name, known)}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes
     from dfstrans.data.scaling import SensorScaler
     from dfstrans.model.network import DFSTrans, ForwardPass
-    from dfstrans.settings import NetworkSettings
+    from dfstrans.settings import NetworkShape
     from dfstrans.training.evaluation import ChanceCheck
 
 
@@ -24,7 +24,7 @@ class Detector(Protocol):
     """What a diagnosis needs of a fitted detector."""
 
     network_: DFSTrans
-    network_settings_: NetworkSettings
+    network_settings_: NetworkShape
     scaler_: SensorScaler
     sensors_: tuple[str, ...]
     units_: tuple[str, ...]
