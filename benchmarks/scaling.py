@@ -117,7 +117,7 @@ def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
 def _fit_and_predict(path: Path) -> None:
     """One epoch, with all that `fit` does before and after it, then the scores of all episodes."""
     episodes = load_episodes(path)
-    detector = Diagnoser(**SLIM, epochs=1, batch_size=EPISODE_BATCH, precision="32")
+    detector = Diagnoser.from_settings(**SLIM, epochs=1, batch_size=EPISODE_BATCH, precision="32")
     detector.fit(episodes).predict_proba(episodes)
 
 

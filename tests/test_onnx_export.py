@@ -18,7 +18,7 @@ from dfstrans.deploy.runtime import OnnxDetector
 from tests.cli.command_line import run
 from tests.tiny import TINY, tiny_episodes
 
-FIRST_RELEASE = Path(__file__).parent / "models" / "first_release"
+KEPT = Path(__file__).parent / "models" / "tiny"
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ def test_generated_episodes_rest_where_the_sensors_of_training_rest() -> None:
 
 
 @pytest.mark.usefixtures("exported")
-def test_the_model_of_the_first_release_exports_on_generated_episodes(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(FIRST_RELEASE, tmp_path / "model"))
+def test_the_committed_model_exports_on_generated_episodes(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(KEPT, tmp_path / "model"))
     found = export_onnx(folder, tmp_path / "first.onnx")
     assert found.generated
     assert found.logit_difference < 1e-5
     assert "generated ones, not real recordings" in (folder / "MODEL_CARD.md").read_text()
-    expected = json.loads((FIRST_RELEASE.parent / "first_release_scores.json").read_text())
+    expected = json.loads((KEPT.parent / "tiny_scores.json").read_text())
     detector = OnnxDetector.load(tmp_path / "first.onnx")
     np.testing.assert_allclose(detector.decision_function(tiny_episodes()), expected["logits"], atol=1e-5)
     assert detector.predict(tiny_episodes()).tolist() == expected["decisions"]
@@ -95,7 +95,7 @@ def test_the_model_of_the_first_release_exports_on_generated_episodes(tmp_path: 
     ids=str,
 )
 def test_every_kind_of_network_exports(changes: dict[str, Any], tmp_path: Path) -> None:
-    detector = Diagnoser(**{**TINY, "epochs": 1, **changes}).fit(tiny_episodes())
+    detector = Diagnoser.from_settings(**{**TINY, "epochs": 1, **changes}).fit(tiny_episodes())
     detector.save(tmp_path / "model")
     export_onnx(tmp_path / "model", tmp_path / "model.onnx")
     longer = [np.tile(one.values, 4) for one in tiny_episodes()]  # 12 segments, where training had 3
@@ -222,7 +222,7 @@ def test_the_command_refuses_what_it_cannot_do(model: Path, arguments: list[str]
 def test_the_ranking_of_all_smd_episodes_is_that_of_torch(smd_folder: Path, tmp_path: Path) -> None:
     episodes = load_episodes(smd_folder, length=500, stride=500)
     train, validation, test = episodes.split(seed=0)
-    detector = Diagnoser(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)
+    detector = Diagnoser.from_settings(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)
     detector.save(tmp_path / "model")
     assert export_onnx(tmp_path / "model", tmp_path / "model.onnx", test).logit_difference <= 1e-4
     exported = OnnxDetector.load(tmp_path / "model.onnx", threads=1)

@@ -13,9 +13,9 @@ from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
 from dfstrans.cli.app import app
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import Remark
-from tests.tiny import TINY
+from tests.cli import command_line
 
-SMALL = [part for name, value in TINY.items() for part in ("--" + name.replace("_", "-"), str(value))]
+SMALL = [*command_line.SMALL, "--epochs", "3"]
 FEW = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=50", "--trials", "3"]
 
 
@@ -170,7 +170,7 @@ def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained
 
 
 def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dfstrans.training.callbacks import EpochLog
+    from dfstrans.training.lightning_module import EpochLog
 
     command = ["inject", str(recordings), "--report", str(tmp_path / "r"), *FEW, *SMALL]
     whole = EpochLog.on_train_epoch_end
@@ -274,7 +274,7 @@ def test_a_report_names_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: p
         (["--out", "a.h5", "--strength", "0"], "above 0"),
         (["--out", "a.h5", "--strength", "lag=45"], "shortest episode, of 48 points"),
         (["--out", "a.h5", "--share", "2"], "share"),
-        (["--report", "r", "--dropout", "7"], "dropout"),
+        (["--report", "r", "--set", "dropout=7"], "dropout"),
     ],
 )
 def test_an_impossible_request_is_refused_before_anything_is_written(

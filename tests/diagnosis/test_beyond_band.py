@@ -45,7 +45,7 @@ def test_what_is_within_its_band_is_not_told() -> None:
 def test_the_excess_is_that_of_the_model_s_stored_band_for_usual_and_unusual_lengths() -> None:
     episodes = planted_episodes(24, 12, n_sensors=3, n_timepoints=48, seed=0)
     detector = Diagnoser(**TINY).fit(episodes)
-    reference = detector.require_reference()
+    reference = detector.reference_
     for values in (episodes.values[:1], np.concatenate([episodes.values[:1]] * 2, axis=2)):
         (one,) = detector.diagnose(values)
         assert tuple(one.bands) == SCORES

@@ -26,7 +26,7 @@ def planted() -> Episodes:
 @pytest.fixture(scope="module")
 def detector(planted: Episodes) -> Diagnoser:
     settings = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16, "batch_size": 8}
-    return Diagnoser(**settings, epochs=12, learning_rate=5e-3).fit(planted)
+    return Diagnoser.from_settings(**settings, epochs=12, learning_rate=5e-3).fit(planted)
 
 
 def test_the_figures_of_a_curve_worked_out_by_hand() -> None:
@@ -88,7 +88,7 @@ def test_no_variant_is_tried_twice(detector: Diagnoser, planted: Episodes, monke
         return logits(self, replaced)
 
     monkeypatch.setattr(Counterfactual, "logits", counted)
-    reference = detector.require_reference()
+    reference = detector.reference_
     cells = Counterfactual.of(detector, planted[:1], reference).shape
     ranking = np.arange(np.prod(cells), dtype=np.float64).reshape(cells)
     curves = ranking_curves(detector, planted[:1], ranking, reference, [10.0, 50.0], draws=3)

@@ -22,7 +22,7 @@ def planted() -> Episodes:
 @pytest.fixture(scope="module")
 def detector(planted: Episodes) -> Diagnoser:
     settings = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16}
-    return Diagnoser(**settings, epochs=24, learning_rate=5e-3, batch_size=8).fit(planted)
+    return Diagnoser.from_settings(**settings, epochs=24, learning_rate=5e-3, batch_size=8).fit(planted)
 
 
 @pytest.fixture(scope="module")
@@ -150,13 +150,6 @@ def test_values_beyond_all_measure_are_refused_as_in_a_prediction(
         detector.predict_proba(values)
     with pytest.raises(DfstransError, match="beyond all measure"):
         list(detector.diagnose(values))
-
-
-def test_a_model_from_before_says_what_it_lacks() -> None:
-    detector = Diagnoser(**TINY).fit(tiny_episodes())
-    detector.reference_ = None
-    with pytest.raises(DfstransError, match="train it again"):
-        detector.diagnose(tiny_episodes())
 
 
 def test_a_sensor_without_readings_is_named_in_the_summary(detector: Diagnoser, planted: Episodes) -> None:

@@ -139,7 +139,7 @@ def of_two_lengths() -> Episodes:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_the_same_in_every_episode_is_not_strange_in_a_shorter_one(of_two_lengths: Episodes, seed: int) -> None:
-    detector = Diagnoser(**WIDER, seed=seed).fit(of_two_lengths)
+    detector = Diagnoser.from_settings(**WIDER, seed=seed).fit(of_two_lengths)
     reference = NormalReference.fit(detector, of_two_lengths[of_two_lengths.require_labels() == 0], seed)
     assert reference.n_segments == 16
     shorter = [one for one in episode_scores(detector, of_two_lengths) if len(one.segment) == 15]
@@ -154,7 +154,7 @@ def test_what_happens_once_in_many_moments_has_its_examples() -> None:
         values[1] = 0
         values[1, 880:884] = 1
     episodes = Episodes.from_arrays(series, np.arange(24) % 4 == 3)
-    detector = Diagnoser(**WIDER, encoding="vanilla").fit(episodes)
+    detector = Diagnoser.from_settings(**WIDER, encoding="vanilla").fit(episodes)
     normal = episodes[episodes.require_labels() == 0]
     reference = NormalReference.fit(detector, normal)
     (scores,) = (one for one in episode_scores(detector, normal[:1]))
@@ -163,7 +163,7 @@ def test_what_happens_once_in_many_moments_has_its_examples() -> None:
 
 
 def test_a_shorter_episode_is_made_normal_with_its_own_places_in_time(of_two_lengths: Episodes) -> None:
-    detector = Diagnoser(**WIDER).fit(of_two_lengths)
+    detector = Diagnoser.from_settings(**WIDER).fit(of_two_lengths)
     cells = Counterfactual.of(detector, of_two_lengths[:1], detector.reference_)
     assert cells.shape == (15, 3)
     np.testing.assert_allclose(cells.normal[:, 1], cells.embedding[:, 1], atol=1e-5)  # the sensor that never moves
@@ -172,7 +172,7 @@ def test_a_shorter_episode_is_made_normal_with_its_own_places_in_time(of_two_len
 def test_a_reference_from_before_content_was_kept_compares_with_embeddings_of_all_moments(
     of_two_lengths: Episodes,
 ) -> None:
-    detector = Diagnoser(**WIDER).fit(of_two_lengths)
+    detector = Diagnoser.from_settings(**WIDER).fit(of_two_lengths)
     arrays = detector.reference_.to_arrays()
     renamed = {name.replace(".content.", ".embedding."): values for name, values in arrays.items()}
     older = NormalReference.from_arrays(renamed)

@@ -22,7 +22,7 @@ def planted() -> Episodes:
 
 @pytest.fixture(scope="module")
 def detector(planted: Episodes) -> Diagnoser:
-    return Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
+    return Diagnoser.from_settings(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
 
 
 def test_all_draws_are_not_called_100_per_cent_of_them() -> None:
@@ -56,7 +56,7 @@ def test_attention_of_an_untrained_model_and_of_normal_episodes_is_not_convincin
     normal = planted[planted.require_labels() == 0][:5]
     assert all(judge(detector, normal[row], False).support == "not supported" for row in range(5))
     torch.manual_seed(0)
-    untrained = Diagnoser(**SETTINGS)
+    untrained = Diagnoser.from_settings(**SETTINGS)
     untrained.__dict__.update(detector.__dict__)
     untrained.network_ = DFSTrans(detector.network_settings_).eval()
     assert all(judge(untrained, planted[row], True).support == "not supported" for row in range(-5, 0))
@@ -71,7 +71,7 @@ def test_normal_episodes_would_not_convince_even_if_they_were_called_anomalous(
 
 def test_attention_learned_from_shuffled_labels_is_not_convincing(planted: Episodes) -> None:
     labels = np.random.default_rng(0).permutation(planted.require_labels())
-    shuffled = Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted.with_labels(labels))
+    shuffled = Diagnoser.from_settings(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted.with_labels(labels))
     fresh = planted_episodes(n_normal=0, n_anomalous=12, n_sensors=4, n_timepoints=96, seed=2)
     supported = [d.trust is not None and d.trust.support == "supported" for d in shuffled.diagnose(fresh, trust=True)]
     assert np.mean(supported) < 0.35

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from dfstrans.training.evaluation import best_f1, evaluate_probabilities
+from dfstrans.training.evaluation import best_f1, check_against_chance, evaluate_probabilities, rank_sum_chance
 
 cases = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20)), min_size=1, max_size=40)
 
@@ -100,3 +102,44 @@ def test_best_f1_tells_neighbouring_numbers_apart() -> None:
     f1, threshold = best_f1(labels, scores)
     assert f1 == 1
     assert slow_f1(labels, scores, threshold) == 1
+
+
+# ---- better than guessing ----------------------------------------------------------------------------------------
+
+
+def figures(roc_auc: float | None, anomalous: int = 15, episodes: int = 100) -> dict[str, Any]:
+    return {"roc_auc": roc_auc, "anomalous": anomalous, "episodes": episodes}
+
+
+def test_the_chance_is_that_of_all_orders_counted_one_by_one() -> None:
+    anomalous, normal = 5, 7
+    places = range(anomalous + normal)
+    orders = [set(chosen) for chosen in itertools.combinations(places, anomalous)]
+    aucs = np.array([sum(a > n for a in o for n in set(places) - o) for o in orders]) / (anomalous * normal)
+    for reached in (0.6, 0.8, 1.0):
+        exact = float((aucs >= reached - 1e-9).mean())
+        assert rank_sum_chance(reached, anomalous, normal) == pytest.approx(exact, abs=0.02)
+
+
+def test_every_held_out_part_has_to_be_better_than_guessing() -> None:
+    good, bad = figures(0.8), figures(0.55)
+    assert check_against_chance({"validation": good, "test": good}).better_than_guessing is True
+    assert (
+        "not shown to be better than guessing on its validation part"
+        in check_against_chance({"validation": bad, "test": good}).note
+    )
+    flattered = check_against_chance({"validation": good, "test": bad})
+    assert flattered.better_than_guessing is False
+    assert "on its test part" in flattered.note
+    assert "test: ROC-AUC 0.55, p = 0.27" in flattered.why
+
+
+@pytest.mark.parametrize(
+    "metrics", [{}, {"validation": figures(None)}, {"validation": figures(1.0, 1, 10), "test": {}}]
+)
+def test_parts_that_are_too_small_tell_nothing(metrics: dict[str, Any]) -> None:
+    assert check_against_chance(metrics).better_than_guessing is None
+
+
+def test_a_small_test_part_does_not_spoil_a_good_validation_part() -> None:
+    assert check_against_chance({"validation": figures(0.9), "test": figures(0.5, 1, 4)}).better_than_guessing is True

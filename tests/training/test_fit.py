@@ -16,25 +16,23 @@ from dfstrans.errors import DfstransError
 from dfstrans.model import arithmetic
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.quantile_features import QuantileFeatures
-from dfstrans.settings import NetworkSettings, TrainingSettings
+from dfstrans.settings import NetworkShape, TrainingPlan
 from dfstrans.training.batches import batch_loader
-from dfstrans.training.callbacks import EpochLog
 from dfstrans.training.fit import TrainedNetwork, train_network
+from dfstrans.training.lightning_module import EpochLog
 from dfstrans.training.run_folder import Epochs, can_resume, epochs_of, read_log
 from tests.tiny import TINY, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
 SCALER = SensorScaler.fit(TRAIN)
-NETWORK = NetworkSettings(
-    n_sensors=3, **{name: TINY[name] for name in ("segment_length", "filters", "heads", "feedforward", "head_width")}
-)
+NETWORK = NetworkShape.paper(n_sensors=3, segment_length=16, **TINY["network"])
 CODED = NETWORK.model_copy(update={"quantile_features": 5})
 
 
 def train(
-    run_folder: Path | None = None, resume: bool = False, network: NetworkSettings = NETWORK, **changes: Any
+    run_folder: Path | None = None, resume: bool = False, network: NetworkShape = NETWORK, **changes: Any
 ) -> TrainedNetwork:
-    settings = TrainingSettings(**{"epochs": 4, "batch_size": 8, "precision": "32", **changes})
+    settings = TrainingPlan(**{"epochs": 4, "batch_size": 8, "precision": "32", "mixup": 0, **changes})
     return train_network(
         lambda: DFSTrans(network), network, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume
     )
@@ -110,7 +108,7 @@ def test_a_run_that_goes_on_keeps_the_levels_it_began_with(tmp_path: Path, monke
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path, network=CODED)
     begun = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]["network.quantile_features.edges"]
-    monkeypatch.setattr(QuantileFeatures, "fit", lambda *_: pytest.fail("levels were taken anew"))
+    monkeypatch.setattr(QuantileFeatures, "fit", lambda *_: pytest.fail("quantiles were estimated again"))
     assert torch.equal(train(tmp_path, resume=True, network=CODED).network.quantile_features.edges, begun)
 
 
@@ -123,7 +121,7 @@ def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp
 
 
 def test_resume_without_an_earlier_run_starts_anew(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="starting anew"):
+    with pytest.warns(UserWarning, match="starting a new one"):
         resumed = train(tmp_path, resume=True)
     assert_same_weights(resumed, train())
 
@@ -144,19 +142,9 @@ def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) ->
         train(tmp_path, resume=True, epochs=2, noise=0.5)
 
 
-def test_a_setting_that_an_older_run_did_not_know_was_as_it_is_by_default(tmp_path: Path) -> None:
-    train(tmp_path, epochs=2)
-    record = json.loads((tmp_path / "run.json").read_text())
-    del record["training"]["normals_per_anomaly"], record["network"]["pooling"]
-    (tmp_path / "run.json").write_text(json.dumps(record))
-    assert len(train(tmp_path, resume=True, epochs=2).log) == 2
-    with pytest.raises(DfstransError, match=r"got normals_per_anomaly=2\.0 instead of None; give the same"):
-        train(tmp_path, resume=True, epochs=2, normals_per_anomaly=2)
-
-
 def test_resume_with_other_recordings_is_refused_and_names_the_part(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
-    settings = TrainingSettings(epochs=1, batch_size=8, precision="32")
+    settings = TrainingPlan(epochs=1, batch_size=8, precision="32")
     with pytest.raises(DfstransError, match=r"got another validation part .*; give the same ones"):
         train_network(
             lambda: DFSTrans(NETWORK),
@@ -213,7 +201,7 @@ def test_the_loss_goes_down() -> None:
 
 def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
     normal = VALIDATION[VALIDATION.require_labels() == 0]
-    settings = TrainingSettings(epochs=2, batch_size=8, precision="32")
+    settings = TrainingPlan(epochs=2, batch_size=8, precision="32")
     result = train_network(lambda: DFSTrans(NETWORK), NETWORK, settings, TRAIN, normal, SCALER)
     losses = [row["validation_loss"] for row in result.log]
     assert result.best_epoch == int(np.argmin(losses)) + 1
@@ -280,7 +268,7 @@ def test_a_damaged_checkpoint_is_refused_with_the_remedy(tmp_path: Path) -> None
     train(tmp_path, epochs=2)
     content = (tmp_path / "last.ckpt").read_bytes()
     (tmp_path / "last.ckpt").write_bytes(content[: len(content) // 2])
-    with pytest.raises(DfstransError, match=r"got a damaged one; start anew without resume"):
+    with pytest.raises(DfstransError, match=r"got a damaged one; start a new run without resume"):
         train(tmp_path, resume=True, epochs=2)
 
 
@@ -310,5 +298,5 @@ def test_a_run_that_diverges_from_the_start_says_so() -> None:
 def test_a_lost_run_record_is_a_clear_error(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
     (tmp_path / "run.json").unlink()
-    with pytest.raises(DfstransError, match="start anew without resume"):
+    with pytest.raises(DfstransError, match="start a new run without resume"):
         train(tmp_path, resume=True, epochs=1)

@@ -285,7 +285,7 @@ def test_a_setting_that_is_newer_than_a_cell_does_not_make_it_invalid(results: P
 
 
 def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dfstrans.training.callbacks import EpochLog
+    from dfstrans.training.lightning_module import EpochLog
 
     given = comparison(tmp_path / "killed", models=("mh1dcnn-lstm",), folds=1, overrides={"epochs": 3})
     epochs: list[int] = []

@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dfstrans.detectors.registry import detector_kind
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals import layers as whole
 from dfstrans.lab.rivals.inceptiontime import InceptionTime, InceptionTimeSettings
@@ -115,8 +114,3 @@ def test_shorter_episodes_are_filled_up_with_what_is_usual() -> None:
 def test_an_even_kernel_is_refused() -> None:
     with pytest.raises(DfstransError, match=r"expected kernel to be odd.*use 3 or 5"):
         MH1DCNNLSTMSettings(n_sensors=2, segment_length=16, kernel=4)
-
-
-def test_networks_of_whole_episodes_shift_nothing() -> None:
-    assert detector_kind("inceptiontime")().training_settings(100).time_shift == 0
-    assert detector_kind("dfstrans")().training_settings(100).time_shift == 0.5

@@ -79,7 +79,7 @@ def test_groups_and_prototypes_are_saved_with_the_model(fitted: TapNetClassifier
     loaded = TapNetClassifier.load(tmp_path / "model")
     assert torch.equal(loaded.network_.groups, fitted.network_.groups)
     assert torch.equal(loaded.network_.prototypes, fitted.network_.prototypes)
-    assert loaded.n_timepoints == 48
+    assert loaded.all_settings()["n_timepoints"] == 48
 
 
 def test_groups_come_from_the_seed_and_hold_no_sensor_twice() -> None:
@@ -104,10 +104,10 @@ def test_longer_episodes_than_the_network_was_built_for_are_refused(fitted: TapN
     longer = np.tile(np.asarray(TEST.values), (1, 1, 2))
     with pytest.raises(DfstransError, match=r"at most 48 points.* got 96 in episode .*n_timepoints"):
         fitted.predict(longer)
-    roomy = TapNetClassifier(**{**QUICK, "epochs": 1}, n_timepoints=96).fit(TRAIN, validation=VALIDATION)
+    roomy = TapNetClassifier(**{**QUICK, "epochs": 1}, network={"n_timepoints": 96}).fit(TRAIN, validation=VALIDATION)
     assert roomy.predict(longer).shape == (len(TEST),)
 
 
 def test_a_length_that_the_convolutions_cannot_take_is_refused() -> None:
     with pytest.raises(DfstransError, match="n_timepoints to be a whole number of at least 14, got 13"):
-        TapNetClassifier(n_timepoints=13).fit(EPISODES)
+        TapNetClassifier(network={"n_timepoints": 13}).fit(EPISODES)

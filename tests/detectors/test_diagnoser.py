@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -10,19 +7,8 @@ from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.model import arithmetic
-from dfstrans.settings import PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.training.lightning_module import DetectorModule
 from tests.tiny import TINY, tiny_episodes
-
-
-def test_the_arguments_are_the_settings_with_their_defaults() -> None:
-    arguments = {name: p.default for name, p in inspect.signature(Diagnoser).parameters.items()}
-    fields = {**NetworkSettings.model_fields, **TrainingSettings.model_fields}
-    del fields["n_sensors"]
-    assert arguments.keys() == fields.keys()
-    assert arguments.pop("segment_length") is None
-    defaults = {name: field.default for name, field in fields.items()} | PRESETS["tuned"]
-    assert arguments == {name: defaults[name] for name in arguments}
 
 
 def test_a_fit_on_a_file_equals_a_fit_in_memory(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -62,60 +48,15 @@ def test_planted_anomalies_are_found_with_f1_of_095() -> None:
     assert detector.loss_beside_guessing < 0.5
 
 
-def test_what_is_not_given_is_chosen_from_the_episodes() -> None:
-    episodes = planted_episodes(n_normal=6, n_anomalous=3, n_sensors=2, n_timepoints=600, seed=0)
-    network = Diagnoser(segment_length=20).network_settings(episodes)
-    assert (network.filters, network.heads, network.d_model) == (20, 8, 40)
-    assert Diagnoser().network_settings(episodes).filters == 8
-    assert [Diagnoser().training_settings(n).batch_size for n in (50, 300, 10_000)] == [16, 30, 64]
-    assert [Diagnoser().training_settings(n).epochs for n in (50, 300, 10_000)] == [100, 60, 20]
-    assert Diagnoser(batch_size=1).training_settings(50).epochs == 20
-    assert Diagnoser(epochs=7).training_settings(50).epochs == 7
-    assert Diagnoser(batch_size=7).training_settings(300).batch_size == 7
-
-
-def test_batches_and_epochs_go_by_the_episodes_that_an_epoch_draws() -> None:
-    drawn, few = Diagnoser(normals_per_anomaly=4), Diagnoser(normals_per_anomaly=1)
-    all_of_them = Diagnoser().training_settings(3000, 60)
-    assert (all_of_them.batch_size, all_of_them.epochs) == (64, 20)
-    as_300 = Diagnoser().training_settings(300)
-    assert (as_300.batch_size, as_300.epochs) == (30, 60)
-    settings = drawn.training_settings(3000, 60)  # 60 anomalous and 240 normal ones an epoch
-    assert (settings.batch_size, settings.epochs) == (30, 60)
-    assert few.training_settings(1000, 20).batch_size == 16  # 40 episodes in 3 steps
-    assert few.training_settings(1000, 20).epochs == 100
-
-
 def test_a_fit_on_drawn_episodes_takes_the_steps_of_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = []
     step = DetectorModule.training_step
     monkeypatch.setattr(DetectorModule, "training_step", lambda *args: (steps.append(1), step(*args))[1])
     train, validation, _ = tiny_episodes(n_normal=200, n_anomalous=40).split(0)
     assert (len(train), train.n_anomalous) == (168, 28)
-    chosen = {**TINY, "batch_size": None, "epochs": None, "patience": 100}
+    chosen = {**TINY, "batch_size": None, "epochs": None}
     Diagnoser(**chosen, normals_per_anomaly=1).fit(train, validation=validation)
     assert len(steps) == 400  # 56 episodes in 4 steps, 100 times; 55 times, had all 168 been counted
-
-
-@pytest.mark.parametrize("wrong", [0, "many"])
-def test_a_wrong_batch_size_is_refused_where_the_epochs_are_chosen_too(wrong: Any) -> None:
-    with pytest.raises(DfstransError, match="expected batch_size to be"):
-        Diagnoser(batch_size=wrong).training_settings(50)
-
-
-def test_the_paper_s_preset_is_its_network_and_its_training() -> None:
-    episodes = planted_episodes(n_normal=6, n_anomalous=3, n_sensors=20, n_timepoints=800, seed=0)
-    detector = Diagnoser(segment_length=100, **PRESETS["paper"])
-    assert detector.network_settings(episodes) == NetworkSettings(n_sensors=20, segment_length=100, dropout=0.1)
-    training = detector.training_settings(len(episodes))
-    assert (training.learning_rate, training.schedule, training.imbalance, training.batch_size) == (
-        1e-5,
-        "constant",
-        "none",
-        16,
-    )
-    assert (training.noise, training.time_shift, training.sensor_dropout, training.weight_averaging) == (0, 0, 0, 0)
-    assert (training.patience, training.select_by, training.gradient_clip) == (40, "loss", None)
 
 
 def test_bf16_scores_many_episodes_nearly_as_32_bits_do_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ X, Y = np.asarray(EPISODES.values), EPISODES.require_labels()
 def make(request: pytest.FixtureRequest) -> Any:
     if request.param == "minirocket":
         pytest.importorskip("aeon", reason="needs the extra rivals: pip install 'dfstrans[rivals]'")
-    return partial(kind_of(request.param), **SETTINGS[request.param])
+    return partial(kind_of(request.param).from_settings, **SETTINGS[request.param])
 
 
 def make_diagnoser() -> Diagnoser:
@@ -74,7 +74,7 @@ def test_the_constructor_only_stores_its_arguments(make: Any) -> None:
 def test_bad_settings_are_refused_by_fit_and_not_by_the_constructor(make: Any) -> None:
     estimator = make()
     name, value = IMPOSSIBLE.get(estimator.estimator_name, ("learning_rate", -1.0))
-    estimator.set_params(**{name: value})
+    estimator.set_params(**{estimator.parameter_name(name): value})
     with pytest.raises(DfstransError, match=name):
         estimator.fit(EPISODES)
 
@@ -216,7 +216,7 @@ def test_episodes_that_cannot_be_cut_or_encoded_are_refused(x: Any, message: str
 def test_episodes_too_short_for_a_rival_are_refused(name: str, message: str) -> None:
     settings = {**SETTINGS[name], **({"n_timepoints": None} if name == "tapnet" else {})}
     with pytest.raises(DfstransError, match=message):
-        kind_of(name)(**settings).fit(X[:, :, :10], Y)
+        kind_of(name).from_settings(**settings).fit(X[:, :, :10], Y)
 
 
 def test_sensors_are_matched_by_name(fitted: Any) -> None:
@@ -266,9 +266,9 @@ def test_a_group_is_not_on_both_sides_of_the_validation_split(make: Any) -> None
     ("settings", "message"),
     [
         ({"segment_length": 0}, "segment_length"),
-        ({"segment_length": None, "filters": 0}, "filters"),
-        ({"segment_length": None, "blocks": -1}, "blocks"),
-        ({"segment_length": None, "heads": 3}, "heads"),
+        ({"segment_length": None, "network__filters": 0}, "filters"),
+        ({"segment_length": None, "network__blocks": -1}, "blocks"),
+        ({"segment_length": None, "network__heads": 3}, "heads"),
     ],
 )
 def test_impossible_networks_are_refused_at_once(settings: dict[str, Any], message: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,14 @@ from dfstrans import Diagnoser, Episodes
 from dfstrans.cli.options import warn_of_guessing
 from dfstrans.detectors.card import model_card
 from dfstrans.report.diagnosis_page import write_diagnosis, write_index
-from dfstrans.training.evaluation import ChanceCheck, check_against_chance, rank_sum_chance
+from dfstrans.training.evaluation import ChanceCheck
 from tests.report.drawn import made_diagnosis
 from tests.tiny import TINY
+
+
+def figures(roc_auc: float | None, anomalous: int = 15, episodes: int = 100) -> dict[str, Any]:
+    return {"roc_auc": roc_auc, "anomalous": anomalous, "episodes": episodes}
+
 
 GUESS = ChanceCheck(
     False,
@@ -24,41 +28,6 @@ GUESS = ChanceCheck(
     "before you act on it",
     "why",
 )
-
-
-def figures(roc_auc: float | None, anomalous: int = 15, episodes: int = 100) -> dict[str, Any]:
-    return {"roc_auc": roc_auc, "anomalous": anomalous, "episodes": episodes}
-
-
-def test_the_chance_is_that_of_all_orders_counted_one_by_one() -> None:
-    anomalous, normal = 5, 7
-    places = range(anomalous + normal)
-    orders = [set(chosen) for chosen in itertools.combinations(places, anomalous)]
-    aucs = np.array([sum(a > n for a in o for n in set(places) - o) for o in orders]) / (anomalous * normal)
-    for reached in (0.6, 0.8, 1.0):
-        exact = float((aucs >= reached - 1e-9).mean())
-        assert rank_sum_chance(reached, anomalous, normal) == pytest.approx(exact, abs=0.02)
-
-
-def test_every_held_out_part_has_to_be_better_than_guessing() -> None:
-    good, bad = figures(0.8), figures(0.55)
-    assert check_against_chance({"validation": good, "test": good}).better_than_guessing is True
-    assert check_against_chance({"validation": bad, "test": good}).note == GUESS.note
-    flattered = check_against_chance({"validation": good, "test": bad})
-    assert flattered.better_than_guessing is False
-    assert "on its test part" in flattered.note
-    assert "test: ROC-AUC 0.55, p = 0.27" in flattered.why
-
-
-@pytest.mark.parametrize(
-    "metrics", [{}, {"validation": figures(None)}, {"validation": figures(1.0, 1, 10), "test": {}}]
-)
-def test_parts_that_are_too_small_tell_nothing(metrics: dict[str, Any]) -> None:
-    assert check_against_chance(metrics).better_than_guessing is None
-
-
-def test_a_small_test_part_does_not_spoil_a_good_validation_part() -> None:
-    assert check_against_chance({"validation": figures(0.9), "test": figures(0.5, 1, 4)}).better_than_guessing is True
 
 
 def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagnoses(tmp_path: Path) -> None:

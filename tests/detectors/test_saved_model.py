@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 
 from dfstrans import DfstransError, Diagnoser
 from dfstrans.detectors import saved_model as artifact
@@ -16,7 +15,7 @@ from dfstrans.detectors.summary import model_summary
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
-FIRST_RELEASE = Path(__file__).parent / "models" / "first_release"
+KEPT = Path(__file__).parents[1] / "models" / "tiny"
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +31,9 @@ def model(saved: Path, tmp_path: Path) -> Path:
 
 
 def edit_record(model: Path, **changes: Any) -> None:
-    """Change the record of a model that was saved before records had a checksum of their own."""
-    record = json.loads((model / "model.json").read_text())
-    record.pop("own_checksum")
-    (model / "model.json").write_text(json.dumps({**record, **changes}))
+    """Change the record, and its checksum with it."""
+    record = {**json.loads((model / "model.json").read_text()), **changes}
+    (model / "model.json").write_text(json.dumps({**record, "own_checksum": artifact._own_checksum(record)}))
 
 
 def test_a_model_is_a_folder_of_json_and_safetensors(saved: Path) -> None:
@@ -95,12 +93,12 @@ def test_recording_an_export_keeps_a_model_whole(model: Path) -> None:
     assert artifact.read_whole_record(model).export is not None
 
 
-@pytest.mark.parametrize("content", ["", '{"format": "dfstrans', '{"format": "dfstrans-model", "schema_version": 1}'])
+@pytest.mark.parametrize("content", ["", '{"format": "dfstrans', '{"format": "dfstrans-model", "schema_version": 2}'])
 def test_a_model_whose_record_is_damaged_may_be_trained_again_in_its_place(model: Path, content: str) -> None:
     (model / "model.json").write_text(content)
     artifact.check_place(model)
     (model / "weights.safetensors").unlink()
-    with pytest.raises(DfstransError, match=r"model\.json that may be of something else; choose another place"):
+    with pytest.raises(DfstransError, match=r"model\.json that may belong to something else; choose another place"):
         artifact.check_place(model)
 
 
@@ -122,7 +120,7 @@ def test_a_truncated_record_gives_one_clear_error(model: Path) -> None:
     ("changes", "message"),
     [
         ({"format": "something"}, "of another kind"),
-        ({"schema_version": 99}, "expected a model of schema version 1, got 99"),
+        ({"schema_version": 99}, "expected a model of schema version 2, got 99"),
         ({"surprise": 1}, "unknown setting 'surprise'"),
         ({"best_epoch": "late"}, "best_epoch"),
     ],
@@ -172,12 +170,13 @@ def test_a_folder_with_other_files_is_not_overwritten(model: Path, tmp_path: Pat
         Diagnoser.load(model).save(precious / "thesis.txt")
 
 
-def test_the_model_of_the_first_release_still_loads_and_gives_its_scores() -> None:
-    detector = Diagnoser.load(FIRST_RELEASE)
-    expected = json.loads((FIRST_RELEASE.parent / "first_release_scores.json").read_text())
+def test_the_committed_model_always_loads_and_gives_its_scores() -> None:
+    detector = Diagnoser.load(KEPT)
+    expected = json.loads((KEPT.parent / "tiny_scores.json").read_text())
     np.testing.assert_allclose(detector.decision_function(EPISODES), expected["logits"], atol=1e-5)
     assert detector.predict(EPISODES).tolist() == expected["decisions"]
-    assert safetensors.torch.load_file(FIRST_RELEASE / "weights.safetensors")
+    diagnosis = next(iter(detector.diagnose(EPISODES[-1:])))
+    assert diagnosis.probability == pytest.approx(expected["last_probability"], abs=1e-5)
 
 
 def test_a_foreign_model_json_is_not_overwritten(model: Path, tmp_path: Path) -> None:

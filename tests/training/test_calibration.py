@@ -20,6 +20,7 @@ from dfstrans.training.calibration import (
     choose_threshold,
     expected_f1_threshold,
     guessing_loss,
+    positive_weight,
 )
 from dfstrans.training.evaluation import best_f1
 
@@ -126,7 +127,7 @@ def test_false_alarm_threshold_worked_by_hand() -> None:
 def test_a_rate_that_the_validation_part_is_too_small_for_allows_no_false_alarm_and_says_so() -> None:
     threshold = choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(0.01))
     assert threshold.value == pytest.approx(0.95)
-    assert "fewer than 100 of them cannot settle that rate" in threshold.note
+    assert "fewer than 100 of them cannot measure that rate" in threshold.note
 
 
 probability = st.one_of(
@@ -234,7 +235,7 @@ def test_classes_told_apart_leave_room_for_an_error_that_so_few_could_not_show()
     assert calibration.probabilities(np.array([4.0, -4.0])) == pytest.approx(
         [6 / 7, 1 / 7], abs=1e-3
     )  # Platt's targets
-    assert "leave room for errors" in calibration.note
+    assert "allow for errors" in calibration.note
 
 
 def test_more_episodes_told_apart_allow_surer_probabilities() -> None:
@@ -256,7 +257,7 @@ def test_one_error_is_enough_for_the_plain_fit() -> None:
     logits = np.where(labels == 1, 4.0, -4.0)
     logits[0] = 5.0
     calibration = calibrate(labels, logits, 1.0)
-    assert "leave room" not in calibration.note
+    assert "allow for errors" not in calibration.note
     assert 0.25 < calibration.temperature < 10
 
 
@@ -291,3 +292,12 @@ def test_guessing_costs_what_the_best_single_probability_costs(n_anomalous: int,
     p = np.linspace(0.001, 0.999, 999)[:, None]
     costs = -(labels * weight * np.log(p) + (1 - labels) * np.log(1 - p)).mean(axis=1)
     assert guessing_loss(labels, weight) == pytest.approx(costs.min(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("normal", "anomalous", "weight"), [(30, 10, 3.0), (10, 30, 1.0), (1000, 2, 20.0), (5, 5, 1.0)]
+)
+def test_the_weight_evens_the_classes_within_bounds(normal: int, anomalous: int, weight: float) -> None:
+    labels = np.repeat(np.array([0, 1], dtype=np.int8), [normal, anomalous])
+    assert positive_weight(labels, TrainingSettings()) == weight
+    assert positive_weight(labels, TrainingSettings(imbalance="none")) == 1
