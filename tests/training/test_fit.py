@@ -26,13 +26,14 @@ from tests.tiny import TINY, tiny_episodes
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
 SCALER = SensorScaler.fit(TRAIN)
 NETWORK = NetworkShape.paper(n_sensors=3, segment_length=16, **TINY["network"])
+SETTINGS = {"epochs": 4, "batch_size": 8, "precision": "32", "mixup": 0, "sensor_dropout": 0.15}
 CODED = NETWORK.model_copy(update={"quantile_features": 5})
 
 
 def train(
     run_folder: Path | None = None, resume: bool = False, network: NetworkShape = NETWORK, **changes: Any
 ) -> TrainedNetwork:
-    settings = TrainingPlan(**{"epochs": 4, "batch_size": 8, "precision": "32", "mixup": 0, **changes})
+    settings = TrainingPlan(**{**SETTINGS, **changes})
     return train_network(
         lambda: DFSTrans(network), network, settings, TRAIN, VALIDATION, SCALER, run_folder=run_folder, resume=resume
     )
@@ -144,7 +145,7 @@ def test_resume_with_other_settings_is_refused_and_names_them(tmp_path: Path) ->
 
 def test_resume_with_other_recordings_is_refused_and_names_the_part(tmp_path: Path) -> None:
     train(tmp_path, epochs=1)
-    settings = TrainingPlan(epochs=1, batch_size=8, precision="32")
+    settings = TrainingPlan(**{**SETTINGS, "epochs": 1})
     with pytest.raises(DfstransError, match=r"got another validation part .*; give the same ones"):
         train_network(
             lambda: DFSTrans(NETWORK),
@@ -201,7 +202,7 @@ def test_the_loss_goes_down() -> None:
 
 def test_validation_without_anomalies_is_scored_by_its_loss() -> None:
     normal = VALIDATION[VALIDATION.require_labels() == 0]
-    settings = TrainingPlan(epochs=2, batch_size=8, precision="32")
+    settings = TrainingPlan(**{**SETTINGS, "epochs": 2})
     result = train_network(lambda: DFSTrans(NETWORK), NETWORK, settings, TRAIN, normal, SCALER)
     losses = [row["validation_loss"] for row in result.log]
     assert result.best_epoch == int(np.argmin(losses)) + 1

@@ -89,36 +89,6 @@ def test_a_killed_run_goes_on_and_computes_no_cell_twice(recordings: Path, tmp_p
 def test_two_jobs_share_the_cells_and_try_each_once(recordings: Path, tmp_path: Path) -> None:
     constant = ("--set", "gradient_clip=1e30", "--set", "schedule=constant")
     diverging = ("--learning-rate", "1e30", *constant, "--epochs", "2")
-    command = compare(recordings, tmp_path, "boosting,mh1dcnn-lstm", "--epochs", "2", "--folds", "2")
-    first = tmp_path / "boosting" / "fold_0.json"
-    with subprocess.Popen([sys.executable, "-m", "dfstrans", *command], stderr=subprocess.PIPE) as process:
-        deadline = time.monotonic() + 120
-        while not first.exists() and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGKILL)
-    before = {path: path.read_bytes() for path in tmp_path.rglob("fold_*.json") if path.is_file()}
-    assert 1 <= len(before) < 4
-    code, _, err = run(*command)
-    assert code == 0, err
-    assert f"{len(before)} of 4 cells are there already" in err
-    after = {path: path.read_bytes() for path in tmp_path.rglob("fold_*.json") if path.is_file()}
-    assert len(after) == 4
-    assert {path: after[path] for path in before} == before
-    assert err.count("cells: ") == 4 - len(before)
-    assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_two_jobs_share_the_cells_and_try_each_once(recordings: Path, tmp_path: Path) -> None:
-    diverging = (
-        "--learning-rate",
-        "1e30",
-        "--set",
-        "gradient_clip=1e30",
-        "--set",
-        "schedule=constant",
-        "--epochs",
-        "2",
-    )
     command = compare(recordings, tmp_path, "boosting,mh1dcnn-lstm", "--folds", "2", "--jobs", "2", *diverging)
     code, _, err = run(*command)
     assert code == 1, err
