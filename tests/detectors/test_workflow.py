@@ -11,7 +11,7 @@ import pytest
 from dfstrans import DfstransError, Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.saved_model import _own_checksum
-from dfstrans.detectors.workflow import out_of_range, part_of, partial_folder, predict_table, train_model
+from dfstrans.detectors.workflow import part_of, partial_folder, predict_table, train_model
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
@@ -158,7 +158,7 @@ def test_values_outside_the_training_range_are_counted(model: Path) -> None:
     values = np.asarray(EPISODES.values).copy()
     values[:, 1] += 1000
     moved = dataclasses.replace(EPISODES, values=values)
-    shares = out_of_range(detector, moved)
+    shares = detector.out_of_range(moved)
     assert next(iter(shares.items())) == ("S2", 1.0)
 
 

@@ -11,18 +11,22 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import match_sensors
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, shortlist
 from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings
 from dfstrans.training.evaluation import ChanceCheck
 
-if TYPE_CHECKING:
-    from dfstrans.data.episodes import Episodes
+if TYPE_CHECKING:  # commands without a model need no torch
     from dfstrans.detectors.base import EpisodeClassifier
 
 
@@ -173,9 +177,6 @@ reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 
 def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
     """The recordings for a command that does not need labels: unreadable ones are skipped with a remark."""
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.data.readers.columns import UnreadableLabelsError
-
     try:
         return load_episodes(data, **read)
     except UnreadableLabelsError as error:
@@ -187,11 +188,6 @@ def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
 
 def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> None:
     """Warn of sensors without a value in any of these recordings: the model uses their training mean instead."""
-    import numpy as np
-
-    from dfstrans.data.inputs import match_sensors
-    from dfstrans.errors import shortlist
-
     silent = np.ones(len(detector.sensors_), dtype=np.bool_)
     for episode in match_sensors(episodes, detector.sensors_):
         silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
@@ -211,10 +207,7 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
 
     For a sensor that was constant in training any such value gets a warning, since the model ignores that sensor.
     """
-    from dfstrans.detectors.workflow import out_of_range
-    from dfstrans.errors import shortlist
-
-    shares = out_of_range(detector, episodes)
+    shares = detector.out_of_range(episodes)
     unmoved = {name for name, hit in zip(detector.sensors_, detector.scaler_.constant, strict=True) if hit}
     new = [f"{name} ({share:.2g} of its values)" for name, share in shares.items() if name in unmoved]
     much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > 0.01 and name not in unmoved]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,12 +16,15 @@ from dfstrans.cli.output import (
     remark,
     warn_of_overlap,
 )
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+from dfstrans.detectors.base import EpisodeClassifier
+from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
+from dfstrans.detectors.saved_model import RECORD, holds_model
+from dfstrans.detectors.workflow import partial_folder, train_model
 from dfstrans.settings import DFSTRANS, Preset
-
-if TYPE_CHECKING:
-    from dfstrans.detectors.base import EpisodeClassifier
-
+from dfstrans.training.calibration import too_few
 
 EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50 --set mixup=0"
 
@@ -52,10 +55,6 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.detectors.network import NetworkClassifier
-    from dfstrans.detectors.workflow import partial_folder, train_model
-
     if model == DFSTRANS or preset != "tuned":  # other kinds have no presets
         settings = {"preset": preset, **settings}
     detector_kind(model).from_settings(**settings)  # refuses wrong settings before the recordings are read
@@ -95,9 +94,6 @@ def train(
 
 def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
     """Warn that the validation part was too small to choose a threshold, with remedies."""
-    from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
-    from dfstrans.training.calibration import too_few
-
     rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
     short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
     if not short_of:
@@ -126,6 +122,4 @@ def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
 
 def model_written_at(out: Path) -> int | None:
     """When the model in a folder was written; None if there is none."""
-    from dfstrans.detectors.saved_model import RECORD, holds_model
-
     return (out / RECORD).stat().st_mtime_ns if holds_model(out) else None

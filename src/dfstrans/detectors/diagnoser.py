@@ -11,8 +11,8 @@ import torch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import FEWEST_FILTERS, default_filters, default_segment_length
-from dfstrans.detectors.base import GivenSettings
 from dfstrans.detectors.network import TRAINING, NetworkClassifier
+from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.diagnosis.diagnose import diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis

@@ -13,7 +13,8 @@ import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.detectors.base import EpisodeClassifier, GivenSettings, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.errors import DfstransError
 from dfstrans.model.arithmetic import computing_in
 from dfstrans.model.detector import DetectorNetwork

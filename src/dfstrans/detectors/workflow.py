@@ -242,14 +242,6 @@ def select_ids(episodes: Episodes, ids: Sequence[str]) -> Episodes:
     return episodes[[rows[name] for name in ids]]
 
 
-def out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
-    """The share of values outside the training range, by sensor, largest first; sensors without such are omitted."""
-    episodes = detector.check_input(episodes)
-    shares = detector.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
-    order = np.argsort(-shares, kind="stable")
-    return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
-
-
 NAMED = 10  # episodes that a remark names
 
 
