@@ -86,11 +86,6 @@ def test_clone_gives_an_unfitted_estimator_with_the_same_settings(fitted: Any) -
         copy.predict(EPISODES)
 
 
-def test_it_is_a_classifier_with_classes_0_and_1(fitted: Any) -> None:
-    assert is_classifier(fitted)
-    assert fitted.classes_.tolist() == [0, 1]
-
-
 def test_fit_returns_self_and_forgets_the_earlier_fit(make: Any) -> None:
     estimator = make()
     assert estimator.fit(tiny_episodes(seed=5)) is estimator
@@ -121,7 +116,9 @@ def test_outputs_have_the_promised_shapes_and_agree_with_each_other(fitted: Any)
     by_logit = probabilities[np.argsort(fitted.decision_function(EPISODES)), 1]
     assert (np.diff(by_logit) >= 0).all()
     np.testing.assert_array_equal(fitted.predict(EPISODES), probabilities[:, 1] >= fitted.threshold_.value)
-    assert fitted.score(X, Y) == np.mean(fitted.predict(X) == Y)
+    assert fitted.score(X, Y) == fitted.score(EPISODES) == np.mean(fitted.predict(X) == Y)
+    assert is_classifier(fitted)
+    assert fitted.classes_.tolist() == [0, 1]
 
 
 def test_a_score_does_not_depend_on_batch_mates_order_or_padding(fitted: Any) -> None:
@@ -229,10 +226,6 @@ def test_values_beyond_all_measure_are_refused_and_never_called_normal(fitted: A
     absurd[2, 0, 5] = 3e38
     with pytest.raises(DfstransError, match="beyond all measure in: episode_2"):
         fitted.predict(absurd)
-
-
-def test_score_takes_the_labels_of_the_episodes(fitted: Any) -> None:
-    assert fitted.score(EPISODES) == fitted.score(X, Y)
 
 
 def test_another_sampling_rate_gets_a_warning(fitted: Any) -> None:

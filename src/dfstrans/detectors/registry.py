@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import read_record
 from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.settings import DFSTRANS
-
-if TYPE_CHECKING:
-    from dfstrans.detectors.base import EpisodeClassifier
 
 
 def detector_names() -> list[str]:
