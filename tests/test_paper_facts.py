@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import faithful_encoding
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkShape, TrainingSettings
+from dfstrans.settings import PRESETS, NetworkShape
 
 # tab:n_params_s, printed for w_l = 100, that is d = 240
 PRINTED_BY_SENSORS = {
@@ -101,12 +101,12 @@ def test_one_more_sensor_costs_its_own_network_and_its_part_of_the_head() -> Non
     assert count(more) - count(fewer) == 4280 + 512 * 240
 
 
-def test_defaults_are_the_paper_s() -> None:
+def test_the_preset_paper_is_the_paper_s_network() -> None:
     network = NetworkShape.paper(n_sensors=20, segment_length=100)
     assert (network.blocks, network.filters, network.kernel) == (3, 20, 5)
     assert (network.heads, network.layers, network.feedforward, network.head_width) == (10, 1, 2048, 512)
     assert (network.encoding, network.embedding) == ("faithful", "cnn")
-    assert TrainingSettings().batch_size == 16
+    assert PRESETS["paper"]["batch_size"] == 16
 
 
 # ---- the faithful encoding ----------------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_a_finished_run_is_not_trained_again(
 ) -> None:
     folder, found = study
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(Remark, match="is what this run gives"):
+    with pytest.warns(Remark, match="is the result of this run"):
         again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
     assert "is there already, with these very faults" in said
     assert "replaced" not in said
@@ -165,7 +165,7 @@ def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained
     used = Diagnoser.load(tmp_path / "r" / "model").training_settings_.batch_size
     assert used == 18  # a tenth of the training part, which a tenth of the whole set (26) is not
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(UserWarning, match="is the result of this run"):
         run(*command, "--resume")
 
 
@@ -195,7 +195,7 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
     recordings: Path, study: tuple[Path, dict[str, Any]]
 ) -> None:
     folder, found = study
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(UserWarning, match="is the result of this run"):
         printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
     assert "20 spreads" in printed
     assert "50 % of the episode" in printed
@@ -232,7 +232,7 @@ def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_resul
 ) -> None:
     folder, found = study
     model = Diagnoser.load(folder / "model")
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(UserWarning, match="is the result of this run"):
         printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
     assert "fewer than 20 of them cannot settle that rate" in found["threshold_note"]
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed

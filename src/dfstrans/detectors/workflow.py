@@ -175,7 +175,7 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
     if part == "all":
         if same_set:
             warnings.warn(
-                f"the model was trained from these episodes, and {option_name('part', 'all')} includes its training "
+                f"these are the episodes the model was trained from, and {option_name('part', 'all')} includes its training "
                 f"part, so the metrics are optimistic; use {option_name('part', 'test')} (the parts are "
                 f"{', '.join(PARTS)} and all)",
                 stacklevel=2,
