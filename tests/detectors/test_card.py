@@ -30,7 +30,7 @@ GUESS = ChanceCheck(
 )
 
 
-def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagnoses(tmp_path: Path) -> None:
+def test_card_and_diagnoses_warn_of_a_detector_no_better_than_guessing(tmp_path: Path) -> None:
     values, labels = np.random.default_rng(0).normal(size=(60, 2, 32)), np.arange(60) % 2
     detector = Diagnoser(**{**TINY, "epochs": 1}).fit(Episodes.from_arrays(values, labels))
     # set, not learned: even on noise, a few validation episodes may by luck look better than guessing
@@ -45,7 +45,7 @@ def test_a_detector_with_the_figures_of_a_coin_says_so_in_its_card_and_its_diagn
     assert "But this detector is not shown to be better than guessing on its validation part" in diagnosis.summary()
 
 
-def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path) -> None:
+def test_pages_and_index_have_a_banner_only_if_the_detector_is_guessing(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis()
     for standing_, there in ((GUESS, True), (ChanceCheck(True, "better"), False), (None, False)):
         one = replace(diagnosis, chance_check=standing_)
@@ -55,7 +55,7 @@ def test_pages_and_index_carry_a_banner_only_where_it_is_a_guess(tmp_path: Path)
         ] * 2
 
 
-def test_the_command_line_speaks_only_where_there_is_doubt(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_warns_only_of_a_detector_that_may_be_guessing(capsys: pytest.CaptureFixture[str]) -> None:
     warn_of_guessing(ChanceCheck(True, "better"))
     assert capsys.readouterr().err == ""
     warn_of_guessing(GUESS)

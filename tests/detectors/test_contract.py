@@ -99,7 +99,7 @@ def test_arrays_lists_and_episodes_are_the_same_input(fitted: Any, make: Any) ->
     np.testing.assert_array_equal(make().fit(list(X), Y.tolist()).decision_function(list(X)), expected)
 
 
-def test_a_sensor_that_never_moved_in_training_is_left_out_of_account(make: Any) -> None:
+def test_a_sensor_that_was_constant_in_training_is_ignored(make: Any) -> None:
     still, moving = X.copy(), X.copy()
     still[:, 1] = 7
     moving[:, 1] = 1e6 * X[:, 1]
@@ -137,14 +137,14 @@ def test_no_episodes_give_no_scores(fitted: Any) -> None:
     assert fitted.decision_function(EPISODES[np.array([], dtype=int)]).shape == (0,)
 
 
-def test_missing_values_are_normal(make: Any) -> None:
+def test_missing_values_are_allowed(make: Any) -> None:
     holes = X.copy()
     holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     holes[3, 1] = np.nan  # a whole sensor of one episode
     assert np.isfinite(make().fit(holes, Y).decision_function(holes)).all()
 
 
-def test_episodes_of_different_lengths_are_normal(make: Any) -> None:
+def test_episodes_may_have_different_lengths(make: Any) -> None:
     lengths = np.random.default_rng(0).integers(20, 49, len(X))
     series = [x[:, :length] for x, length in zip(X, lengths, strict=True)]
     assert np.isfinite(make().fit(series, Y).decision_function(series)).all()
@@ -185,7 +185,7 @@ def test_an_unfitted_estimator_cannot_be_saved(make: Any, tmp_path: Path) -> Non
         (np.where(X.max() == X, np.inf, X), Y, "infinite values in episode"),
     ],
 )
-def test_bad_input_to_fit_gets_an_error_that_says_what_was_expected(make: Any, x: Any, y: Any, message: str) -> None:
+def test_bad_input_to_fit_is_refused(make: Any, x: Any, y: Any, message: str) -> None:
     with pytest.raises(DfstransError, match=message):
         make().fit(x, y)
 
@@ -221,7 +221,7 @@ def test_sensors_are_matched_by_name(fitted: Any) -> None:
     np.testing.assert_array_equal(fitted.decision_function(shuffled), fitted.decision_function(EPISODES))
 
 
-def test_values_beyond_all_measure_are_refused_and_never_called_normal(fitted: Any) -> None:
+def test_implausibly_large_values_are_refused(fitted: Any) -> None:
     absurd = X.copy()
     absurd[2, 0, 5] = 3e38
     with pytest.raises(DfstransError, match="beyond all measure in: episode_2"):
@@ -234,7 +234,7 @@ def test_another_sampling_rate_gets_a_warning(fitted: Any) -> None:
         fitted.predict(slower)
 
 
-def test_the_same_sampling_rate_in_another_unit_gets_none_and_another_rate_does(make: Any) -> None:
+def test_sampling_rates_are_compared_across_units(make: Any) -> None:
     fitted = quick(make()).fit(dataclasses.replace(EPISODES, interval=0.5, time_unit="s"))
     fitted.predict(dataclasses.replace(EPISODES, interval=500, time_unit="ms"))
     with pytest.warns(UserWarning, match=r"every 0\.5 ms, those of training had one every 0\.5 s"):

@@ -31,7 +31,7 @@ def test_training_saves_a_model_with_test_figures_and_removes_its_checkpoint(mod
     assert [path.name for path in model.parent.iterdir()] == ["model"]
 
 
-def test_a_finished_run_is_not_trained_again_to_resume_it(model: Path) -> None:
+def test_resuming_a_finished_run_does_not_train_again(model: Path) -> None:
     written = {path: path.stat().st_mtime_ns for path in model.iterdir()}
     with pytest.warns(UserWarning, match="is the result of this run: nothing to resume; train without resume"):
         kept = train_model(EPISODES, model, resume=True, **TINY)
@@ -39,7 +39,7 @@ def test_a_finished_run_is_not_trained_again_to_resume_it(model: Path) -> None:
     assert kept.metrics_ == Diagnoser.load(model).metrics_
 
 
-def test_a_finished_run_of_other_versions_is_kept_and_called_that(model: Path, tmp_path: Path) -> None:
+def test_a_finished_run_of_other_versions_is_kept_with_a_warning(model: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
     record = json.loads((copy / "model.json").read_text())
     record["versions"]["torch"] = "0.1"
@@ -52,7 +52,7 @@ def test_a_finished_run_of_other_versions_is_kept_and_called_that(model: Path, t
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "model.json"])
-def test_a_damaged_model_is_no_finished_run(model: Path, tmp_path: Path, name: str) -> None:
+def test_a_damaged_model_is_not_a_finished_run(model: Path, tmp_path: Path, name: str) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
     (copy / name).write_bytes((copy / name).read_bytes()[:100])
     with (
@@ -64,7 +64,7 @@ def test_a_damaged_model_is_no_finished_run(model: Path, tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"epochs": 1}, {"head_width": 9}])
-def test_another_run_is_trained_though_a_model_is_there(model: Path, tmp_path: Path, change: dict[str, int]) -> None:
+def test_a_run_with_other_settings_replaces_the_model(model: Path, tmp_path: Path, change: dict[str, int]) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
     with pytest.warns(UserWarning, match="starting a new one"):
         trained = train_model(EPISODES, copy, resume=True, **TINY | change)
@@ -117,7 +117,7 @@ def test_too_few_of_a_class_are_counted_in_the_whole_set(tmp_path: Path, n_anoma
     assert list(tmp_path.iterdir()) == []
 
 
-def test_swapped_axes_are_suspected_before_shorter_segments_are_advised(tmp_path: Path) -> None:
+def test_the_error_for_transposed_data_names_the_axes(tmp_path: Path) -> None:
     swapped = Episodes.from_arrays(np.asarray(EPISODES.values).transpose(0, 2, 1), EPISODES.labels)
     with pytest.raises(DfstransError, match=r"got 3 points of 48 sensors, which looks transposed; swap"):
         train_model(swapped, tmp_path / "model", **TINY)
@@ -129,7 +129,7 @@ def test_more_sensors_than_points_are_trained_on_with_a_warning(tmp_path: Path) 
         train_model(wide, tmp_path / "model", **{**TINY, "epochs": 1})
 
 
-def test_a_new_run_sets_an_interrupted_one_aside(tmp_path: Path) -> None:
+def test_a_new_run_moves_an_interrupted_one_aside(tmp_path: Path) -> None:
     out = tmp_path / "model"
     partial_folder(out).mkdir()
     (partial_folder(out) / "last.ckpt").write_text("hours of work")
@@ -162,7 +162,7 @@ def test_values_outside_the_training_range_are_counted(model: Path) -> None:
     assert next(iter(shares.items())) == ("S2", 1.0)
 
 
-def test_a_short_episode_of_any_part_decides_the_segments_before_training(tmp_path: Path) -> None:
+def test_the_segment_length_suits_the_shortest_episode_of_all_parts(tmp_path: Path) -> None:
     whole = planted_episodes(16, 8, n_sensors=2, n_timepoints=400)
     in_test = whole.split(0)[2].ids[0]
     series = [episode.values[:, :30] if episode.id == in_test else episode.values for episode in whole]

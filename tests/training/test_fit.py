@@ -236,13 +236,13 @@ def small_disk() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("small_disk")
-def test_a_checkpoint_that_the_disk_refuses_gives_one_clear_error(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"expected to write .*last\.ckpt, but the system refused: File too large"):
         train(tmp_path, epochs=1)
     assert not can_resume(tmp_path)
     assert not list(tmp_path.glob(".*"))
 
 
-def test_a_run_that_diverges_from_the_start_says_so() -> None:
+def test_a_run_that_diverges_at_once_is_an_error() -> None:
     with pytest.raises(DfstransError, match="training diverged"):
         train(epochs=2, learning_rate=1e30, schedule="constant", gradient_clip=1e30)

@@ -175,8 +175,8 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
     if part == "all":
         if same_set:
             warnings.warn(
-                f"these are the episodes the model was trained from, and {option_name('part', 'all')} includes its training "
-                f"part, so the metrics are optimistic; use {option_name('part', 'test')} (the parts are "
+                f"these are the episodes the model was trained from, and {option_name('part', 'all')} includes its "
+                f"training part, so the metrics are optimistic; use {option_name('part', 'test')} (the parts are "
                 f"{', '.join(PARTS)} and all)",
                 stacklevel=2,
             )
