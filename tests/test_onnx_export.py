@@ -15,6 +15,7 @@ from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, save_epi
 from dfstrans.deploy import onnx_export
 from dfstrans.deploy.onnx_export import export_onnx, generated_episodes, largest_differences
 from dfstrans.deploy.runtime import OnnxDetector
+from dfstrans.detectors.saved_model import _own_checksum
 from tests.cli.command_line import run
 from tests.tiny import TINY, tiny_episodes
 
@@ -112,7 +113,7 @@ def test_a_sensor_that_rests_at_any_level_gives_the_same_logit_in_both(tmp_path:
     values[:, 1, -2:] = (0.0, 1.0)  # its range
     episodes = Episodes.from_arrays(values, labels=np.arange(36) % 2)
     detector = Diagnoser(**{**TINY, "segment_length": 24}).fit(episodes)
-    assert (detector.network_.levels.edges[1, 0].diff() < 1e-5).sum() >= 8  # of the steps of its mean
+    assert (detector.network_.quantile_features.edges[1, 0].diff() < 1e-5).sum() >= 8  # of the steps of its mean
     detector.save(tmp_path / "model")
     export_onnx(tmp_path / "model", tmp_path / "model.onnx")
     exported = OnnxDetector.load(tmp_path / "model.onnx")
@@ -172,7 +173,8 @@ def test_a_model_without_its_scaler_is_refused(model: Path, tmp_path: Path) -> N
 
 def test_a_model_of_another_kind_is_refused(model: Path, tmp_path: Path) -> None:
     record = json.loads((model / "model.json").read_text())
-    (model / "model.json").write_text(json.dumps({**record, "estimator": "forest", "own_checksum": None}))
+    record["estimator"] = "forest"
+    (model / "model.json").write_text(json.dumps({**record, "own_checksum": _own_checksum(record)}))
     with pytest.raises(DfstransError, match="expected a dfstrans network to export, got a model of the kind 'forest'"):
         export_onnx(model, tmp_path / "model.onnx")
 

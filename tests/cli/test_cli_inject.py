@@ -234,7 +234,7 @@ def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_resul
     model = Diagnoser.load(folder / "model")
     with pytest.warns(UserWarning, match="is the result of this run"):
         printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
-    assert "fewer than 20 of them cannot settle that rate" in found["threshold_note"]
+    assert "fewer than 20 of them cannot measure that rate" in found["threshold_note"]
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
     assert found["chance_check"] == model.chance_check._asdict()
     assert not model.chance_check.better_than_guessing

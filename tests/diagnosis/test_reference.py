@@ -47,8 +47,8 @@ def test_relevances_add_up_and_a_batch_equals_its_episodes(detector: Diagnoser, 
 def test_padding_leaves_no_trace(detector: Diagnoser) -> None:
     values = tiny_episodes().values[0]
     short = values[:, : values.shape[1] // 2]
-    first, _ = episode_scores(detector, [short, values])
-    (alone,) = episode_scores(detector, [short])
+    first, _ = episode_scores(detector, detector.check_input([short, values]))
+    (alone,) = episode_scores(detector, detector.check_input([short]))
     assert first.cell.shape == alone.cell.shape
     np.testing.assert_allclose(first.cell, alone.cell, atol=1e-5)
 
@@ -66,7 +66,7 @@ def test_normal_episodes_are_seldom_beyond_their_own_band(
 def test_a_strange_sensor_stands_out(detector: Diagnoser, normal: Episodes, reference: NormalReference) -> None:
     values = np.array(normal.values[:1])
     values[0, 1] += 5 * np.ptp(values[0, 1])
-    (scores,) = episode_scores(detector, values)
+    (scores,) = episode_scores(detector, detector.check_input(values))
     deviation = reference.deviation(scores)
     assert deviation.max(axis=0).argmax() == 1
     assert (reference.strangeness(scores, "level")[:, 1] > 3).all()
@@ -74,7 +74,7 @@ def test_a_strange_sensor_stands_out(detector: Diagnoser, normal: Episodes, refe
 
 def test_an_unusual_length_is_compared_with_all_moments(detector: Diagnoser, reference: NormalReference) -> None:
     values = tiny_episodes().values[0]
-    (scores,) = episode_scores(detector, [values[:, : values.shape[1] // 2]])
+    (scores,) = episode_scores(detector, detector.check_input([values[:, : values.shape[1] // 2]]))
     assert len(scores.segment) != reference.n_segments
     for name in SCORES:
         assert reference.strangeness(scores, name).shape == getattr(scores, name).shape
@@ -116,7 +116,7 @@ def _quantity(array: str) -> str | None:
 
 def test_an_unusual_length_has_examples_of_all_moments(reference: NormalReference, detector: Diagnoser) -> None:
     values = tiny_episodes().values[0]
-    (scores,) = episode_scores(detector, [values[:, : values.shape[1] // 2]])
+    (scores,) = episode_scores(detector, detector.check_input([values[:, : values.shape[1] // 2]]))
     assert len(scores.segment) != reference.n_segments
     deviation = reference.deviation(scores)
     assert deviation.shape == scores.cell.shape
