@@ -74,7 +74,7 @@ def measure_diagnoses(detector: Diagnoser, episodes: Episodes, part: Any, draws:
     progress(f"{len(anomalous)} anomalous episodes: diagnosing them")
     diagnoses = list(detector.diagnose(anomalous, trust=True))
     progress("metrics, floors and curves")
-    found = assess(detector, detector.require_reference(), diagnoses, anomalous, normal)
+    found = assess(detector, detector.reference_, diagnoses, anomalous, normal)
     rows = [row for row, one in enumerate(diagnoses) if one.is_anomaly]
     kinds = [anomalous.fault_kinds()[row] for row in rows]
     progress(f"attention trust of {len(rows)} detected ones")

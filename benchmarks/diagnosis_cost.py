@@ -43,7 +43,7 @@ def measure(shape: Shape, preset: str, repeats: int) -> dict[str, Any]:
     """Median seconds of both and the median of their ratios; they take turns, so that a busy moment meets both."""
     values = np.random.default_rng(1).normal(size=(NORMAL, shape.n_sensors, shape.n_segments * shape.segment_length))
     normal = Episodes.from_arrays(values)
-    settings = Diagnoser(segment_length=shape.segment_length, **PRESETS[preset]).network_settings(normal)
+    settings = Diagnoser(preset=preset, segment_length=shape.segment_length).network_settings(normal)
     detector, episode = random_detector(shape, settings)
     detector.reference_ = NormalReference.fit(detector, normal)
     detector.known_cases_ = KnownCases.none()

@@ -61,7 +61,7 @@ def _epochs(
     shape: Shape, episodes: Episodes, n_training: int, n_epochs: int, run_folder: Path
 ) -> list[tuple[float, float]]:
     """Seconds of each whole epoch and of the steps in it, without the first, which builds everything."""
-    detector = Diagnoser(segment_length=shape.segment_length, epochs=n_epochs + 1, patience=n_epochs + 1)
+    detector = Diagnoser.from_settings(segment_length=shape.segment_length, epochs=n_epochs + 1, patience=n_epochs + 1)
     train, validation = episodes[:n_training], episodes[n_training:]
     clock = time.process_time
     in_steps = 0.0

@@ -20,7 +20,7 @@ from dfstrans.deploy.runtime import OnnxDetector
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import DataRecord
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 from dfstrans.training.calibration import Calibration, Threshold
 
 
@@ -57,7 +57,7 @@ def measure(shape: Shape, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def random_detector(shape: Shape, settings: NetworkSettings | None = None) -> tuple[Diagnoser, Episodes]:
+def random_detector(shape: Shape, settings: NetworkShape | None = None) -> tuple[Diagnoser, Episodes]:
     """A detector with random weights, as if it had been fitted, and one episode; of the paper's widths unless given."""
     settings = settings or shape.settings
     values = np.random.default_rng(0).normal(size=(1, shape.n_sensors, shape.n_segments * shape.segment_length))

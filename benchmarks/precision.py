@@ -58,7 +58,7 @@ def train(parts: list[Episodes], precision: Literal["32", "bf16"], settings: dic
     """The test figures of a model that was trained on the first part and settled on the second."""
     emulated = precision == "bf16" and not bf16_is_fast()
     with rounded_products() if emulated else nullcontext():
-        detector = Diagnoser(**settings, precision="32" if emulated else precision, seed=SEED)
+        detector = Diagnoser.from_settings(**settings, precision="32" if emulated else precision, seed=SEED)
         detector.fit(parts[0], validation=parts[1])
     found = detector.evaluate(parts[2]).to_dict()
     return {"emulated": emulated, **{name: found[name] for name in FIGURES}}

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.pooling import LEAST_VARIANCE
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 PARTS_OF_A_BLOCK = 4  # convolution, max-pooling, ReLU, batch norm
 
@@ -43,7 +43,7 @@ class LoopAttention(nn.Module):
 class LoopLayer(nn.Module):
     """One attention per sensor over the segments, one per segment over the sensors; a plain feed-forward network."""
 
-    def __init__(self, settings: NetworkSettings, n_segments: int) -> None:
+    def __init__(self, settings: NetworkShape, n_segments: int) -> None:
         super().__init__()
         d = settings.d_model
         self.temporal = nn.ModuleList(LoopAttention(d, settings.heads) for _ in range(settings.n_sensors))
@@ -68,7 +68,7 @@ class LoopNetwork(nn.Module):
 
     encoding: Tensor
 
-    def __init__(self, settings: NetworkSettings, n_segments: int) -> None:
+    def __init__(self, settings: NetworkShape, n_segments: int) -> None:
         super().__init__()
         encoding = positional_encoding(settings.encoding, n_segments, settings.d_model)
         self.register_buffer("encoding", torch.as_tensor(encoding, dtype=torch.float32).unsqueeze(1))  # (t, 1, d)
@@ -128,7 +128,7 @@ def is_per_sensor(name: str) -> bool:
     return name.startswith("embedding.")
 
 
-def _sensor_cnn(settings: NetworkSettings) -> nn.Sequential:
+def _sensor_cnn(settings: NetworkShape) -> nn.Sequential:
     """The convolutional network of one sensor: (n, 1, p) → (n, d_model)."""
     parts: list[nn.Module] = []
     for block in range(settings.blocks):

@@ -29,7 +29,7 @@ from dfstrans.data.layout import FORMAT, VERSION
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import fixed_text
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 SLIM: dict[str, Any] = {
     "segment_length": 8,
@@ -103,7 +103,7 @@ def _case(name: str, size: int, folder: Path) -> Case:
 
 def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
     torch.manual_seed(0)
-    network = DFSTrans(NetworkSettings(n_sensors=n_sensors, **SLIM)).train()
+    network = DFSTrans(NetworkShape.paper(n_sensors=n_sensors, **SLIM)).train()
     segments = torch.rand(BATCH, n_segments, n_sensors, SLIM["segment_length"])
     labels = (torch.arange(BATCH) % 2).float()
 
@@ -117,7 +117,7 @@ def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
 def _fit_and_predict(path: Path) -> None:
     """One epoch, with all that `fit` does before and after it, then the scores of all episodes."""
     episodes = load_episodes(path)
-    detector = Diagnoser(**SLIM, epochs=1, batch_size=EPISODE_BATCH, precision="32")
+    detector = Diagnoser.from_settings(**SLIM, epochs=1, batch_size=EPISODE_BATCH, precision="32")
     detector.fit(episodes).predict_proba(episodes)
 
 

@@ -18,7 +18,7 @@ from dfstrans.model.arithmetic import bf16_is_fast, uses_bf16
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork
 from dfstrans.model.pooling import pooled_width
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
@@ -33,8 +33,8 @@ class Shape(NamedTuple):
     segment_length: int
 
     @property
-    def settings(self) -> NetworkSettings:
-        return NetworkSettings(n_sensors=self.n_sensors, segment_length=self.segment_length)
+    def settings(self) -> NetworkShape:
+        return NetworkShape.paper(n_sensors=self.n_sensors, segment_length=self.segment_length)
 
     @property
     def text(self) -> str:

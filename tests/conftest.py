@@ -77,6 +77,6 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from dfstrans.deploy.onnx_export import export_onnx
 
     folder = tmp_path_factory.mktemp("exported") / "model"
-    Diagnoser(**TINY).fit(tiny_episodes()).save(folder)
+    Diagnoser.from_settings(**TINY).fit(tiny_episodes()).save(folder)
     export_onnx(folder, folder.with_suffix(".onnx"), tiny_episodes())
     return folder.with_suffix(".onnx")

@@ -32,7 +32,7 @@ def megabytes(name):
 def work(path):
     episodes = load_episodes(path)
     assert episodes.is_stored
-    Diagnoser(**slim, epochs=1, batch_size=16, precision="32").fit(episodes).predict_proba(episodes)
+    Diagnoser.from_settings(**slim, epochs=1, batch_size=16, precision="32").fit(episodes).predict_proba(episodes)
 
 work(small)  # libraries that are loaded on first use do not count
 limit = int(megabytes("VmSize") * 1024**2 + 0.98 * Path(large).stat().st_size)  # the file never fits as a whole

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import faithful_encoding
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings, TrainingSettings
+from dfstrans.settings import PRESETS, NetworkShape
 
 # tab:n_params_s, printed for w_l = 100, that is d = 240
 PRINTED_BY_SENSORS = {
@@ -39,13 +39,13 @@ def formula(s: int, d: int) -> int:
 def paper_network(n_sensors: int, segment_length: int) -> DFSTrans:
     """A network of the paper's size without memory for its weights."""
     with torch.device("meta"):
-        return DFSTrans(NetworkSettings(n_sensors=n_sensors, segment_length=segment_length))
+        return DFSTrans(NetworkShape.paper(n_sensors=n_sensors, segment_length=segment_length))
 
 
 def tiny_network(seed: int = 0, **changes: object) -> DFSTrans:
     torch.manual_seed(seed)
     sizes = {"segment_length": 8, "blocks": 2, "filters": 4, "kernel": 3, "heads": 2, "feedforward": 16}
-    network = DFSTrans(NetworkSettings(**{"n_sensors": 3, "head_width": 8, "dropout": 0.0, **sizes, **changes}))
+    network = DFSTrans(NetworkShape.paper(**{"n_sensors": 3, "head_width": 8, "dropout": 0.0, **sizes, **changes}))
     for norm in network.modules():
         if isinstance(norm, nn.BatchNorm1d):
             norm.running_mean.normal_()
@@ -101,12 +101,12 @@ def test_one_more_sensor_costs_its_own_network_and_its_part_of_the_head() -> Non
     assert count(more) - count(fewer) == 4280 + 512 * 240
 
 
-def test_defaults_are_the_paper_s() -> None:
-    network = NetworkSettings(n_sensors=20, segment_length=100)
+def test_the_preset_paper_is_the_paper_s_network() -> None:
+    network = NetworkShape.paper(n_sensors=20, segment_length=100)
     assert (network.blocks, network.filters, network.kernel) == (3, 20, 5)
     assert (network.heads, network.layers, network.feedforward, network.head_width) == (10, 1, 2048, 512)
     assert (network.encoding, network.embedding) == ("faithful", "cnn")
-    assert TrainingSettings().batch_size == 16
+    assert PRESETS["paper"]["batch_size"] == 16
 
 
 # ---- the faithful encoding ----------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from dfstrans import save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 LABELS = torch.tensor([0.0, 1, 0, 1])
 
@@ -29,7 +29,7 @@ def test_a_rounded_number_has_eight_bits() -> None:
 
 def gradients(context: Callable[[], AbstractContextManager[object]]) -> tuple[Tensor, Tensor]:
     torch.manual_seed(0)
-    settings = NetworkSettings(n_sensors=3, segment_length=16, filters=8, heads=2, feedforward=32, dropout=0)
+    settings = NetworkShape.paper(n_sensors=3, segment_length=16, filters=8, heads=2, feedforward=32, dropout=0)
     network = DFSTrans(settings).train()
     segments = torch.rand(4, 5, 3, 16)
 

@@ -9,13 +9,10 @@ from dfstrans.data.synthetic import planted_episodes
 
 TINY: dict[str, Any] = {
     "segment_length": 16,
-    "filters": 4,
-    "heads": 2,
-    "feedforward": 16,
-    "head_width": 8,
     "epochs": 3,
     "batch_size": 8,
     "precision": "32",
+    "network": {"filters": 4, "heads": 2, "feedforward": 16, "head_width": 8},
 }
 
 

@@ -87,3 +87,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     similar = get_close_matches(name, list(known), n=1)
     return f"did you mean {similar[0]}?" if similar else "choose among these"
+
+
+def showing_options() -> bool:
+    """Whether messages name settings as options of the command line."""
+    return _as_options.get()

@@ -1,15 +1,19 @@
-"""Frozen settings of the network and of its training; unknown keys are refused."""
+"""Frozen settings of the network and of its training: names, defaults, bounds and help, each once.
+
+The defaults are those of our own network, the preset "tuned"; `PRESETS["paper"]` holds the paper's values.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from dfstrans.errors import DfstransError, option_name
+from dfstrans.errors import DfstransError, option_name, showing_options
 
 Encoding = Literal["faithful", "vanilla", "none"]
 Embedding = Literal["cnn", "linear", "tanh"]
@@ -23,11 +27,23 @@ ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
 
+OPTIONS = (  # settings with an option of their own on the command line; all others are given by --set
+    "segment_length",
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "threshold_rule",
+    "threshold_value",
+    "precision",
+    "seed",
+)
+
 
 class Settings(BaseModel):
-    """A frozen group of settings that refuses names it does not know."""
+    """A frozen group of settings that refuses unknown names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    name_for_user: ClassVar[Any] = staticmethod(option_name)
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -36,64 +52,162 @@ class Settings(BaseModel):
             raise DfstransError(_readable(type(self), error)) from None
 
     @classmethod
-    def defaults(cls) -> dict[str, Any]:
-        """The settings that need not be given."""
-        return {name: field.default for name, field in cls.model_fields.items() if not field.is_required()}
+    def parse(cls, name: str, value: Any) -> Any:
+        """The value of one setting from text (or from TOML), checked against its type and bounds.
+
+        >>> TrainingSettings.parse("gradient_clip", "none"), TrainingSettings.parse("precision", 32)
+        (None, '32')
+        """
+        field = cls.model_fields[name]
+        kind, optional = _kind(field)
+        if value is None or (optional and str(value).lower() == "none"):
+            return None
+        if get_origin(kind) is Literal:
+            value = str(value)
+        elif get_origin(kind) is tuple and isinstance(value, str):
+            value = value.split(",")
+        try:
+            checked: Any = Annotated[kind, *field.metadata] if field.metadata else kind
+            return TypeAdapter(checked, config=cls.model_config).validate_python(value)
+        except ValidationError as error:
+            problem = {**error.errors()[0], "loc": (name,), "input": value}
+            raise DfstransError(_problem(cls, problem)) from None
+
+
+_ANY = object()
+
+
+def setting_name(name: str, value: Any = _ANY) -> str:
+    """A setting of a detector, perhaps with a value, as its user writes it.
+
+    >>> setting_name("heads", 4)
+    'heads=4'
+    >>> from dfstrans.errors import settings_as_options
+    >>> with settings_as_options():
+    ...     setting_name("heads", 4), setting_name("heads"), setting_name("epochs", 4)
+    ('--set heads=4', '--set heads=…', '--epochs 4')
+    """
+    if showing_options() and name not in OPTIONS:
+        return f"--set {name}={'…' if value is _ANY else value}"
+    return option_name(name) if value is _ANY else option_name(name, value)
+
+
+def command_options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as options of the command line: those without an option of their own are values of `set`.
+
+    >>> command_options({"epochs": 3, "mixup": 0.0, "heads": 4})
+    {'epochs': 3, 'set': ('mixup=0.0', 'heads=4')}
+    """
+    shown = {name: value for name, value in settings.items() if name in OPTIONS}
+    others = tuple(f"{name}={_as_text(value)}" for name, value in settings.items() if name not in OPTIONS)
+    return {**shown, **({"set": others} if others else {})}
+
+
+def _as_text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+class DetectorSettings(Settings):
+    """Settings of a detector, which the command line takes by `--set` unless they have an option of their own."""
+
+    name_for_user: ClassVar[Any] = staticmethod(setting_name)
 
 
 def check_kernel(points: int) -> None:
-    """Refuse a kernel that a convolution of unchanged length cannot have."""
+    """Refuse a kernel whose convolution would change the length."""
     if points % 2 == 0:
         raise ValueError(
-            f"expected {option_name('kernel')} to be odd, so that a convolution keeps the length, got {points}; use "
+            f"expected {setting_name('kernel')} to be odd, so that a convolution keeps the length, got {points}; use "
             f"{points - 1} or {points + 1}"
         )
 
 
-class NetworkSettings(Settings):
-    """The shape of a DFStrans network; the defaults are the paper's where its parameter counts fix them.
+class NetworkSettings(DetectorSettings):
+    """The settings of a DFStrans network as a user gives them; `NetworkShape` has those that None leaves open."""
 
-    `Diagnoser` builds a slimmer one unless told otherwise, see `PRESETS`.
-    """
-
-    n_sensors: int = Field(ge=1, description="Sensors of an episode.")
-    segment_length: int = Field(
-        ge=1, description="Points of a segment; in training by default a tenth of the median episode, at most 100."
+    segment_length: int | None = Field(
+        default=None,
+        ge=1,
+        description="Points per segment; by default a tenth of the median episode, at most 100.",
     )
     blocks: int = Field(
         default=3, ge=1, description="Convolution blocks of the embedding."
     )  # tab:mh1dcnn prints 4; the printed widths 240 and 120 and all counts say 3
-    filters: int = Field(default=20, ge=1, description="Filters of a convolution block.")
+    filters: int | None = Field(
+        default=None, ge=1, description="Filters per convolution block; by default as few as heads and encoding allow."
+    )
     kernel: int = Field(default=5, ge=1, description="Points of a convolution kernel; odd.")  # tab:mh1dcnn
-    heads: int = Field(default=10, ge=1, description="Attention heads.")  # tab:trans_hyp
-    feedforward: int = Field(default=2048, ge=1, description="Width of the feed-forward network.")  # tab:trans_hyp
-    head_width: int = Field(
-        default=512, ge=1, description="Width of the classification head."
-    )  # tab:trans_hyp, "Dim feedforward 1"
+    heads: int = Field(default=8, ge=1, description="Attention heads.")
+    feedforward: int = Field(default=128, ge=1, description="Width of the feed-forward network.")
+    head_width: int = Field(default=128, ge=1, description="Width of the classification head.")
     pooling: Pooling = Field(
-        default="mean", description="What the head sees of all segments: their mean, or their mean and deviation."
+        default="mean+deviation",
+        description="What the head sees of all segments: their mean, or their mean and deviation.",
     )
     layers: int = Field(default=1, ge=1, description="Spatio-temporal layers.")  # tab:trans_hyp
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout rate.")  # tab:trans_hyp
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout rate.")
     norm: Norm = Field(
-        default="batch",
-        description="What convolutions are normalised by in training: the batch, or what prediction will use (renorm).",
+        default="renorm",
+        description="Statistics that normalise convolutions in training: the batch's, or those of prediction (renorm).",
     )
     encoding: Encoding = Field(default="faithful", description="Positional encoding.")
     embedding: Embedding = Field(default="cnn", description="How a segment becomes a vector.")
     quantile_features: int = Field(
-        default=0,
+        default=16,
         ge=0,
-        le=256,  # quantiles are taken of some 20 000 segments at most
-        description="Steps that statistics of a segment are coded in, beside the embedding; 0: no statistics.",
+        le=256,  # quantiles are estimated from about 20 000 segments at most
+        description="Quantile steps that encode a segment's statistics next to its embedding; 0: no statistics.",
     )
 
     @field_validator("quantile_features")
     @classmethod
-    def _check_levels(cls, steps: int) -> int:
-        if steps == 1:  # from the lowest to the highest: nothing is told apart by it
+    def _check_steps(cls, steps: int) -> int:
+        if steps == 1:  # from the lowest to the highest: distinguishes nothing
             raise ValueError("expected 0, for no statistics, or at least 2 steps, got 1")
         return steps
+
+    @model_validator(mode="after")
+    def _check_widths(self) -> Self:
+        """Check as much as is known: the filters may still have to be chosen."""
+        points = None if self.segment_length is None else self.segment_length >> self.blocks
+        if points == 0:
+            raise ValueError(
+                f"expected {setting_name('segment_length')} to be at least {2**self.blocks}, since each of "
+                f"{self.blocks} convolution blocks halves a segment, got {self.segment_length}; use longer "
+                f"segments or fewer {setting_name('blocks')}"
+            )
+        if points and self.filters:
+            self._check_width(points, self.filters)
+        check_kernel(self.kernel)
+        return self
+
+    def _check_width(self, points: int, filters: int) -> None:
+        width = filters * points
+        if width % 2:
+            raise ValueError(
+                f"expected an even embedding width, got {width} = {filters} filters × {points} points; use an even "
+                f"number of {setting_name('filters')}"
+            )
+        if width % self.heads:
+            divisors = [str(count) for count in range(1, width + 1) if width % count == 0]
+            raise ValueError(
+                f"expected {setting_name('heads')} to divide the embedding width {width} (filters × segment "
+                f"length ÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
+            )
+
+
+class NetworkShape(NetworkSettings):
+    """The settings of a DFStrans network for given episodes, with nothing left open."""
+
+    n_sensors: int = Field(ge=1, description="Sensors of an episode.")
+    segment_length: int = Field(ge=1)
+    filters: int = Field(ge=1)
+
+    @classmethod
+    def paper(cls, **values: Any) -> Self:
+        """The paper's network, but for the values given; these are at least `n_sensors` and `segment_length`."""
+        paper = {name: value for name, value in PRESETS["paper"].items() if name in cls.model_fields}
+        return cls(**paper | values)
 
     @property
     def d_model(self) -> int:
@@ -104,40 +218,19 @@ class NetworkSettings(Settings):
         """The embedding width that another segment length would give."""
         return self.filters * (segment_length >> self.blocks)
 
-    @model_validator(mode="after")
-    def _check_widths(self) -> Self:
-        if self.d_model == 0:
-            raise ValueError(
-                f"expected {option_name('segment_length')} to be at least {2**self.blocks}, since each of "
-                f"{self.blocks} convolution blocks halves a segment, got {self.segment_length}; use longer "
-                "segments or fewer "
-                f"{option_name('blocks')}"
-            )
-        if self.d_model % 2:
-            raise ValueError(
-                f"expected an even embedding width, got {self.d_model} = {self.filters} filters × "
-                f"{self.d_model // self.filters} points; use an even number of {option_name('filters')}"
-            )
-        if self.d_model % self.heads:
-            divisors = [str(count) for count in range(1, self.d_model + 1) if self.d_model % count == 0]
-            raise ValueError(
-                f"expected {option_name('heads')} to divide the embedding width {self.d_model} (filters × segment "
-                f"length ÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
-            )
-        check_kernel(self.kernel)
-        return self
 
+class DecisionSettings(DetectorSettings):
+    """What every kind of detector needs to know to validate, to weigh anomalies and to choose its threshold."""
 
-class DecisionSettings(Settings):
-    """How a detector of any kind is settled: what is set aside, what an anomaly weighs, how the threshold is chosen."""
-
-    imbalance: Imbalance = Field(default="weighted", description="Weigh the rarer class up, or none: the plain loss.")
+    imbalance: Imbalance = Field(
+        default="weighted", description="Weight the rarer class up, or none: use the plain loss."
+    )
     validation_fraction: float = Field(
-        default=0.15, gt=0, lt=1, description="Share set aside when no validation part is given."
+        default=0.15, gt=0, lt=1, description="Share of the episodes held out when no validation part is given."
     )
     threshold_rule: ThresholdRule = Field(default="f1", description="How the threshold is chosen on validation.")
     threshold_value: float | None = Field(
-        default=None, description="The threshold (fixed), or the most false alarms (false-alarm-rate)."
+        default=None, description="The threshold (fixed), or the highest false-alarm rate (false-alarm-rate)."
     )
     seed: int = Field(default=0, ge=0, description="Seed of split, weights, order and noise.")
 
@@ -158,76 +251,70 @@ class DecisionSettings(Settings):
         return self
 
 
-class LearningSettings(Settings):
-    """How the weights of a network are learned."""
+class TrainingSettings(DecisionSettings):
+    """How a network is trained, as a user gives it; `TrainingPlan` has what None leaves open."""
 
-    epochs: int = Field(
-        default=40,
-        ge=1,
-        description="Most epochs to train; of DFStrans by default as many as make 600 steps, 20 to 100.",
+    epochs: int | None = Field(
+        default=None, ge=1, description="Maximum epochs; by default as many as make 600 steps, 20 to 100."
     )
-    batch_size: int = Field(default=16, ge=1, description="Episodes per training step.")  # the paper's
+    batch_size: int | None = Field(
+        default=None, ge=1, description="Episodes per training step; by default a tenth of an epoch, 16 to 64."
+    )
     learning_rate: float = Field(default=2e-3, gt=0, description="Highest learning rate of the schedule.")
     weight_decay: float = Field(default=0.05, ge=0, description="AdamW weight decay, on matrices only.")
     patience: int = Field(
         default=20,
         ge=1,
-        description="Epochs without a better validation before stopping; a one-cycle schedule is run to its end.",
+        description="Epochs without improvement before stopping; a one-cycle schedule always runs to its end.",
     )
     normals_per_anomaly: float | None = Field(
         default=None,
         ge=1,
-        description="Most normal episodes for each anomalous one in an epoch, others in each; all by default.",
+        description="Maximum normal episodes per anomaly in an epoch, resampled each epoch; all by default.",
     )
-    select_by: SelectBy = Field(default="pr-auc", description="What tells the best epoch on the validation part.")
-    gradient_clip: float | None = Field(
-        default=1.0, gt=0, description="Largest gradient norm; the preset paper has none."
-    )
+    select_by: SelectBy = Field(default="pr-auc", description="Validation metric that selects the best epoch.")
+    gradient_clip: float | None = Field(default=1.0, gt=0, description="Largest gradient norm; none: no clipping.")
     schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
-    sensor_dropout: float = Field(default=0.15, ge=0, lt=1, description="How often a sensor goes missing in training.")
+    sensor_dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="Probability that a sensor goes missing in training."
+    )
     noise: float = Field(default=0.0, ge=0, description="Noise in training, as a share of a sensor's range.")
     time_shift: float = Field(
         default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
     )
     mixup: float = Field(
-        default=0.0,
+        default=0.3,
         ge=0,
-        le=1,  # all shares are equally likely then; beyond it, halves abound and hardly an episode keeps its label
-        description="How strongly pairs of episodes are mixed in training: a Beta parameter; 0: not.",
+        le=1,  # all shares are equally likely at 1; beyond it hardly an episode keeps its label
+        description="Beta parameter of mixup, which mixes pairs of episodes in training; 0: off.",
     )
     weight_averaging: float = Field(
-        default=0.99,
-        ge=0,
-        lt=1,
-        description="Share of the old in the running mean of weights after a step; 0: no mean.",
+        default=0.99, ge=0, lt=1, description="Decay of the moving average of the weights; 0: off."
     )
     precision: Precision = Field(
         default="auto", description="Arithmetic of training; auto: bf16 where the processor has it."
     )
 
+    def plan(self, n_episodes: int, n_anomalous: int | None = None) -> TrainingPlan:
+        """The settings for so many episodes; without the number of anomalous ones an epoch is assumed to take all."""
+        drawn = n_episodes
+        if n_anomalous is not None:
+            drawn = episodes_of_an_epoch(n_episodes, n_anomalous, self.normals_per_anomaly)
+        batch_size = self.batch_size or default_batch_size(drawn)
+        epochs = self.epochs or default_epochs(drawn, batch_size)
+        return TrainingPlan(**self.model_dump() | {"batch_size": batch_size, "epochs": epochs})
 
-class TrainingSettings(DecisionSettings, LearningSettings):
-    """How a network is trained, and how it is settled."""
+
+class TrainingPlan(TrainingSettings):
+    """How a network is trained on given episodes, with nothing left open."""
+
+    epochs: int = Field(ge=1)
+    batch_size: int = Field(ge=1)
 
 
-STEPS = 600  # of training; see docs/adr/0020-levels.md
-PRESETS: dict[Preset, dict[str, Any]] = {
-    # slim: a fifth of the time of the paper's network; see docs/choosing-the-defaults.md
-    "tuned": {
-        "filters": None,
-        "heads": 8,
-        "feedforward": 128,
-        "head_width": 128,
-        "pooling": "mean+deviation",
-        "dropout": 0.0,
-        "norm": "renorm",
-        "quantile_features": 16,
-        "batch_size": None,
-        "epochs": None,
-        "sensor_dropout": 0.0,
-        "mixup": 0.3,
-    },
-    # tab:mh1dcnn, tab:trans_hyp and the text of the experiments, as far as they are given
+PRESETS: Mapping[Preset, Mapping[str, Any]] = {
+    "tuned": {},  # the defaults: a slim network that trains in a fifth of the time of the paper's
+    # tab:mh1dcnn, tab:trans_hyp ("Dim feedforward 1" is the head's width) and the text, as far as they are given
     "paper": {
         "filters": 20,
         "heads": 10,
@@ -246,17 +333,18 @@ PRESETS: dict[Preset, dict[str, Any]] = {
         "weight_decay": 0.0,
         "schedule": "constant",
         "imbalance": "none",
-        "sensor_dropout": 0.0,
         "time_shift": 0.0,
         "mixup": 0.0,
         "weight_averaging": 0.0,
     },
 }
-"""What `Diagnoser` is given beyond the defaults of the settings; "tuned" is its default. None: chosen from the data."""
+"""What `Diagnoser` changes of the defaults."""
+
+STEPS = 600  # of training; see docs/adr/0020-levels.md
 
 
 def episodes_of_an_epoch(n_episodes: int, n_anomalous: int, normals_per_anomaly: float | None) -> int:
-    """All of them, or the anomalous ones and at most so many normal ones for each.
+    """All episodes, or the anomalous ones and at most so many normal ones for each.
 
     >>> episodes_of_an_epoch(1000, 20, None), episodes_of_an_epoch(1000, 20, 2.5), episodes_of_an_epoch(30, 20, 2.5)
     (1000, 70, 30)
@@ -267,12 +355,12 @@ def episodes_of_an_epoch(n_episodes: int, n_anomalous: int, normals_per_anomaly:
 
 
 def default_batch_size(n_episodes: int) -> int:
-    """A tenth of an epoch, from 16 to 64: ten steps an epoch, and batch statistics that one spike does not rule."""
+    """A tenth of an epoch, 16 to 64: ten steps per epoch, and batch statistics that no single spike dominates."""
     return min(max(n_episodes // 10, 16), 64)
 
 
 def default_epochs(n_episodes: int, batch_size: int) -> int:
-    """As many as make some 600 steps, from 20 to 100: many of few episodes, few of many.
+    """As many as make some 600 steps, from 20 to 100.
 
     >>> [default_epochs(n, default_batch_size(n)) for n in (50, 150, 664, 10_000)]
     [100, 60, 55, 20]
@@ -281,50 +369,45 @@ def default_epochs(n_episodes: int, batch_size: int) -> int:
     return min(max(-(-STEPS // steps), 20), 100)
 
 
-def check_settings(settings: dict[str, Any]) -> None:
-    """Refuse settings of network and training that no recordings could make right; None is chosen from them later."""
-    given = {name: value for name, value in settings.items() if value is not None}
-    TrainingSettings(**{name: value for name, value in given.items() if name in TrainingSettings.model_fields})
-    heads = max(given.get("heads", 1), 1)
-    chosen = {"n_sensors": 1, "segment_length": heads << 20, "filters": 2 * heads}  # a width that the heads divide
-    NetworkSettings(**chosen | {name: value for name, value in given.items() if name in NetworkSettings.model_fields})
-
-
-def _readable(kind: type[BaseModel], error: ValidationError) -> str:
-    """Say of each setting what was expected, what came, and what to do."""
+def _readable(kind: type[Settings], error: ValidationError) -> str:
+    """Name each problem: what was expected, what came, and what to do."""
     return "; also ".join(_problem(kind, problem) for problem in error.errors())
 
 
-def _problem(kind: type[BaseModel], problem: Any) -> str:
+def _problem(kind: type[Settings], problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         return f"unknown setting {name!r}; expected one of: {', '.join(kind.model_fields)}"
     if problem["type"] == "missing":
-        return f"expected a value for {option_name(name)}, got none; give one"
+        return f"expected a value for {kind.name_for_user(name)}, got none; give one"
     if problem["type"] == "value_error":
-        return f"{option_name(name)}: {message}" if name else message
+        return f"{kind.name_for_user(name)}: {message}" if name else message
     field = kind.model_fields.get(name)
     if field is None:
         return f"{name}: {message}, got {problem['input']!r}; correct it"
     default = None if field.is_required() else field.default
-    if kind in (NetworkSettings, TrainingSettings):
-        default = PRESETS["tuned"].get(name, default)
     remedy = "give such a value" if default is None else f"give such a value (the default is {default})"
-    return f"expected {option_name(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
+    return f"expected {kind.name_for_user(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
+
+
+def _kind(field: FieldInfo) -> tuple[Any, bool]:
+    """The type of a field without None, and whether None is allowed."""
+    kind: Any = field.annotation
+    if get_origin(kind) is not UnionType:
+        return kind, False
+    return next(one for one in get_args(kind) if one is not NoneType), NoneType in get_args(kind)
 
 
 def _in_words(field: FieldInfo) -> str:
-    """What a field takes.
+    """The values that a field takes.
 
     >>> _in_words(NetworkSettings.model_fields["dropout"]), _in_words(TrainingSettings.model_fields["seed"])
     ('a finite number of at least 0 and below 1', 'a whole number of at least 0')
     >>> _in_words(TrainingSettings.model_fields["schedule"])
     'one-cycle or constant'
     """
-    kind: Any = field.annotation
-    if get_origin(kind) is UnionType:
-        kind = next(one for one in get_args(kind) if one is not NoneType)
+    kind, _ = _kind(field)
     if get_origin(kind) is Literal:
         *most, last = get_args(kind)
         return f"{', '.join(most)} or {last}" if most else str(last)

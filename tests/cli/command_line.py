@@ -12,8 +12,8 @@ import pytest
 
 from dfstrans.cli.app import main
 
-SMALL = ["--filters", "4", "--heads", "2", "--feedforward", "16", "--head-width", "8", "--batch-size", "8"]
-SMALL += ["--segment-length", "16", "--precision", "32"]
+SMALL = ["--set", "filters=4", "--set", "heads=2", "--set", "feedforward=16", "--set", "head_width=8"]
+SMALL += ["--segment-length", "16", "--precision", "32", "--batch-size", "8"]
 
 
 def run(*arguments: Any) -> tuple[int, str, str]:

@@ -21,8 +21,8 @@ from tests.cli.command_line import run
             "got 48 in episode 'run_0000'; train with a shorter --segment-length",
         ),
         (
-            ["train", "{table}", "--out", "{tmp}/m", "--dropout", "3"],
-            "expected --dropout to be a finite number of at least 0 and below 1, got 3.0; give such a value",
+            ["train", "{table}", "--out", "{tmp}/m", "--set", "dropout=3"],
+            "expected --set dropout=… to be a finite number of at least 0 and below 1, got '3'; give such a value",
         ),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--threshold-rule", "fixed"],

@@ -49,7 +49,18 @@ def test_evaluate_leaves_out_what_cannot_be_scored_and_says_so(model: Path, tabl
 def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_path: Path) -> None:
     planted = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
     save_episodes(planted, tmp_path / "p.h5")
-    slim = ["--segment-length", 16, "--filters", 4, "--heads", 2, "--feedforward", 16, "--batch-size", 8]
+    slim = [
+        "--segment-length",
+        16,
+        "--batch-size",
+        8,
+        "--set",
+        "filters=4",
+        "--set",
+        "heads=2",
+        "--set",
+        "feedforward=16",
+    ]
     run("train", tmp_path / "p.h5", "--out", tmp_path / "m", "--epochs", 10, *slim)
     command = ("evaluate", tmp_path / "m", tmp_path / "p.h5", "--part", "train", "--diagnosis")
     code, out, err = run(*command, "--json")

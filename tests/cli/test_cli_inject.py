@@ -13,9 +13,9 @@ from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
 from dfstrans.cli.app import app
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import Remark
-from tests.tiny import TINY
+from tests.cli import command_line
 
-SMALL = [part for name, value in TINY.items() for part in ("--" + name.replace("_", "-"), str(value))]
+SMALL = [*command_line.SMALL, "--epochs", "3"]
 FEW = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=50", "--trials", "3"]
 
 
@@ -148,7 +148,7 @@ def test_a_finished_run_is_not_trained_again(
 ) -> None:
     folder, found = study
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(Remark, match="is what this run gives"):
+    with pytest.warns(Remark, match="is the result of this run"):
         again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
     assert "already holds these faults" in said
     assert "replaced" not in said
@@ -165,12 +165,12 @@ def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained
     used = Diagnoser.load(tmp_path / "r" / "model").training_settings_.batch_size
     assert used == 18  # a tenth of the training part, which a tenth of the whole set (26) is not
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(UserWarning, match="is the result of this run"):
         run(*command, "--resume")
 
 
 def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dfstrans.training.callbacks import EpochLog
+    from dfstrans.training.lightning_module import EpochLog
 
     command = ["inject", str(recordings), "--report", str(tmp_path / "r"), *FEW, *SMALL]
     whole = EpochLog.on_train_epoch_end
@@ -195,7 +195,7 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
     recordings: Path, study: tuple[Path, dict[str, Any]]
 ) -> None:
     folder, found = study
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(UserWarning, match="is the result of this run"):
         printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
     assert "20 spreads" in printed
     assert "50 % of the episode" in printed
@@ -232,9 +232,9 @@ def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_resul
 ) -> None:
     folder, found = study
     model = Diagnoser.load(folder / "model")
-    with pytest.warns(UserWarning, match="is what this run gives"):
+    with pytest.warns(UserWarning, match="is the result of this run"):
         printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
-    assert "fewer than 20 of them cannot settle that rate" in found["threshold_note"]
+    assert "fewer than 20 of them cannot measure that rate" in found["threshold_note"]
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
     assert found["chance_check"] == model.chance_check._asdict()
     assert not model.chance_check.better_than_guessing
@@ -274,7 +274,7 @@ def test_a_report_names_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: p
         (["--out", "a.h5", "--strength", "0"], "above 0"),
         (["--out", "a.h5", "--strength", "lag=45"], "shortest episode, of 48 points"),
         (["--out", "a.h5", "--share", "2"], "share"),
-        (["--report", "r", "--dropout", "7"], "dropout"),
+        (["--report", "r", "--set", "dropout=7"], "dropout"),
     ],
 )
 def test_an_impossible_request_is_refused_before_anything_is_written(

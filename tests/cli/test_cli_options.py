@@ -6,20 +6,26 @@ from typing import Any
 
 import pytest
 
-from dfstrans import Diagnoser
 from dfstrans.cli.compare import compare
-from dfstrans.cli.inject import PLAIN, THRESHOLD, inject
+from dfstrans.cli.inject import THRESHOLD, inject
 from dfstrans.cli.train import train
+from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings
 
 
-@pytest.mark.parametrize(("command", "other"), [(train, {}), (compare, {}), (inject, {**PLAIN, **THRESHOLD})])
-def test_the_help_shows_the_defaults_of_diagnoser(command: Callable[..., Any], other: dict[str, Any]) -> None:
-    used = {name: one.default for name, one in inspect.signature(Diagnoser).parameters.items()} | other
-    helps = {
-        name: one.annotation.__metadata__[0].help
-        for name, one in inspect.signature(command).parameters.items()
-        if name in used and name not in ("segment_length", "threshold_value", "normals_per_anomaly")  # told in words
-    }
-    assert {"mixup", "batch_size", "learning_rate", "threshold_rule"} <= helps.keys()
-    for name, text in helps.items():
-        assert text.endswith(f"(default {'chosen from the data' if used[name] is None else used[name]})"), name
+@pytest.mark.parametrize(("command", "other"), [(train, {}), (compare, {}), (inject, THRESHOLD)])
+def test_the_help_shows_the_defaults_of_the_settings(command: Callable[..., Any], other: dict[str, Any]) -> None:
+    defaults = {**NetworkSettings().model_dump(), **TrainingSettings().model_dump(), **other}
+    options = inspect.signature(command).parameters
+    assert {*OPTIONS, "set_values", "settings_file"} <= options.keys()
+    for name in OPTIONS:
+        text = options[name].annotation.__metadata__[0].help
+        assert text.endswith(f"(default {defaults[name]})") == (defaults[name] is not None), name
+
+
+def test_train_has_few_options_besides_those_of_reading() -> None:
+    own = [
+        name
+        for name, one in inspect.signature(train).parameters.items()
+        if one.annotation.__metadata__[0].rich_help_panel != "Reading the recordings"
+    ]
+    assert len(own) <= 17

@@ -74,10 +74,10 @@ def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_pat
     rows.assign(c=None).to_csv(tmp_path / "silent.csv", index=False)
     code, _, err = run(command, model, tmp_path / "silent.csv")
     assert code == 0, err
-    assert "no value of c in these recordings: such a sensor stands at its training mean" in err
+    assert "no value of c in these recordings: such a sensor is set to its training mean" in err
 
 
-@pytest.mark.filterwarnings("ignore:values outside the range", "always:one value throughout training")
+@pytest.mark.filterwarnings("ignore:values outside the range", "always:constant in training")
 def test_a_sensor_that_moves_for_the_first_time_is_named_and_left_out_of_account(table: Path, tmp_path: Path) -> None:
     rows = pd.read_csv(table).assign(b=3.0)
     rows.to_csv(tmp_path / "still.csv", index=False)
@@ -90,7 +90,7 @@ def test_a_sensor_that_moves_for_the_first_time_is_named_and_left_out_of_account
     code, out, err = run("predict", tmp_path / "trees", tmp_path / "moving.csv")
     assert code == 0, err
     assert out == expected
-    assert f"one value throughout training, another one here: b ({1 / len(rows):.2g} of its values); the model" in err
+    assert f"constant in training, but not here: b ({1 / len(rows):.2g} of its values); the model" in err
 
 
 @pytest.mark.filterwarnings("ignore:this processor has no bf16")

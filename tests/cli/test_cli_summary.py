@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import run
+from dfstrans import Diagnoser
+from tests.cli.command_line import SMALL, run
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,7 @@ def test_summary_gives_the_papers_parameter_counts(sensors: int, length: int, se
 def test_summary_of_our_preset_is_what_train_builds(model: Path) -> None:
     settings = json.loads((model / "model.json").read_text())["network"]
     shape = ("--sensors", settings["n_sensors"], "--segment-length", settings["segment_length"], "--segments", "3")
-    given = ("--filters", 4, "--heads", 2, "--feedforward", 16, "--head-width", 8)  # those that it was trained with
-    code, out, err = run("summary", "--preset", "tuned", *shape, *given, "--json")
+    code, out, err = run("summary", "--preset", "tuned", *shape, *SMALL[:8], "--json")  # as it was trained
     assert code == 0, err
     assert json.loads(out)["settings"] == settings
     code, _, err = run("summary", model, "--preset", "tuned")
@@ -39,3 +39,13 @@ def test_summary_of_a_saved_model_shows_its_figures(model: Path) -> None:
     assert "PR-AUC" in out
     assert "cut into segments of" in out
     assert "calls it anomalous from" in out
+
+
+def test_all_settings_of_a_kind_of_detector_can_be_listed() -> None:
+    code, out, _ = run("summary", "--list-settings", "--json")
+    assert code == 0
+    listed = {row["name"]: row for row in json.loads(out)["settings"]}
+    assert listed.keys() == Diagnoser.default_settings().keys()
+    assert all(row["help"] for row in listed.values())
+    assert (listed["heads"]["default"], listed["heads"]["paper"]) == (8, 10)
+    assert "fewest_in_leaf" in run("summary", "--list-settings", "--model", "boosting")[1]

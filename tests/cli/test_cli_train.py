@@ -23,7 +23,7 @@ def test_training_twice_gives_identical_weights_and_json(table: Path, tmp_path: 
     assert weights[0] == weights[1]
 
 
-def test_a_network_that_has_hardly_learned_is_said_to_need_more_epochs(table: Path, tmp_path: Path) -> None:
+def test_train_warns_of_a_network_that_has_hardly_learned(table: Path, tmp_path: Path) -> None:
     arguments = ["train", table, *SMALL, "--learning-rate", "1e-9", "--json", "--out"]
     _, out, few = run(*arguments, tmp_path / "few", "--epochs", "1")
     assert json.loads(out)["loss_beside_guessing"] > 0.7
@@ -35,7 +35,7 @@ def test_a_network_that_has_hardly_learned_is_said_to_need_more_epochs(table: Pa
     assert "hardly learned" not in forest
 
 
-def test_a_threshold_that_could_not_be_chosen_is_said_with_what_to_do(table: Path, tmp_path: Path) -> None:
+def test_train_warns_if_no_threshold_could_be_chosen(table: Path, tmp_path: Path) -> None:
     arguments = ["train", table, "--out", tmp_path / "model", "--model", "boosting"]
     _, out, err = run(*arguments)
     assert "threshold 0.5 (f1: 0.5, because" in out
@@ -67,7 +67,7 @@ main()
 
 
 def test_a_killed_run_resumes_to_the_weights_of_another_process(table: Path, tmp_path: Path) -> None:
-    arguments = ["train", table, *SMALL, "--seed", "1", "--epochs", "5", "--patience", "5", "--out"]
+    arguments = ["train", table, *SMALL, "--seed", "1", "--epochs", "5", "--out"]
     assert run(*arguments, tmp_path / "whole")[0] == 0
     killed = tmp_path / "killed"
     done = subprocess.run([sys.executable, "-c", KILLED, *map(str, arguments), str(killed)], capture_output=True)
@@ -84,7 +84,7 @@ def test_a_killed_run_resumes_to_the_weights_of_another_process(table: Path, tmp
     assert not checkpoint.parent.exists()
 
 
-def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_explains_how_to_continue(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save = AtomicCheckpoints.save_checkpoint
 
     def save_and_interrupt(*arguments: Any, **options: Any) -> None:
@@ -98,7 +98,7 @@ def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path, monkeypatch: pyte
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 130
-    assert f"the finished epochs are kept in {tmp_path / 'm.partial'}: go on with --resume" in err
+    assert f"the finished epochs are kept in {tmp_path / 'm.partial'}: continue with --resume" in err
     assert "Traceback" not in err
     assert (tmp_path / "m.partial" / "last.ckpt").exists()
 
@@ -106,44 +106,56 @@ def test_ctrl_c_says_how_to_go_on(table: Path, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     "options",
     [
-        ["--dropout", "3"],
-        ["--heads", "0"],
-        ["--kernel", "4"],
-        ["--segment-length", "16", "--filters", "8", "--heads", "7"],
+        ["dropout=3"],
+        ["heads=0"],
+        ["kernel=4"],
+        ["segment_length=16", "filters=8", "heads=7"],
     ],
 )
-def test_settings_that_no_data_could_make_right_are_refused_before_the_data_are_read(
-    tmp_path: Path, options: list[str]
-) -> None:
-    code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *options)
+def test_impossible_settings_are_refused_before_reading_the_data(tmp_path: Path, options: list[str]) -> None:
+    given = [part for option in options for part in ("--set", option)]
+    code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *given)
     assert code == 2
-    assert f"expected {options[-2]} to" in err
+    assert f"expected --set {options[-1].split('=')[0]}=… to" in err
     assert "nothing.csv" not in err
 
 
-@pytest.mark.parametrize("options", [["10"], ["30"], ["40"], ["60"], ["16", "--heads", "7"]])
-def test_a_segment_length_alone_is_enough_since_the_filters_are_chosen_to_suit_it(
-    tmp_path: Path, options: list[str]
-) -> None:
+@pytest.mark.parametrize("options", [["10"], ["30"], ["40"], ["60"], ["16", "--set", "heads=7"]])
+def test_filters_are_chosen_for_any_segment_length(tmp_path: Path, options: list[str]) -> None:
     code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", "--segment-length", *options)
     assert code == 2
     assert "got nothing there" in err  # the settings are right: the data were looked for
 
 
-def test_the_help_tells_how_long_a_segment_is_by_default(monkeypatch: Any) -> None:
+def test_the_help_explains_the_default_segment_length(monkeypatch: Any) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     _, out, _ = run("train", "--help")
     assert "a tenth of the median episode, at most 100" in " ".join(out.replace("│", " ").split())
 
 
-def test_replacing_a_model_is_said(table: Path, tmp_path: Path) -> None:
+def test_an_option_overrides_set_which_overrides_the_file(table: Path, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("epochs = 9\nseed = 4\nmixup = 0.5\nnoise = 0.1\nprecision = 32\n")
+    given = ["--settings", file, "--set", "seed=5", "--set", "mixup=0", "--set", "gradient-clip=none", *SMALL[:-4]]
+    code, _, err = run("train", table, "--out", tmp_path / "m", *given, "--epochs", "1", "--batch-size", "8")
+    assert code == 0, err
+    used = json.loads((tmp_path / "m" / "model.json").read_text())["training"]
+    assert [used[name] for name in ("epochs", "seed", "mixup", "noise", "gradient_clip")] == [1, 5, 0, 0.1, None]
+    assert used["precision"] == "32"
+    file.write_text("[network]\nheads = 2\n")
+    code, _, err = run("train", table, "--out", tmp_path / "n", "--settings", file)
+    assert code == 2
+    assert "got the table [network]" in err
+
+
+def test_train_reports_that_it_replaced_a_model(table: Path, tmp_path: Path) -> None:
     said = [run("train", table, "--out", tmp_path / "m", *SMALL, "--epochs", "1")[2] for _ in range(2)]
     assert "was replaced" not in said[0]
     assert f"the earlier model in {tmp_path / 'm'} was replaced" in said[1]
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")
-def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(table: Path, tmp_path: Path) -> None:
+def test_the_commands_work_with_any_kind_of_detector(table: Path, tmp_path: Path) -> None:
     rival = tmp_path / "rival"
     command = ("train", table, "--out", rival, "--model", "boosting", "--seed", "3", "--json")
     code, out, _ = run(*command)
@@ -167,11 +179,14 @@ def test_a_rival_is_trained_evaluated_and_predicted_with_by_the_same_commands(ta
     [
         (["--model", "oracle"], "expected one of dfstrans, boosting"),
         (["--model", "bosting"], "got 'bosting'; did you mean boosting?"),
-        (["--model", "boosting", "--heads", "2"], "expected options that boosting has, got --heads; drop them"),
-        (["--model", "tapnet", "--preset", "paper"], "expected options that tapnet has, got --preset"),
+        (["--model", "boosting", "--set", "heads=2"], "expected a setting that boosting has, got 'heads'"),
+        (["--model", "tapnet", "--preset", "paper"], "expected a setting that tapnet has, got 'preset'"),
+        (["--set", "head=2"], "got 'head'; did you mean heads? (`dfstrans summary --list-settings"),
+        (["--set", "mixup"], "expected --set NAME=VALUE, got 'mixup'"),
+        (["--settings", "nowhere.toml"], "expected a TOML file for --settings, got nothing at nowhere.toml"),
     ],
 )
-def test_options_that_a_rival_does_not_have_are_refused_before_the_data_are_read(
+def test_unknown_models_and_settings_are_refused_before_reading_the_data(
     tmp_path: Path, options: list[str], message: str
 ) -> None:
     code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *options)

@@ -19,10 +19,10 @@ from dfstrans.data.segments import (
     hold_last,
 )
 from dfstrans.errors import DfstransError
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 NAN, INF = np.nan, np.inf
-PAPER = NetworkSettings(n_sensors=1, segment_length=100)
+PAPER = NetworkShape.paper(n_sensors=1, segment_length=100)
 
 
 def unit_scaler(n_sensors: int, mean: float = 0.25) -> SensorScaler:
@@ -135,7 +135,7 @@ def test_default_segments_never_outnumber_the_width_and_survive_the_pooling(
 ) -> None:
     episodes = of_lengths(1)
     object.__setattr__(episodes, "lengths", np.array(lengths))  # long episodes without their memory
-    network = NetworkSettings(n_sensors=1, segment_length=16, blocks=blocks, filters=filters, heads=1)
+    network = NetworkShape.paper(n_sensors=1, segment_length=16, blocks=blocks, filters=filters, heads=1)
     length = default_segment_length(episodes, network)
     assert length >= 2**blocks
     assert count_segments(max(lengths), length) <= filters * (length // 2**blocks)
@@ -165,11 +165,11 @@ def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     ],
 )
 def test_default_filters_suit_heads_and_encoding(longest: int, segment_length: int, heads: int, filters: int) -> None:
-    network = NetworkSettings(n_sensors=1, segment_length=segment_length, heads=1)
+    network = NetworkShape.paper(n_sensors=1, segment_length=segment_length, heads=1)
     assert default_filters(of_lengths(100, longest), network, heads) == filters
-    assert NetworkSettings(n_sensors=1, segment_length=segment_length, heads=heads, filters=filters).d_model >= 1
+    assert NetworkShape.paper(n_sensors=1, segment_length=segment_length, heads=heads, filters=filters).d_model >= 1
 
 
 def test_default_filters_ignore_the_segments_without_the_faithful_encoding() -> None:
-    network = NetworkSettings(n_sensors=1, segment_length=20, heads=1, encoding="vanilla")
+    network = NetworkShape.paper(n_sensors=1, segment_length=20, heads=1, encoding="vanilla")
     assert default_filters(of_lengths(6000), network, 8) == 8

@@ -13,10 +13,11 @@ from dfstrans import DfstransError, Diagnoser, Episodes, load_episodes, save_epi
 from dfstrans.deploy import onnx_export
 from dfstrans.deploy.onnx_export import export_onnx, generated_episodes, largest_differences
 from dfstrans.deploy.runtime import OnnxDetector
+from dfstrans.detectors.saved_model import _own_checksum
 from tests.cli.command_line import run
 from tests.tiny import TINY, tiny_episodes
 
-FIRST_RELEASE = Path(__file__).parents[1] / "models" / "first_release"
+KEPT = Path(__file__).parents[1] / "models" / "tiny"
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_generated_episodes_rest_where_the_sensors_of_training_rest() -> None:
     values[:, 2] = 0.0
     values[:3, 2, 5] = 1000.0  # rests at 0 but for three spikes
     episodes = Episodes.from_arrays(list(values), labels=np.arange(24) % 2)
-    detector = Diagnoser(**{**TINY, "epochs": 1}).fit(episodes)
+    detector = Diagnoser.from_settings(**{**TINY, "epochs": 1}).fit(episodes)
     generated = np.stack([episode.values for episode in generated_episodes(detector)])
     scaler = detector.scaler_
     assert np.nanmin(generated[:, 0]) >= scaler.minimum[0]
@@ -70,13 +71,13 @@ def test_generated_episodes_rest_where_the_sensors_of_training_rest() -> None:
 
 
 @pytest.mark.usefixtures("exported")
-def test_the_model_of_the_first_release_exports_on_generated_episodes(tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(FIRST_RELEASE, tmp_path / "model"))
+def test_the_committed_model_exports_on_generated_episodes(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(KEPT, tmp_path / "model"))
     found = export_onnx(folder, tmp_path / "first.onnx")
     assert found.generated
     assert found.logit_difference < 1e-5
     assert "generated ones, not real recordings" in (folder / "MODEL_CARD.md").read_text()
-    expected = json.loads((FIRST_RELEASE.parent / "first_release_scores.json").read_text())
+    expected = json.loads((KEPT.parent / "tiny_scores.json").read_text())
     detector = OnnxDetector.load(tmp_path / "first.onnx")
     np.testing.assert_allclose(detector.decision_function(tiny_episodes()), expected["logits"], atol=1e-5)
     assert detector.predict(tiny_episodes()).tolist() == expected["decisions"]
@@ -92,7 +93,7 @@ def test_the_model_of_the_first_release_exports_on_generated_episodes(tmp_path: 
     ids=str,
 )
 def test_every_kind_of_network_exports(changes: dict[str, Any], tmp_path: Path) -> None:
-    detector = Diagnoser(**{**TINY, "epochs": 1, **changes}).fit(tiny_episodes())
+    detector = Diagnoser.from_settings(**{**TINY, "epochs": 1, **changes}).fit(tiny_episodes())
     longer = [np.tile(one.values, 4) for one in tiny_episodes()]  # 12 segments, where training had 3
     found = exported_from(detector, tmp_path).decision_function(longer)
     np.testing.assert_allclose(found, detector.decision_function(longer), atol=1e-5)
@@ -106,7 +107,7 @@ def test_a_sensor_at_rest_gives_the_same_logit_in_both(tmp_path: Path) -> None:
     values[:, 1] = np.where(np.arange(96) < 80, 0.37 + 1e-6 * values[:, 1], moving)  # at rest in three of four segments
     values[:, 1, -2:] = (0.0, 1.0)  # its range
     episodes = Episodes.from_arrays(values, labels=np.arange(36) % 2)
-    detector = Diagnoser(**{**TINY, "segment_length": 24}).fit(episodes)
+    detector = Diagnoser.from_settings(**{**TINY, "segment_length": 24}).fit(episodes)
     assert (detector.network_.quantile_features.edges[1, 0].diff() < 1e-5).sum() >= 8  # of the steps of its mean
     assert largest_differences(detector, exported_from(detector, tmp_path), episodes)[0] < 2e-6
 
@@ -136,7 +137,7 @@ def test_an_export_beyond_the_tolerance_is_refused_and_leaves_nothing(model: Pat
 
 @pytest.mark.usefixtures("ready_graph")
 def test_a_graph_of_other_weights_is_refused(tmp_path: Path) -> None:
-    Diagnoser(**{**TINY, "seed": 1}).fit(tiny_episodes()).save(tmp_path / "other")
+    Diagnoser.from_settings(**{**TINY, "seed": 1}).fit(tiny_episodes()).save(tmp_path / "other")
     with pytest.raises(DfstransError, match=r"differ from torch by at most 0\.0001"):
         export_onnx(tmp_path / "other", tmp_path / "other.onnx", tiny_episodes())
     assert not (tmp_path / "other.onnx").exists()
@@ -150,7 +151,9 @@ def test_a_score_that_is_not_a_number_counts_as_a_difference(exported: Path) -> 
 
 def test_a_damaged_model_and_a_model_of_another_kind_are_refused(model: Path, tmp_path: Path) -> None:
     record = json.loads((model / "model.json").read_text())
-    (model / "model.json").write_text(json.dumps({**record, "estimator": "forest", "own_checksum": None}))
+    (model / "model.json").write_text(
+        json.dumps({**record, "estimator": "forest", "own_checksum": _own_checksum({**record, "estimator": "forest"})})
+    )
     with pytest.raises(DfstransError, match="a dfstrans network to export, got a model of the kind 'forest'"):
         export_onnx(model, tmp_path / "model.onnx")
     (model / "scaler.json").unlink()
@@ -201,7 +204,7 @@ def test_the_command_refuses_what_it_cannot_do(model: Path, arguments: list[str]
 def test_the_ranking_of_all_smd_episodes_is_that_of_torch(smd_folder: Path, tmp_path: Path) -> None:
     episodes = load_episodes(smd_folder, length=500, stride=500)
     train, validation, test = episodes.split(seed=0)
-    detector = Diagnoser(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)
+    detector = Diagnoser.from_settings(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)
     detector.save(tmp_path / "model")
     assert export_onnx(tmp_path / "model", tmp_path / "model.onnx", test).logit_difference <= 1e-4
     exported = OnnxDetector.load(tmp_path / "model.onnx", threads=1)

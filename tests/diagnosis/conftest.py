@@ -14,7 +14,7 @@ SETTINGS = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "
 
 @pytest.fixture(scope="session")
 def tiny() -> Diagnoser:
-    return Diagnoser(**TINY).fit(tiny_episodes())
+    return Diagnoser.from_settings(**TINY).fit(tiny_episodes())
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +24,7 @@ def planted() -> Episodes:
 
 @pytest.fixture(scope="session")
 def detector(planted: Episodes) -> Diagnoser:
-    return Diagnoser(**SETTINGS, epochs=24, learning_rate=5e-3).fit(planted)
+    return Diagnoser.from_settings(**SETTINGS, epochs=24, learning_rate=5e-3).fit(planted)
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def test_a_case_does_not_count_for_itself() -> None:
 
 def test_a_model_keeps_the_known_anomalies_of_training(tmp_path: Path) -> None:
     episodes = of_kinds("bump", "rust")
-    detector = Diagnoser(**TINY).fit(episodes)
+    detector = Diagnoser.from_settings(**TINY).fit(episodes)
     anomalous = episodes[episodes.require_labels() == 1]
     together = list(detector.diagnose(anomalous))
     detector.save(tmp_path / "model")

@@ -90,7 +90,7 @@ def of_two_lengths() -> Episodes:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_every_episode_does_is_not_deviating_in_a_shorter_one(of_two_lengths: Episodes, seed: int) -> None:
-    detector = Diagnoser(**WIDER, seed=seed).fit(of_two_lengths)
+    detector = Diagnoser.from_settings(**WIDER, seed=seed).fit(of_two_lengths)
     reference = NormalReference.fit(detector, of_two_lengths[of_two_lengths.require_labels() == 0], seed)
     assert reference.n_segments == 16
     shorter = [one for one in episode_scores(detector, of_two_lengths) if one.n_segments == 15]
@@ -108,7 +108,7 @@ def test_what_happens_once_in_many_segments_has_its_examples() -> None:
         values[1] = 0
         values[1, 880:884] = 1
     episodes = Episodes.from_arrays(series, np.arange(24) % 4 == 3)
-    detector = Diagnoser(**WIDER, encoding="vanilla").fit(episodes)
+    detector = Diagnoser.from_settings(**WIDER, encoding="vanilla").fit(episodes)
     normal = episodes[episodes.require_labels() == 0]
     reference = NormalReference.fit(detector, normal)
     (scores,) = episode_scores(detector, normal[:1])

@@ -108,12 +108,12 @@ def test_the_verdict_goes_by_size_and_percentile_of_the_fall(
 
 
 def test_attention_of_normal_episodes_and_of_an_untrained_model_is_not_supported(planted: Episodes) -> None:
-    detector = Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
+    detector = Diagnoser.from_settings(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
     normal = planted[planted.require_labels() == 0]
     for row in range(5):
         assert {judge(detector, normal[row], called).support for called in (False, True)} == {"not supported"}
     torch.manual_seed(0)
-    untrained = Diagnoser(**SETTINGS)
+    untrained = Diagnoser.from_settings(**SETTINGS)
     untrained.__dict__.update(detector.__dict__)
     untrained.network_ = DFSTrans(detector.network_settings_).eval()
     assert all(judge(untrained, planted[row], True).support == "not supported" for row in range(-5, 0))
@@ -122,7 +122,7 @@ def test_attention_of_normal_episodes_and_of_an_untrained_model_is_not_supported
 
 def test_attention_learned_from_shuffled_labels_is_not_convincing(planted: Episodes) -> None:
     labels = np.random.default_rng(0).permutation(planted.require_labels())
-    shuffled = Diagnoser(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted.with_labels(labels))
+    shuffled = Diagnoser.from_settings(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted.with_labels(labels))
     fresh = planted_episodes(n_normal=0, n_anomalous=12, n_sensors=4, n_timepoints=96, seed=2)
     supported = [d.trust is not None and d.trust.support == "supported" for d in shuffled.diagnose(fresh, trust=True)]
     assert np.mean(supported) < 0.35

@@ -11,11 +11,11 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from dfstrans.model.embedding import SegmentProjection, SensorCNN, build_embedding
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 
-def tiny(**changes: object) -> NetworkSettings:
-    return NetworkSettings(
+def tiny(**changes: object) -> NetworkShape:
+    return NetworkShape.paper(
         **{"n_sensors": 3, "segment_length": 11, "blocks": 2, "filters": 4, "kernel": 3, "heads": 2, **changes}
     )
 
@@ -103,7 +103,7 @@ def test_linear_and_tanh_embeddings_are_one_matrix_for_all_sensors() -> None:
 def test_one_block_worked_by_hand() -> None:
     # kernel (0, 1, 0) with weight ±1: the two filters see u and −u; pooling takes the larger of each pair, ReLU cuts
     # at 0, and an untrained batch norm in evaluation divides by √(1 + 1e-5)
-    cnn = SensorCNN(NetworkSettings(n_sensors=1, segment_length=5, blocks=1, filters=2, kernel=3, heads=1)).eval()
+    cnn = SensorCNN(NetworkShape.paper(n_sensors=1, segment_length=5, blocks=1, filters=2, kernel=3, heads=1)).eval()
     with torch.no_grad():
         cnn.convolutions[0].weight.copy_(torch.tensor([[[0.0, 1, 0]], [[0.0, -1, 0]]]))
         cnn.convolutions[0].bias.zero_()

@@ -12,7 +12,7 @@ from torch.nn import functional
 from dfstrans.model import network as network_module
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 N_EPISODES, N_SEGMENTS, N_SENSORS = 5, 4, 3
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])
@@ -22,7 +22,7 @@ VALUES_OF_AN_EPISODE = N_SEGMENTS * N_SENSORS * 2 * (8 + 2 * (N_SEGMENTS + N_SEN
 def random_network(**changes: int) -> DFSTrans:
     torch.manual_seed(0)
     shape = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 8, "head_width": 6, "layers": 2}
-    return DFSTrans(NetworkSettings(n_sensors=N_SENSORS, dropout=0, **shape, **changes)).train()
+    return DFSTrans(NetworkShape.paper(n_sensors=N_SENSORS, dropout=0, **shape, **changes)).train()
 
 
 @pytest.fixture

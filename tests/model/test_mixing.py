@@ -9,7 +9,7 @@ from torch import Tensor
 from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 
 def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:
@@ -65,7 +65,7 @@ def test_a_network_that_does_not_say_otherwise_is_given_mixed_values() -> None:
 def test_dfstrans_embeds_values_as_they_are_and_attends_to_mixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     shape = {"n_sensors": 2, "segment_length": 16, "filters": 4, "heads": 2, "feedforward": 8, "head_width": 6}
-    network = DFSTrans(NetworkSettings(**shape, quantile_features=3, dropout=0)).train()
+    network = DFSTrans(NetworkShape.paper(**shape, quantile_features=3, dropout=0)).train()
     segments, mixing = torch.rand(3, 2, 2, 16), Mixing(torch.tensor(0.3), torch.tensor([1, 2, 0]))
     embedded: list[Tensor] = []
     attended: list[Tensor] = []

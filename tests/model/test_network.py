@@ -18,7 +18,7 @@ from dfstrans.model.attention import Attention
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import AttentionPair, DFSTrans, Dropout
 from dfstrans.model.quantile_features import STATISTICS
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 from tests.model.test_quantile_features import slow_levels
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
@@ -38,7 +38,7 @@ def random_network(seed: int = 0, **changes: object) -> DFSTrans:
         "feedforward": 16,
         "quantile_features": 3,
     }
-    network = DFSTrans(NetworkSettings(**{"n_sensors": S, "head_width": 8, "dropout": 0.0, **sizes, **changes}))
+    network = DFSTrans(NetworkShape.paper(**{"n_sensors": S, "head_width": 8, "dropout": 0.0, **sizes, **changes}))
     for parameter in network.parameters():
         if parameter.dim() < 2:
             nn.init.normal_(parameter)  # so that no norm and no bias is at its harmless default
@@ -425,7 +425,7 @@ def test_episodes_scored_in_parts_are_those_scored_at_once(monkeypatch: pytest.M
 
 def test_a_part_holds_fewer_episodes_where_each_is_large() -> None:
     def at_once(n_segments: int, **settings: int) -> int:
-        network = DFSTrans(NetworkSettings(**settings))
+        network = DFSTrans(NetworkShape.paper(**settings))
         shape = (1, n_segments, settings["n_sensors"], settings["segment_length"])
         return network.episodes_at_once(torch.empty(shape))
 

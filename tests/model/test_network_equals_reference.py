@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from benchmarks.reference import LoopNetwork, copy_weights, is_per_sensor, names_in_reference
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 N_SEGMENTS = 5
 
@@ -24,7 +24,7 @@ VARIANTS = [
 
 @pytest.fixture(params=VARIANTS, ids=str)
 def pair(request: pytest.FixtureRequest) -> tuple[DFSTrans, LoopNetwork]:
-    settings = NetworkSettings(
+    settings = NetworkShape.paper(
         n_sensors=3, segment_length=19, filters=4, feedforward=32, head_width=16, dropout=0, **request.param
     )
     torch.manual_seed(0)

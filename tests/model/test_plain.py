@@ -13,7 +13,7 @@ from dfstrans.diagnosis.scores import AttentionScores
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.plain import PlainNetwork, PlainPass
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 VARIANTS: list[dict[str, Any]] = [
     {},
@@ -27,7 +27,7 @@ VARIANTS: list[dict[str, Any]] = [
 def random_network(**changes: Any) -> DFSTrans:
     torch.manual_seed(0)
     network = DFSTrans(
-        NetworkSettings(
+        NetworkShape.paper(
             **{"n_sensors": 3, "segment_length": 19, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8}
             | changes
         )

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from dfstrans.model import quantile_features as features_module
 from dfstrans.model.quantile_features import STATISTICS, QuantileFeatures, statistics
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
 
@@ -36,7 +36,7 @@ def slow_levels(levels: QuantileFeatures, segments: Tensor) -> Tensor:
 def random_levels(steps: int = 4) -> QuantileFeatures:
     torch.manual_seed(0)
     shape = {"n_sensors": S, "segment_length": P, "blocks": 2, "filters": 4, "heads": 2}
-    return QuantileFeatures(NetworkSettings(**shape, quantile_features=steps)).double()
+    return QuantileFeatures(NetworkShape.paper(**shape, quantile_features=steps)).double()
 
 
 def random_part(n_batches: int, size: int) -> list[tuple[Tensor, Tensor, Tensor]]:

@@ -26,7 +26,7 @@ ANOMALOUS = EPISODES[EPISODES.require_labels() == 1]
 
 @pytest.fixture(scope="module")
 def detector() -> Diagnoser:
-    return Diagnoser(**TINY).fit(EPISODES)
+    return Diagnoser.from_settings(**TINY).fit(EPISODES)
 
 
 def diagnosis_of(segment: int, sensor: str, **changes: Any) -> Diagnosis:

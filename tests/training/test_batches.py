@@ -125,7 +125,7 @@ def test_episodes_without_labels_have_nan_for_a_label() -> None:
     assert batch.labels.shape == (2,)
 
 
-def test_an_epoch_has_all_anomalous_episodes_and_some_normal_ones_drawn_anew() -> None:
+def test_an_epoch_has_all_anomalous_episodes_and_a_new_sample_of_normal_ones() -> None:
     labels = (np.arange(60) % 10 == 0).astype(np.int8)  # 6 of 60
     draw = Draw(labels, 2.5)
     sampler = BatchSampler(60, 4, 5, draw)
@@ -145,7 +145,7 @@ def test_a_draw_needs_a_seed() -> None:
         BatchSampler(4, 2, draw=Draw(np.int8([0, 1, 0, 1]), 3))
 
 
-def test_where_there_are_few_normal_episodes_all_are_drawn() -> None:
+def test_few_normal_episodes_are_all_drawn() -> None:
     labels = np.int8([0, 1, 0, 1])
     draw = Draw(labels, 3)
     assert sorted(order_of(BatchSampler(4, 2, 0, draw), 0)) == [0, 1, 2, 3]

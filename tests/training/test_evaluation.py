@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
 
-from dfstrans.training.evaluation import best_f1, evaluate_probabilities
+from dfstrans.training.evaluation import best_f1, check_against_chance, evaluate_probabilities, rank_sum_chance
 
 cases = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 20)), min_size=1, max_size=40)
 
@@ -56,7 +58,7 @@ def test_figures_worked_by_hand() -> None:
     assert found.brier == pytest.approx((0.01 + 0.64 + 0.36 + 0.01) / 4)
 
 
-def test_without_anomalous_episodes_what_needs_them_is_none() -> None:
+def test_metrics_that_need_anomalous_episodes_are_none_without_them() -> None:
     found = evaluate_probabilities(np.int8([0, 0, 0]), np.array([0.1, 0.6, 0.2]), 0.5)
     assert found.pr_auc is None
     assert found.roc_auc is None
@@ -66,7 +68,7 @@ def test_without_anomalous_episodes_what_needs_them_is_none() -> None:
     assert found.false_alarms_per_100_normal == pytest.approx(100 / 3)
 
 
-def test_without_normal_episodes_what_needs_them_is_none() -> None:
+def test_metrics_that_need_normal_episodes_are_none_without_them() -> None:
     found = evaluate_probabilities(np.int8([1, 1]), np.array([0.1, 0.6]), 0.5)
     assert found.roc_auc is None
     assert found.false_alarms_per_100_normal is None
@@ -94,9 +96,50 @@ def test_best_f1_equals_a_loop_over_all_thresholds_and_its_threshold_gives_it(ro
     assert slow_f1(labels, scores, threshold) == pytest.approx(f1)
 
 
-def test_best_f1_tells_neighbouring_numbers_apart() -> None:
+def test_best_f1_separates_adjacent_floats() -> None:
     low = 1 - 2.0**-52  # as a saturated sigmoid gives: there is no number between this one and the next
     labels, scores = np.int8([0, 0, 1]), np.array([0.2, low, np.nextafter(low, 2)])
     f1, threshold = best_f1(labels, scores)
     assert f1 == 1
     assert slow_f1(labels, scores, threshold) == 1
+
+
+# ---- better than guessing ----------------------------------------------------------------------------------------
+
+
+def figures(roc_auc: float | None, anomalous: int = 15, episodes: int = 100) -> dict[str, Any]:
+    return {"roc_auc": roc_auc, "anomalous": anomalous, "episodes": episodes}
+
+
+def test_rank_sum_chance_is_close_to_counting_all_orders() -> None:
+    anomalous, normal = 5, 7
+    places = range(anomalous + normal)
+    orders = [set(chosen) for chosen in itertools.combinations(places, anomalous)]
+    aucs = np.array([sum(a > n for a in o for n in set(places) - o) for o in orders]) / (anomalous * normal)
+    for reached in (0.6, 0.8, 1.0):
+        exact = float((aucs >= reached - 1e-9).mean())
+        assert rank_sum_chance(reached, anomalous, normal) == pytest.approx(exact, abs=0.02)
+
+
+def test_every_held_out_part_has_to_be_better_than_guessing() -> None:
+    good, bad = figures(0.8), figures(0.55)
+    assert check_against_chance({"validation": good, "test": good}).better_than_guessing is True
+    assert (
+        "not shown to be better than guessing on its validation part"
+        in check_against_chance({"validation": bad, "test": good}).note
+    )
+    flattered = check_against_chance({"validation": good, "test": bad})
+    assert flattered.better_than_guessing is False
+    assert "on its test part" in flattered.note
+    assert "test: ROC-AUC 0.55, p = 0.27" in flattered.why
+
+
+@pytest.mark.parametrize(
+    "metrics", [{}, {"validation": figures(None)}, {"validation": figures(1.0, 1, 10), "test": {}}]
+)
+def test_small_parts_are_inconclusive(metrics: dict[str, Any]) -> None:
+    assert check_against_chance(metrics).better_than_guessing is None
+
+
+def test_a_small_test_part_does_not_overrule_a_good_validation_part() -> None:
+    assert check_against_chance({"validation": figures(0.9), "test": figures(0.5, 1, 4)}).better_than_guessing is True

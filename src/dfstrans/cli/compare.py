@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dfstrans.cli.options import Data, options_from, reading
+from dfstrans.cli.options import Data, reading, setting_options
 from dfstrans.cli.output import INTERRUPTED, AsJson, print_columns, print_json, remark
 from dfstrans.errors import counted, shortlist
-from dfstrans.settings import PRESETS, TrainingSettings
 
 if TYPE_CHECKING:
     from dfstrans.lab.compare.comparison import ComparisonResult, ResultTable
@@ -33,17 +32,12 @@ Finished = Annotated[bool, typer.Option("--finished", help="Only show what is fi
 
 @app.command(epilog=EXAMPLE)
 @reading
-@options_from(
-    TrainingSettings,
-    into="training",
-    panel="Settings of every model that has them; the defaults are those of dfstrans",
-    defaults=PRESETS["tuned"],
-)
+@setting_options()
 def compare(
     data: Data,
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.", show_default=False)],
     read: dict[str, Any],
-    training: dict[str, Any],
+    settings: dict[str, Any],
     models: Annotated[
         str,
         typer.Option(
@@ -74,7 +68,7 @@ def compare(
     from dfstrans.lab.compare.grid import Comparison, Grid
     from dfstrans.lab.compare.runs import require_some
 
-    grid = Grid(Comparison(data, out, names, folds, split, read, training))
+    grid = Grid(Comparison(data, out, names, folds, split, read, settings))
     remark(repr(grid.episodes))
     _ask_for_the_gauge(grid)
     failed = {} if finished else run_with_progress(grid, jobs, threads)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dfstrans.cli.options import options_from, reading, warn_of_guessing
+from dfstrans.cli.options import options_from, reading, setting_options, warn_of_guessing
 from dfstrans.cli.output import (
     INTERRUPTED,
     AsJson,
@@ -24,7 +24,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.commands import command_line, data_name
 from dfstrans.lab.injection.page import verdict
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
-from dfstrans.settings import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+from dfstrans.settings import Preset, command_options
 
 if TYPE_CHECKING:
     from dfstrans.lab.injection.planting import Planting
@@ -43,22 +43,17 @@ THRESHOLD: dict[str, Any] = {  # unlike F1, independent of the number of planted
 PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles planted faults
 
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
-DEFAULTS: dict[str, Any] = {**PRESETS["tuned"], **PLAIN, **THRESHOLD}
-shaping = options_from(NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=DEFAULTS)
-training = options_from(TrainingSettings, into="training", panel="Training", defaults=DEFAULTS)
 
 
 @app.command(epilog=EXAMPLE)
 @reading
 @planting
-@shaping
-@training
+@setting_options(defaults=THRESHOLD)
 def inject(
     data: Annotated[Path, typer.Argument(help="File or folder of normal recordings.", show_default=False)],
     read: dict[str, Any],
     injection: dict[str, Any],
-    network: dict[str, Any],
-    training: dict[str, Any],
+    settings: dict[str, Any],
     out: Annotated[
         Path | None, typer.Option("--out", help="HDF5 file of episodes with faults to write.", show_default=False)
     ] = None,
@@ -97,13 +92,14 @@ def inject(
     are skipped. The threshold allows 5 % false alarms by default.
     """
     from dfstrans.data.readers import load_episodes
+    from dfstrans.detectors.diagnoser import Diagnoser
     from dfstrans.lab.injection.planting import normal_episodes, plant
 
     place, report = _checked_places(data, out, report)
-    threshold = {} if "threshold_rule" in training else THRESHOLD
-    settings = {**PRESETS[preset], **PLAIN, **threshold, **network, **training}
-    check_settings(settings)
-    chosen = InjectionSettings.of(kinds, strength or (), **injection, seed=settings.get("seed", 0))
+    threshold = {} if "threshold_rule" in settings else THRESHOLD
+    training = {"preset": preset, **PLAIN, **threshold, **settings}
+    seed = Diagnoser.from_settings(**training).seed
+    chosen = InjectionSettings.of(kinds, strength or (), **injection, seed=seed)
     warn_of_overlap(split, read)
     normal, said = normal_episodes(load_episodes(data, **read))
     for statement in said:
@@ -119,7 +115,7 @@ def inject(
         print_result(result if as_json else _in_words(result), as_json)
         return
     earlier = model_written_at(report / "model")
-    study = _study(planted, place, report, chosen, resume, settings)
+    study = _study(planted, place, report, chosen, resume, training)
     if earlier is not None and model_written_at(report / "model") != earlier:
         remark(f"the earlier study in {report} was replaced")
     named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
@@ -132,7 +128,7 @@ def inject(
             data_name(data),
             "--report",
             "STUDY",
-            options={**read, **given, **injection, **network, **training},
+            options={**read, **given, **injection, **command_options(settings)},
         ),
     }
     content = {**source, **result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}

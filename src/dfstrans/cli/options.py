@@ -1,24 +1,32 @@
-"""Arguments that commands share, and options made from settings: each is defined, explained and checked once."""
+"""Arguments that commands share, options made from settings classes, and warnings that commands share."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import match_sensors
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
+from dfstrans.errors import DfstransError, shortlist
+from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings
 from dfstrans.training.evaluation import ChanceCheck
 
-if TYPE_CHECKING:
-    from dfstrans.data.episodes import Episodes
+if TYPE_CHECKING:  # commands without a model need no torch
     from dfstrans.detectors.base import EpisodeClassifier
 
 
@@ -27,50 +35,124 @@ Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_defa
 
 
 def options_from(
-    model: type[BaseModel],
-    into: str,
-    exclude: tuple[str, ...] = (),
-    panel: str | None = None,
-    defaults: Mapping[str, Any] = MappingProxyType({}),
+    model: type[BaseModel], into: str, exclude: tuple[str, ...] = (), panel: str | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command one option per field of `model`; those that were set reach the command as a dict named `into`.
+    """Give a command one option per field of `model`; those that were set reach the command as a dict named `into`."""
+    fields = {name: field for name, field in model.model_fields.items() if name not in exclude}
+    options = [_option(name, field, panel) for name, field in fields.items()]
+    return _adding(options, into, lambda given: given)
 
-    `defaults` are shown where they differ from the model's own; the command sees to them.
+
+def setting_options(
+    only: tuple[str, ...] = OPTIONS, defaults: Mapping[str, Any] = MappingProxyType({})
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options for the settings of detectors, which reach it as a dict named `settings`.
+
+    Those of `only` have options of their own; all can be given by `--set` and by a file. An option overrides --set,
+    which overrides the file. The values are texts or typed; `from_settings` checks them. `defaults` are those that the
+    command itself changes, for the help.
     """
+    fields = {**NetworkSettings.model_fields, **TrainingSettings.model_fields}
+    options = [_option(name, fields[name], SETTINGS_PANEL, defaults) for name in only]
+    return _adding([*options, _SET, _FILE], "settings", _merged)
+
+
+SETTINGS_PANEL = "Settings"
+_SET = inspect.Parameter(
+    "set_values",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting, such as mixup=0; `dfstrans summary --list-settings` lists them. May be repeated.",
+            rich_help_panel=SETTINGS_PANEL,
+            show_default=False,
+        ),
+    ],
+)
+_FILE = inspect.Parameter(
+    "settings_file",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(
+            "--settings",
+            metavar="FILE.toml",
+            help="A TOML file of settings, a line NAME = VALUE each; --set and options override it.",
+            rich_help_panel=SETTINGS_PANEL,
+            show_default=False,
+        ),
+    ],
+)
+
+
+def _merged(given: dict[str, Any]) -> dict[str, Any]:
+    """All settings that a user gave, in whichever way."""
+    file, texts = given.pop("settings_file", None), given.pop("set_values", [])
+    merged = {} if file is None else _read_toml(file)
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise DfstransError(f"expected --set NAME=VALUE, got {text!r}; write for example --set mixup=0")
+        merged[name.strip().replace("-", "_")] = value.strip()
+    return merged | given
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DfstransError(f"expected a TOML file for --settings, got nothing at {path}; check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DfstransError(f"expected a TOML file for --settings, got {path}: {error}; correct it") from None
+    tables = [name for name, value in content.items() if isinstance(value, dict)]
+    if tables:
+        raise DfstransError(
+            f"expected lines NAME = VALUE in {path}, got the table [{tables[0]}]; write its settings without a table"
+        )
+    return content
+
+
+def _adding(
+    options: list[inspect.Parameter], into: str, collect: Callable[[dict[str, Any]], dict[str, Any]]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add options to a command; what `collect` makes of those that were set is its argument `into`."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        names = [name for name in model.model_fields if name not in exclude]
-
         @functools.wraps(command)
         def wrapper(**given: Any) -> Any:
-            values = {name: given.pop(name) for name in names}
+            values = {option.name: given.pop(option.name) for option in options}
             chosen = {name: value for name, value in values.items() if value not in (None, [])}
-            return command(**given, **{into: chosen})
+            return command(**given, **{into: collect(chosen)})
 
         own = inspect.signature(command, eval_str=True)
         kept = [parameter for name, parameter in own.parameters.items() if name != into]
-        added = [_option(name, model, panel, defaults) for name in names]
-        wrapper.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *added)}
+        wrapper.__signature__ = own.replace(parameters=[*kept, *options])  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*kept, *options)}
         return wrapper
 
     return decorate
 
 
-def _option(name: str, model: type[BaseModel], panel: str | None, defaults: Mapping[str, Any]) -> inspect.Parameter:
-    field = model.model_fields[name]
+def _option(
+    name: str, field: FieldInfo, panel: str | None, defaults: Mapping[str, Any] = MappingProxyType({})
+) -> inspect.Parameter:
     annotation: Any = field.annotation
     text = field.description or ""
     flag = "--" + name.replace("_", "-")
+    default = defaults.get(name, None if field.is_required() else field.default)
     if annotation == tuple[str, ...]:
         annotation = list[str] | None
         text = f"{text} May be repeated.".strip()
     elif annotation is bool:
         annotation = bool | None
-    elif not field.is_required() and field.default is not None:
-        default = defaults.get(name, field.default)
-        text = f"{text} (default {'chosen from the data' if default is None else default})".strip()
+    elif not field.is_required():
         annotation = annotation | None
+        text = text if default is None else f"{text} (default {default})".strip()
     extra = field.json_schema_extra
     metavar = str(extra["metavar"]) if isinstance(extra, dict) and "metavar" in extra else None
     parser = None
@@ -83,7 +165,7 @@ def _option(name: str, model: type[BaseModel], panel: str | None, defaults: Mapp
 
 
 def _whole_number(text: str) -> int:
-    """As `int`, with an error that repeats what was given."""
+    """Like `int`, with an error that repeats the text."""
     try:
         return int(text)
     except ValueError:
@@ -94,10 +176,7 @@ reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 
 
 def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
-    """The recordings for a command that can do without labels: those that cannot be read are left out, aloud."""
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.data.readers.columns import UnreadableLabelsError
-
+    """The recordings for a command that does not need labels: unreadable ones are skipped with a remark."""
     try:
         return load_episodes(data, **read)
     except UnreadableLabelsError as error:
@@ -108,12 +187,7 @@ def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
 
 
 def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> None:
-    """Say which sensors have no value in any of these recordings: the model takes their training mean for one."""
-    import numpy as np
-
-    from dfstrans.data.inputs import match_sensors
-    from dfstrans.errors import shortlist
-
+    """Warn of sensors without a value in any of these recordings: the model uses their training mean instead."""
     silent = np.ones(len(detector.sensors_), dtype=np.bool_)
     for episode in match_sensors(episodes, detector.sensors_):
         silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
@@ -122,21 +196,18 @@ def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> N
     names = [name for name, hit in zip(detector.sensors_, silent, strict=True) if hit]
     if len(episodes):
         warnings.warn(
-            f"no value of {shortlist(names)} in these recordings: such a sensor stands at its training mean, and what "
-            "it would tell is lost; record it, or train without it",
+            f"no value of {shortlist(names)} in these recordings: such a sensor is set to its training mean and "
+            "contributes nothing; record it, or train without it",
             stacklevel=2,
         )
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
-    """The share of values outside the training range; said aloud where it is more than a hundredth.
+    """The share of values outside the training range, by sensor, with a warning where it exceeds a hundredth.
 
-    Of a sensor that never moved in training any such value is told: the model is blind to it.
+    For a sensor that was constant in training any such value gets a warning, since the model ignores that sensor.
     """
-    from dfstrans.detectors.workflow import out_of_range
-    from dfstrans.errors import shortlist
-
-    shares = out_of_range(detector, episodes)
+    shares = detector.out_of_range(episodes)
     unmoved = {name for name, hit in zip(detector.sensors_, detector.scaler_.constant, strict=True) if hit}
     new = [f"{name} ({share:.2g} of its values)" for name, share in shares.items() if name in unmoved]
     much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > 0.01 and name not in unmoved]
@@ -145,14 +216,14 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
     if new:
         warnings.warn(
-            f"one value throughout training, another one here: {shortlist(new)}; the model leaves such a sensor out of "
-            "account, so look at it yourself, or train again with recordings in which it moves",
+            f"constant in training, but not here: {shortlist(new)}; the model ignores such a sensor, so look at it "
+            "yourself, or train again with recordings in which it varies",
             stacklevel=2,
         )
     return shares
 
 
 def warn_of_guessing(chance_check: ChanceCheck) -> None:
-    """Say that a detector is not shown to be better than guessing, or that nobody can tell."""
+    """Warn that a detector is not shown to be better than guessing, or that there are too few episodes to tell."""
     if not chance_check.better_than_guessing:
         remark(f"warning: {chance_check.sentence}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dfstrans.cli.options import Data, options_from, reading, warn_of_guessing
+from dfstrans.cli.options import Data, reading, setting_options, warn_of_guessing
 from dfstrans.cli.output import (
     INTERRUPTED,
     AsJson,
@@ -16,55 +16,48 @@ from dfstrans.cli.output import (
     remark,
     warn_of_overlap,
 )
+from dfstrans.data.readers import load_episodes
+from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+from dfstrans.detectors.base import EpisodeClassifier
+from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
-from dfstrans.errors import DfstransError, option_name
-from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
+from dfstrans.detectors.saved_model import RECORD, holds_model
+from dfstrans.detectors.workflow import partial_folder, train_model
+from dfstrans.settings import DFSTRANS, Preset
+from dfstrans.training.calibration import too_few
 
-if TYPE_CHECKING:
-    from dfstrans.detectors.base import EpisodeClassifier
-
-
-EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50"
+EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50 --set mixup=0"
 
 app = typer.Typer()
 HARDLY = 0.7  # of the loss of guessing: a network that is still above it has yet to learn
 EPOCHS_TO_TRY = 20  # at least: the fewest of the default
 
-shaping = options_from(
-    NetworkSettings, into="network", exclude=("n_sensors",), panel="The network", defaults=PRESETS["tuned"]
-)
-training = options_from(TrainingSettings, into="training", panel="Training", defaults=PRESETS["tuned"])
-
 
 @app.command(epilog=EXAMPLE)
 @reading
-@shaping
-@training
+@setting_options()
 def train(
     data: Data,
     out: Annotated[Path, typer.Option("--out", help="Folder of the model to write.", show_default=False)],
     read: dict[str, Any],
-    network: dict[str, Any],
-    training: dict[str, Any],
+    settings: dict[str, Any],
     split: Annotated[
-        Literal["random", "grouped"], typer.Option(help="How the 70/15/15 parts are cut; grouped: no group in two.")
+        Literal["random", "grouped"], typer.Option(help="How to split 70/15/15; grouped: no group is in two parts.")
     ] = "random",
     preset: Annotated[
         Preset,
-        typer.Option(help="What the other options start from: our settings, or the network and training of the paper."),
+        typer.Option(help="What the settings start from: ours, or the network and training of the paper."),
     ] = "tuned",
     model: Annotated[
         str, typer.Option("--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/rivals.md.")
     ] = DFSTRANS,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a detector on 70 % of the episodes, settle it on 15 %, test it on the other 15 %, and save it."""
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.detectors.network import NetworkClassifier
-    from dfstrans.detectors.workflow import partial_folder, train_model
-
-    settings = _settings_of(model, preset, {**network, **training})
+    """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""
+    if model == DFSTRANS or preset != "tuned":  # other kinds have no presets
+        settings = {"preset": preset, **settings}
+    detector_kind(model).from_settings(**settings)  # refuses wrong settings before the recordings are read
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
     earlier = model_written_at(out)
@@ -72,7 +65,7 @@ def train(
     try:
         detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
-        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: go on with --resume")
+        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: continue with --resume")
         raise typer.Exit(INTERRUPTED) from None
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
@@ -100,10 +93,7 @@ def train(
 
 
 def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
-    """Say that the validation part was too small to choose a threshold on, and what to do."""
-    from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
-    from dfstrans.training.calibration import too_few
-
+    """Warn that the validation part was too small to choose a threshold, with remedies."""
     rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
     short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
     if not short_of:
@@ -122,32 +112,14 @@ def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
 
 
 def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
-    """Say that a network needs more epochs where it is still not far from guessing on what it learns from."""
+    """Warn that a network needs more epochs if its training loss is still close to that of guessing."""
     if loss is not None and loss > HARDLY:
         remark(
-            f"warning: it has hardly learned: the training loss ended at {loss:.0%} of what guessing costs; more "
+            f"warning: it has hardly learned: the training loss ended at {loss:.0%} of the loss of guessing; more "
             f"epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
         )
 
 
 def model_written_at(out: Path) -> int | None:
-    """When the model in a folder was written; None where there is none."""
-    from dfstrans.detectors.saved_model import RECORD, holds_model
-
+    """When the model in a folder was written; None if there is none."""
     return (out / RECORD).stat().st_mtime_ns if holds_model(out) else None
-
-
-def _settings_of(model: str, preset: Preset, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a kind of detector, from a preset and the options that were given, checked."""
-    if model == DFSTRANS:
-        settings = {**PRESETS[preset], **given}
-        check_settings(settings)
-        return settings
-    known = detector_kind(model)().get_params()
-    foreign = [option_name(name) for name in given if name not in known]
-    foreign += ["--preset"] if preset != "tuned" else []
-    if foreign:
-        raise DfstransError(
-            f"expected options that {model} has, got {', '.join(foreign)}; drop them, or use --model {DFSTRANS}"
-        )
-    return given

@@ -13,7 +13,7 @@ from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_fini
 from dfstrans.errors import DfstransError, option_name
 
 if TYPE_CHECKING:
-    from dfstrans.settings import NetworkSettings  # needs pydantic, which the runtime without torch does not install
+    from dfstrans.settings import NetworkShape  # needs pydantic, which the runtime without torch does not install
 
 MAX_DEFAULT_SEGMENT_LENGTH = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
@@ -81,7 +81,7 @@ def count_segments(length: Count, segment_length: int) -> Count:
     return -(-length // segment_length)
 
 
-def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
+def default_segment_length(episodes: Episodes, network: NetworkShape) -> int:
     """A tenth of the median episode, but at most 100 points: the paper's choice for all four of its data sets.
 
     It does not exceed the shortest episode, unless the longest would then have more segments than the faithful encoding
@@ -95,7 +95,7 @@ def default_segment_length(episodes: Episodes, network: NetworkSettings) -> int:
     return length
 
 
-def default_filters(episodes: Episodes, network: NetworkSettings, heads: int) -> int:
+def default_filters(episodes: Episodes, network: NetworkShape, heads: int) -> int:
     """The smallest number of filters that suits the heads and the faithful encoding.
 
     The heads must divide the width of the embedding, and the encoding needs one dimension per segment of the longest

@@ -1,18 +1,18 @@
-"""`EpisodeClassifier`: what every detector has in common, as scikit-learn users know it.
+"""`EpisodeClassifier`: what every detector can do, in the manner of scikit-learn.
 
-A kind of detector says which settings it has, how it learns, how it scores and what numbers it keeps. The rest is the
-same for all: what is set aside, calibration, the threshold, figures, what a saved model is.
+A kind of detector defines its settings, how it trains, how it scores and which numbers it keeps. Everything else is the
+same for all: validation part, calibration, threshold, metrics, saving and loading.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
@@ -26,18 +26,20 @@ from dfstrans.data.inputs import (
 )
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
+from dfstrans.detectors.parameters import Configurable
 from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.settings import DecisionSettings, Precision, Settings
+from dfstrans.settings import DecisionSettings, Precision, setting_name
 from dfstrans.training.calibration import calibrate, choose_threshold
 from dfstrans.training.evaluation import ChanceCheck, Evaluation, check_against_chance, evaluate_probabilities
 from dfstrans.training.run_folder import LogRows
 
 Weights = dict[str, Tensor]
+DECISION = DecisionSettings()  # the defaults of arguments
 
 
 class TrainingTask(NamedTuple):
-    """All that a detector learns from and by, and where it may keep its progress."""
+    """What a detector learns from and how, and where it may keep its progress."""
 
     network: Any
     training: Any
@@ -50,53 +52,47 @@ class TrainingTask(NamedTuple):
 
 
 class TrainingResult(NamedTuple):
-    """What became of a lesson, besides what the detector keeps."""
+    """The outcome of training, besides what the detector itself keeps."""
 
-    odds: float  # what those of an anomaly were raised by: its weight in the loss, and normal episodes left out
+    odds: float  # by how much training raised the odds of an anomaly: its weight, and normal episodes left out
     best_epoch: int = 1
     log: LogRows = []  # noqa: RUF012 never changed
 
 
-class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[misc]
     """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out."""
 
-    estimator_name: ClassVar[str]  # in model.json and in `dfstrans.detectors.MODELS`
-    network_kind: ClassVar[type[Settings]]  # the settings of the network, or of what stands in its place
-    training_kind: ClassVar[type[DecisionSettings]] = DecisionSettings
-
-    # ---- what a kind of detector says ---------------------------------------------------------------------------
-
-    def network_settings(self, episodes: Episodes) -> Any:
-        """The settings of what fit would build for these episodes."""
-        return self._settings(self.network_kind, n_sensors=episodes.n_sensors)
-
-    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> Any:
-        """The estimator's arguments that tell how to train on so many episodes, so many of them anomalous, checked."""
-        return self._settings(self.training_kind)
-
-    def check_lengths(self, episodes: Episodes, network: Any) -> None:
-        """Refuse episodes that are too short or too long for these settings."""
+    # ---- what a kind of detector defines ------------------------------------------------------------------------
 
     @abstractmethod
-    def _learn(self, lesson: TrainingTask) -> TrainingResult:
-        """Learn, and keep what was learned only at the end: an earlier fit outlives one that fails."""
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        """Train, and keep what was learned only at the end: an earlier fit survives one that fails."""
 
     @abstractmethod
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
-        """The logit of each episode, NaN where a value is beyond all measure: (n_episodes,)."""
+        """The logit of each checked episode, NaN where a value is implausibly large: (n_episodes,)."""
 
     @abstractmethod
     def _weights(self) -> Weights:
-        """All the numbers that were learned."""
+        """All learned numbers."""
 
     @abstractmethod
     def _restore(self, weights: Weights) -> None:
         """The inverse of `_weights`, with `network_settings_` and `scaler_` set."""
 
-    @property
-    def n_parameters_(self) -> int:
-        """How many numbers were learned."""
-        return sum(tensor.numel() for tensor in self._weights().values())
+    def network_settings(self, episodes: Episodes) -> Any:
+        """The complete settings of what fit would build for these episodes."""
+        return self._settings(self.shape_kind, n_sensors=episodes.n_sensors)
+
+    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> Any:
+        """The complete settings of a training on so many episodes, so many of them anomalous."""
+        return self._settings(self.plan_kind)
+
+    def check_lengths(self, episodes: Episodes, network: Any) -> None:
+        """Refuse episodes that are too short or too long for these settings."""
+
+    def _learn_reference(self, train: Episodes) -> None:
+        """Learn what diagnoses compare with; only a detector that diagnoses needs it."""
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -110,11 +106,11 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         resume: bool = False,
         progress: bool = False,
     ) -> Self:
-        """Train on labelled episodes; without a `validation` part a stratified share of them is set aside for it.
+        """Train on labelled episodes; without a `validation` part a stratified share of them is held out.
 
         `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint); `y` the
         labels, unless the episodes carry them. `run_folder` keeps a checkpoint after each epoch, from which `resume`
-        goes on to the same weights that an uninterrupted run gives.
+        continues to the same weights as an uninterrupted run.
         """
         episodes = as_episodes(X, y)
         labels = episodes.require_labels()
@@ -127,56 +123,45 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         else:
             train, validation = episodes, match_sensors(validation, episodes.sensors)
         if len(validation) == 0:
+            fraction = setting_name("validation_fraction", training.validation_fraction)
             raise DfstransError(
-                f"expected at least one episode for validation, got {len(episodes)} episodes and "
-                f"{option_name('validation_fraction', training.validation_fraction)}; record more episodes or use a "
-                "larger fraction"
+                f"expected at least one episode for validation, got {len(episodes)} episodes and {fraction}; record "
+                "more episodes or use a larger fraction"
             )
         network = self.network_settings(episodes)
         for part in (train, validation):
             self.check_lengths(part, network)
         scaler = SensorScaler.fit(train)
-        learned = self._learn(TrainingTask(network, training, scaler, train, validation, run_folder, resume, progress))
+
+        result = self._train(TrainingTask(network, training, scaler, train, validation, run_folder, resume, progress))
+
         self.network_settings_, self.training_settings_, self.scaler_ = network, training, scaler
         self.sensors_, self.units_ = episodes.sensors, episodes.units
         self.classes_ = np.array([0, 1])
-        self.best_epoch_, self.log_ = learned.best_epoch, learned.log
+        self.best_epoch_, self.log_ = result.best_epoch, result.log
         self.data_ = DataRecord.of(train, validation)
-        self._calibrate_and_reference(train, validation, learned.odds)
-        return self
 
-    def _calibrate_and_reference(self, train: Episodes, validation: Episodes, odds: float) -> None:
-        """Calibrate, choose the threshold and record the figures, all on the validation part."""
-        labels = validation.require_labels()
-        logits = self.decision_function(validation)
-        self.calibration_ = calibrate(labels, logits, odds)
+        labels, logits = validation.require_labels(), self._checked_logits(validation)
+        self.calibration_ = calibrate(labels, logits, result.odds)
         probabilities = self.calibration_.probabilities(logits)
-        self.threshold_ = choose_threshold(labels, probabilities, self.training_settings_)
-        evaluation = evaluate_probabilities(labels, probabilities, self.threshold_.value)
-        self.metrics_ = {"validation": evaluation.to_dict()}
-
-    def _settings(self, kind: Any, **values: Any) -> Any:
-        """The estimator's arguments that belong to one group of settings."""
-        given = self.get_params(deep=False)
-        return kind(**{**{name: given[name] for name in kind.model_fields if name in given}, **values})
+        self.threshold_ = choose_threshold(labels, probabilities, training)
+        self.metrics_ = {"validation": evaluate_probabilities(labels, probabilities, self.threshold_.value).to_dict()}
+        self._learn_reference(train)
+        return self
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
-    def predict_in(self, precision: Precision) -> Self:
-        """Score in this precision from now on; only a network has a choice."""
-        if precision == "bf16":
-            raise DfstransError(
-                f"expected a network, got {self.estimator_name}, which has no bf16; use "
-                f"{option_name('precision', 'auto')}"
-            )
-        return self
+    def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
+        """Episodes with the sensors of training, in their order; an error where that is impossible."""
+        self._require_fitted(f"call fit or {type(self).__name__}.load first")
+        data, given = self.data_, as_episodes(X, y, check_axes=False)
+        episodes = align_to_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
+        self.check_lengths(episodes, self.network_settings_)
+        return episodes
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """The logit of each episode, before calibration: (n_episodes,)."""
-        episodes = self.check_input(X)
-        logits = self._logits(episodes).astype(np.float64)
-        require_finite_logits(episodes, logits)
-        return logits
+        return self._checked_logits(self.check_input(X))
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
@@ -189,16 +174,31 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         return (self.predict_proba(X)[:, 1] >= self.threshold_.value).astype(np.int64)
 
     def score(self, X: Any, y: npt.ArrayLike | None = None, sample_weight: Any = None) -> float:  # noqa: N803
-        """The share of right decisions; the labels are `y`, or those of the episodes."""
+        """The share of correct decisions; the labels are `y`, or those of the episodes."""
         labels = as_episodes(X, y, check_axes=False).require_labels()
         return float(super().score(X, labels, sample_weight))
 
     def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
-        """How well labelled episodes are told apart."""
+        """Detection metrics on labelled episodes."""
         episodes = self.check_input(X, y)
-        return evaluate_probabilities(
-            episodes.require_labels(), self.predict_proba(episodes)[:, 1], self.threshold_.value
-        )
+        probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
+        return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
+
+    def out_of_range(self, X: Any) -> dict[str, float]:  # noqa: N803
+        """The share of values outside the training range by sensor, largest first; sensors without such are omitted."""
+        episodes = self.check_input(X)
+        shares = self.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
+        order = np.argsort(-shares, kind="stable")
+        return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
+
+    def predict_in(self, precision: Precision) -> Self:
+        """Score in this precision from now on; only networks have a choice."""
+        if precision == "bf16":
+            raise DfstransError(
+                f"expected a network, got {self.estimator_name}, which has no bf16; use "
+                f"{option_name('precision', 'auto')}"
+            )
+        return self
 
     def probability(self, logit: float) -> float:
         """The calibrated probability of a logit."""
@@ -206,21 +206,23 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
 
     @property
     def decision_threshold(self) -> float:
-        """The probability from which on an episode is called anomalous."""
+        """The lowest probability at which an episode is called anomalous."""
         return self.threshold_.value
 
     @property
     def chance_check(self) -> ChanceCheck:
-        """Whether it told its own held-out episodes apart better than guessing would."""
+        """Whether the detector did better than guessing on its own held-out episodes."""
         return check_against_chance(self.metrics_)
 
-    def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
-        """Episodes with the sensors of training, in their order; an error where that cannot be."""
-        self._require_fitted(f"call fit or {type(self).__name__}.load first")
-        data, given = self.data_, as_episodes(X, y, check_axes=False)
-        episodes = align_to_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
-        self.check_lengths(episodes, self.network_settings_)
-        return episodes
+    @property
+    def n_parameters_(self) -> int:
+        """How many numbers were learned."""
+        return sum(tensor.numel() for tensor in self._weights().values())
+
+    def _checked_logits(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        logits = self._logits(episodes).astype(np.float64)
+        require_finite_logits(episodes, logits)
+        return logits
 
     def _require_fitted(self, remedy: str) -> None:
         if not hasattr(self, "data_"):
@@ -234,7 +236,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
         save_model(Path(folder), self._stored())
 
     def _stored(self) -> StoredModel:
-        """All that a saved model holds."""
+        """Everything that a saved model holds."""
         record = ModelRecord(
             estimator=self.estimator_name,
             network=self.network_settings_.model_dump(mode="json"),
@@ -248,7 +250,7 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             best_epoch=self.best_epoch_,
             metrics=self.metrics_,
         )
-        return StoredModel(record, self._weights(), self.scaler_, self.log_, None)
+        return StoredModel(record, self._weights(), self.scaler_, self.log_, {})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -262,12 +264,13 @@ class EpisodeClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mi
             raise DfstransError(
                 f"expected a model of the kind {cls.estimator_name!r} in {folder}, got one of the kind "
                 f"{record.estimator!r}; evaluate it or predict with it (`dfstrans evaluate`, `dfstrans predict`, or "
-                "`dfstrans.detectors.load_detector`, which take all kinds), or train one of the other kind"
+                "`dfstrans.detectors.registry.load_detector`, which take all kinds), or train one of the other kind"
             )
-        network = settings_of(folder, cls.network_kind, record.network)
-        training = settings_of(folder, cls.training_kind, record.training)
-        settings = {**network.model_dump(), **training.model_dump()}
-        self = cls(**{name: settings[name] for name in cls().get_params(deep=False)})
+        network = settings_of(folder, cls.shape_kind, record.network)
+        training = settings_of(folder, cls.plan_kind, record.training)
+        settings, defaults = {**network.model_dump(), **training.model_dump()}, cls.default_settings()
+        changed = {name: settings[name] for name, default in defaults.items() if settings[name] != default}
+        self = cls.from_settings(**changed)
         self.network_settings_, self.training_settings_, self.scaler_ = network, training, stored.scaler
         try:
             self._restore(stored.weights)

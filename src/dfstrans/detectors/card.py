@@ -1,4 +1,4 @@
-"""The page that travels with a saved model: what it is, how good it was, what it must not be trusted with."""
+"""The model card: what a saved model is, how good it was, and where its limits are."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 ## What it takes and gives
 {takes_and_gives(record)}
 
-## How good it was
+## How good it is
 {_figures_table(record["metrics"])}
 
-{_standing(record["metrics"])}
+{_chance_check(record["metrics"])}
 
 - Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
 - Probabilities: {record["calibration"]["note"]}
 - Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}.
 - Best epoch {record["best_epoch"]}, chosen on {data["validation_episodes"]} validation episodes
   ({data["validation_anomalous"]} anomalous).
-- The validation figures were also used to choose the epoch, the temperature and the threshold: they flatter.
+- The validation figures were also used to choose the epoch, the temperature and the threshold: they are optimistic.
 {_export(record.get("export"))}
 ## Limits
 - Sensors are matched by name, unnamed ones by position.
-- Other machines, sensors or sampling rates than those of training were not tried.
-- A missing value repeats the last one seen; a sensor that is missing altogether stands at its training mean.
+- It was not tested with machines, sensors or sampling rates other than those of training.
+- A missing value repeats the last one seen; a sensor without any value is set to its training mean.
 - {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
 """
 
 
 def takes_and_gives(record: dict[str, Any]) -> str:
-    """What recordings a model is for, and what it tells of them."""
+    """What recordings a model takes and what it gives."""
     data, threshold = record["data"], record["threshold"]
     named = zip(record["sensors"], record["units"], strict=True)
     sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
@@ -67,8 +67,8 @@ def _range(shortest: int, longest: int) -> str:
     return str(longest) if shortest == longest else f"{shortest} to {longest}"
 
 
-def _standing(metrics: dict[str, dict[str, Any]]) -> str:
-    """Whether it is better than guessing; in bold where it is not."""
+def _chance_check(metrics: dict[str, dict[str, Any]]) -> str:
+    """Whether the model is better than guessing; in bold where it is not."""
     found = check_against_chance(metrics)
     sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
     return sentence if found.better_than_guessing else f"**{sentence}**"

@@ -1,202 +1,171 @@
-"""`Diagnoser`: fit, predict, diagnose, save and load, as scikit-learn users know it."""
+"""`Diagnoser`: the DFStrans network as an estimator that detects anomalies and diagnoses them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import FEWEST_FILTERS, default_filters, default_segment_length
-from dfstrans.detectors.network import NetworkClassifier
+from dfstrans.detectors.network import TRAINING, NetworkClassifier
+from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.detectors.saved_model import StoredModel
-from dfstrans.errors import DfstransError
+from dfstrans.diagnosis.diagnose import diagnose
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.known_faults import KnownCases
+from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.model.encoding import check_fits
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.settings import (
     DFSTRANS,
-    Embedding,
+    PRESETS,
     Encoding,
     Imbalance,
     NetworkSettings,
-    Norm,
-    Pooling,
+    NetworkShape,
     Precision,
-    Schedule,
-    SelectBy,
+    Preset,
     Settings,
     ThresholdRule,
 )
 
-if TYPE_CHECKING:
-    from dfstrans.diagnosis.diagnosis import Diagnosis
-    from dfstrans.diagnosis.reference import NormalReference
-
-
 KNOWN_FEATURES = "known_cases.features"  # an array among those of the reference
+NETWORK = NetworkSettings()  # the defaults of arguments
 
 
 class Diagnoser(NetworkClassifier):
-    """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out.
+    """Detects anomalous episodes, and tells which sensors and which moments are unlike normal.
 
-    The arguments are the fields of `NetworkSettings` and `TrainingSettings`, where they are explained. Without a
-    `segment_length` or a number of `filters` it is chosen from the lengths of the training episodes, without a
-    `batch_size` and `epochs` from their number.
-    `Diagnoser(**PRESETS["paper"])` is the paper's network, trained as the paper did.
+    An argument that is None has the value of the preset, or is chosen from the training episodes.
+
+    Parameters:
+        preset: What the other settings start from: "tuned", our network, or "paper", the paper's network and training.
+        segment_length: Points per segment; by default a tenth of the median episode, at most 100.
+        encoding: Positional encoding: "faithful", "vanilla" or "none".
+        epochs: Maximum epochs; by default as many as make 600 steps, 20 to 100.
+        batch_size: Episodes per training step; by default a tenth of an epoch, 16 to 64.
+        learning_rate: Highest learning rate of the schedule.
+        imbalance: "weighted" weights the rarer class up, "none" uses the plain loss.
+        normals_per_anomaly: Maximum normal episodes per anomaly in an epoch, resampled each epoch; all by default.
+        validation_fraction: Share of the episodes held out when fit is given no validation part.
+        threshold_rule: How the threshold is chosen on validation: "f1", "false-alarm-rate" or "fixed".
+        threshold_value: The threshold ("fixed"), or the highest false-alarm rate ("false-alarm-rate").
+        precision: Arithmetic of training: "32", "bf16", or "auto", bf16 where the processor has it.
+        seed: Seed of split, weights, order and noise.
+        network: All other settings of the network, see `NetworkSettings`, as a mapping or as such an object.
+        training: All other settings of training, see `TrainingSettings`.
 
     >>> from dfstrans.data.synthetic import planted_episodes
     >>> episodes = planted_episodes(n_normal=12, n_anomalous=6, n_sensors=3, n_timepoints=48, seed=0)
-    >>> detector = Diagnoser(segment_length=16, filters=4, heads=2, feedforward=16, epochs=1).fit(episodes)
+    >>> detector = Diagnoser(segment_length=16, epochs=1, network={"heads": 2, "feedforward": 16}).fit(episodes)
     >>> detector.predict_proba(episodes).shape
     (18, 2)
     """
 
     estimator_name: ClassVar[str] = DFSTRANS
     network_kind: ClassVar[type[Settings]] = NetworkSettings
+    shape_kind: ClassVar[type[Settings]] = NetworkShape
     network_: DFSTrans
+    reference_: NormalReference
+    known_cases_: KnownCases
 
     def __init__(
         self,
         *,
+        preset: Preset = "tuned",
         segment_length: int | None = None,
-        blocks: int = 3,
-        filters: int | None = None,
-        kernel: int = 5,
-        heads: int = 8,
-        feedforward: int = 128,
-        head_width: int = 128,
-        pooling: Pooling = "mean+deviation",
-        layers: int = 1,
-        dropout: float = 0.0,
-        norm: Norm = "renorm",
-        encoding: Encoding = "faithful",
-        embedding: Embedding = "cnn",
-        quantile_features: int = 16,
+        encoding: Encoding = NETWORK.encoding,
         epochs: int | None = None,
         batch_size: int | None = None,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 0.05,
-        patience: int = 20,
+        learning_rate: float | None = None,
+        imbalance: Imbalance | None = None,
         normals_per_anomaly: float | None = None,
-        select_by: SelectBy = "pr-auc",
-        gradient_clip: float | None = 1.0,
-        schedule: Schedule = "one-cycle",
-        imbalance: Imbalance = "weighted",
-        sensor_dropout: float = 0.0,
-        noise: float = 0.0,
-        time_shift: float = 0.5,
-        mixup: float = 0.3,
-        weight_averaging: float = 0.99,
-        validation_fraction: float = 0.15,
-        threshold_rule: ThresholdRule = "f1",
+        validation_fraction: float = TRAINING.validation_fraction,
+        threshold_rule: ThresholdRule = TRAINING.threshold_rule,
         threshold_value: float | None = None,
-        precision: Precision = "auto",
-        seed: int = 0,
+        precision: Precision = TRAINING.precision,
+        seed: int = TRAINING.seed,
+        network: GivenSettings = None,
+        training: GivenSettings = None,
     ) -> None:
+        super().__init__(
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            imbalance=imbalance,
+            normals_per_anomaly=normals_per_anomaly,
+            validation_fraction=validation_fraction,
+            threshold_rule=threshold_rule,
+            threshold_value=threshold_value,
+            precision=precision,
+            seed=seed,
+            network=network,
+            training=training,
+        )
+        self.preset = preset
         self.segment_length = segment_length
-        self.blocks = blocks
-        self.filters = filters
-        self.kernel = kernel
-        self.heads = heads
-        self.feedforward = feedforward
-        self.head_width = head_width
-        self.pooling = pooling
-        self.layers = layers
-        self.dropout = dropout
-        self.norm = norm
         self.encoding = encoding
-        self.embedding = embedding
-        self.quantile_features = quantile_features
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.patience = patience
-        self.normals_per_anomaly = normals_per_anomaly
-        self.select_by = select_by
-        self.gradient_clip = gradient_clip
-        self.schedule = schedule
-        self.imbalance = imbalance
-        self.sensor_dropout = sensor_dropout
-        self.noise = noise
-        self.time_shift = time_shift
-        self.mixup = mixup
-        self.weight_averaging = weight_averaging
-        self.validation_fraction = validation_fraction
-        self.threshold_rule = threshold_rule
-        self.threshold_value = threshold_value
-        self.precision = precision
-        self.seed = seed
 
     @staticmethod
-    def build(network: NetworkSettings, scaler: SensorScaler) -> DFSTrans:
-        """The network of these settings, with weights that torch's random generator gives."""
+    def build(network: NetworkShape, scaler: SensorScaler) -> DFSTrans:
+        """The network of this shape, with weights from torch's random generator."""
         return DFSTrans(network)
 
-    def network_settings(self, episodes: Episodes) -> NetworkSettings:
+    def network_settings(self, episodes: Episodes) -> NetworkShape:
         """The network that fit would build for these episodes."""
-        filters = FEWEST_FILTERS if self.filters is None else self.filters
-        known: dict[str, Any] = {"n_sensors": episodes.n_sensors, "filters": filters}
-        if self.segment_length is None:
-            any_length = self._settings(NetworkSettings, **known, segment_length=1 << 20, heads=1)
-            known["segment_length"] = default_segment_length(episodes, any_length)
-        if self.filters is None:
-            any_filters = self._settings(NetworkSettings, **known, heads=1)
-            known["filters"] = default_filters(episodes, any_filters, self.heads)
-        return self._settings(NetworkSettings, **known)  # type: ignore[no-any-return]
+        given: NetworkSettings = self._settings(NetworkSettings)
+        values = given.model_dump() | {"n_sensors": episodes.n_sensors, "filters": given.filters or FEWEST_FILTERS}
+        if given.segment_length is None:
+            any_length = NetworkShape(**values | {"segment_length": 1 << 20, "heads": 1})
+            values["segment_length"] = default_segment_length(episodes, any_length)
+        if given.filters is None:
+            any_filters = NetworkShape(**values | {"heads": 1})
+            values["filters"] = default_filters(episodes, any_filters, given.heads)
+        return NetworkShape(**values)
 
-    def check_lengths(self, episodes: Episodes, network: NetworkSettings) -> None:
+    def check_lengths(self, episodes: Episodes, network: NetworkShape) -> None:
         """Refuse episodes that are too short, or too long, for the segments of a network."""
         check_fits(episodes, network, trained=network is getattr(self, "network_settings_", None))
 
     def diagnose(self, X: Any, *, known: Episodes | None = None, trust: bool = False) -> Iterator[Diagnosis]:  # noqa: N803
-        """One `Diagnosis` per episode, one after the other: which sensors, which moments, unlike what is normal.
+        """One `Diagnosis` per episode, one after the other: which sensors and which moments are unlike normal.
 
-        Where the kinds of some training anomalies' faults were known, it tells which of these an episode resembles;
-        `known` are other such anomalies, instead of those of training. With `trust`, anomalous episodes get a verdict
-        on their attention, which takes some twenty passes each.
+        Where training anomalies had known kinds of faults, it tells which of these an episode resembles; `known` are
+        other such anomalies to use instead. With `trust`, anomalous episodes get a verdict on their attention, which
+        takes some twenty passes each.
         """
-        from dfstrans.diagnosis.diagnose import diagnose
-        from dfstrans.diagnosis.known_faults import KnownCases
-
-        episodes, reference = self.check_input(X), self.require_reference()
+        episodes = self.check_input(X)
         cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known))
-        return diagnose(self, episodes, reference, cases, trust=trust)
-
-    def require_reference(self) -> NormalReference:
-        """What is normal; an error where the model does not know."""
-        if self.reference_ is None:
-            raise DfstransError(
-                "expected a model that knows what is normal, got one that was saved before models kept that; train it "
-                "again"
-            )
-        return self.reference_
+        return diagnose(self, episodes, self.reference_, cases, trust=trust)
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
-        """The network's output, batch by batch; only one batch is ever in memory."""
-        for batch in self.batches(X):
+        """The network's output, batch by batch; only one batch is in memory at a time."""
+        for batch in self.batches(self.check_input(X)):
             with torch.inference_mode():
                 yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
 
-    # ---- what is normal, and what known faults look like, travels with the model --------------------------------
+    def _preset_settings(self) -> dict[str, Any]:
+        if self.preset not in PRESETS:
+            raise DfstransError(
+                f"expected {option_name('preset')} to be {' or '.join(PRESETS)}, got {self.preset!r}; "
+                f"{did_you_mean(str(self.preset), PRESETS)}"
+            )
+        return dict(PRESETS[self.preset])
 
-    def _calibrate_and_reference(self, train: Episodes, validation: Episodes, odds: float) -> None:
-        from dfstrans.diagnosis.known_faults import KnownCases
-        from dfstrans.diagnosis.reference import NormalReference
+    # ---- the normal reference and the known faults are part of the model ----------------------------------------
 
-        super()._calibrate_and_reference(train, validation, odds)
-        labels, seed = train.require_labels(), self.training_settings_.seed
-        self.reference_: NormalReference | None = NormalReference.fit(self, train[labels == 0], seed=seed)
+    def _learn_reference(self, train: Episodes) -> None:
+        labels = train.require_labels()
+        self.reference_ = NormalReference.fit(self, train[labels == 0], seed=self.training_settings_.seed)
         self.known_cases_ = KnownCases.of(self, train[labels == 1])
 
     def _stored(self) -> StoredModel:
-        stored = super()._stored()
-        if self.reference_ is None:
-            return stored
-        cases = self.known_cases_
+        stored, cases = super()._stored(), self.known_cases_
         return stored._replace(
             record=stored.record.model_copy(update={"known_cases": dict(zip(cases.ids, cases.kinds, strict=True))}),
             reference=self.reference_.to_arrays() | {KNOWN_FEATURES: cases.features},
@@ -204,13 +173,8 @@ class Diagnoser(NetworkClassifier):
 
     @classmethod
     def _from_stored(cls, folder: Path, stored: StoredModel) -> Self:
-        from dfstrans.diagnosis.known_faults import KnownCases
-        from dfstrans.diagnosis.reference import NormalReference
-
         self = super()._from_stored(folder, stored)
-        arrays, kinds = stored.reference, stored.record.known_cases
-        self.reference_ = None if arrays is None else NormalReference.from_arrays(arrays)
-        self.known_cases_ = KnownCases.none()
-        if arrays is not None and kinds:
-            self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), arrays[KNOWN_FEATURES])
+        kinds = stored.record.known_cases
+        self.reference_ = NormalReference.from_arrays(stored.reference)
+        self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), stored.reference[KNOWN_FEATURES])
         return self

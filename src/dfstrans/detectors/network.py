@@ -1,11 +1,11 @@
-"""`NetworkClassifier`: a detector that is a network of torch, trained by the engine of `dfstrans.training`."""
+"""`NetworkClassifier`: a detector that is a torch network, trained by `dfstrans.training`."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,65 +14,89 @@ import torch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.errors import DfstransError
 from dfstrans.model.arithmetic import computing_in
 from dfstrans.model.detector import DetectorNetwork
 from dfstrans.settings import (
     DecisionSettings,
+    Imbalance,
     Precision,
+    ThresholdRule,
+    TrainingPlan,
     TrainingSettings,
-    default_batch_size,
-    default_epochs,
     episodes_of_an_epoch,
 )
+from dfstrans.training.batches import Batch, batch_loader
 from dfstrans.training.calibration import guessing_loss, positive_weight
 
-if TYPE_CHECKING:
-    from dfstrans.training.batches import Batch
-
-
 PREDICTION_BATCH = 32
+TRAINING = TrainingSettings()  # the defaults of arguments
 
 
 class NetworkClassifier(EpisodeClassifier):
-    """A detector that is a network. A kind of it names the network; `batch_size` and `epochs` may be chosen for it."""
+    """A detector that is a network; a kind of it names the network.
+
+    `network` and `training` hold all settings that are no arguments; see the fields of the network's settings and of
+    `TrainingSettings`. An argument that is None has the default of its kind, or is chosen from the data.
+    """
 
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
+    plan_kind: ClassVar[type[DecisionSettings]] = TrainingPlan
     _prediction_precision: Precision = "32"  # chosen for a machine: neither a setting nor part of a saved model
+
+    def __init__(
+        self,
+        *,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        imbalance: Imbalance | None = None,
+        normals_per_anomaly: float | None = None,
+        validation_fraction: float = TRAINING.validation_fraction,
+        threshold_rule: ThresholdRule = TRAINING.threshold_rule,
+        threshold_value: float | None = None,
+        precision: Precision = TRAINING.precision,
+        seed: int = TRAINING.seed,
+        network: GivenSettings = None,
+        training: GivenSettings = None,
+    ) -> None:
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.imbalance = imbalance
+        self.normals_per_anomaly = normals_per_anomaly
+        self.validation_fraction = validation_fraction
+        self.threshold_rule = threshold_rule
+        self.threshold_value = threshold_value
+        self.precision = precision
+        self.seed = seed
+        self.network = network
+        self.training = training
 
     @staticmethod
     @abstractmethod
     def build(network: Any, scaler: SensorScaler) -> DetectorNetwork:
-        """The network of these settings, with weights that torch's random generator gives."""
+        """The network of these settings, with weights from torch's random generator."""
 
-    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> TrainingSettings:
-        """The estimator's arguments that tell how to train on so many episodes, checked.
+    def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> TrainingPlan:
+        """The complete settings of a training on so many episodes, so many of them anomalous."""
+        settings: TrainingSettings = self._settings(TrainingSettings)
+        return settings.plan(n_episodes, n_anomalous)
 
-        Batch size and epochs go by the episodes of an epoch: all, where the number of anomalous ones is not told.
-        """
-        shift = {} if "time_shift" in self.get_params() else {"time_shift": 0.0}  # of a point's segment there is none
-        left_open = [name for name in ("batch_size", "epochs") if getattr(self, name) is None]
-        stand_ins = dict.fromkeys(left_open, 1)  # until the other settings are known to be right
-        checked: TrainingSettings = self._settings(TrainingSettings, **stand_ins, **shift)
-        most = checked.normals_per_anomaly
-        drawn = n_episodes if n_anomalous is None else episodes_of_an_epoch(n_episodes, n_anomalous, most)
-        batch_size = default_batch_size(drawn) if self.batch_size is None else checked.batch_size
-        epochs = default_epochs(drawn, batch_size) if self.epochs is None else checked.epochs
-        return checked.model_copy(update={"batch_size": batch_size, "epochs": epochs})
-
-    def _learn(self, lesson: TrainingTask) -> TrainingResult:
-        from dfstrans.training.fit import train_network
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        from dfstrans.training.fit import train_network  # loads lightning, which takes seconds
 
         trained = train_network(
-            partial(self.build, lesson.network, lesson.scaler),
-            lesson.network,
-            lesson.training,
-            lesson.train,
-            lesson.validation,
-            lesson.scaler,
-            run_folder=lesson.run_folder,
-            resume=lesson.resume,
-            progress=lesson.progress,
+            partial(self.build, task.network, task.scaler),
+            task.network,
+            task.training,
+            task.train,
+            task.validation,
+            task.scaler,
+            run_folder=task.run_folder,
+            resume=task.resume,
+            progress=task.progress,
         )
         self.network_ = trained.network
         self._prediction_precision = "32"
@@ -80,14 +104,14 @@ class NetworkClassifier(EpisodeClassifier):
 
     @property
     def loss_beside_guessing(self) -> float:
-        """The last training loss, as a share of what guessing costs: near 1 where nothing was learned."""
+        """The last training loss as a share of the loss of guessing: near 1 where nothing was learned."""
         settings, n_anomalous = self.training_settings_, self.data_.train_anomalous
         drawn = episodes_of_an_epoch(self.data_.train_episodes, n_anomalous, settings.normals_per_anomaly)
         labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, drawn - n_anomalous])
         return float(self.log_[-1]["loss"]) / guessing_loss(labels, positive_weight(labels, settings))
 
     def predict_in(self, precision: Precision) -> Self:
-        """Score in this precision until it is fitted again: `auto` is bf16 where the processor has it.
+        """Score in this precision until the next fit: `auto` is bf16 where the processor has it.
 
         Faster with wide networks, and scores differ slightly. Diagnoses and exports stay in 32 bits.
         """
@@ -104,12 +128,9 @@ class NetworkClassifier(EpisodeClassifier):
                 found.append(self.network_(batch.segments, batch.valid).logit.float().numpy())
         return np.concatenate(found) if found else np.empty(0)
 
-    def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803
-        """The episodes as the network takes them: scaled, cut, a batch at a time."""
-        from dfstrans.training.batches import batch_loader
-
-        episodes = self.check_input(X)
-        yield from batch_loader(episodes, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
+    def batches(self, X: Episodes) -> Iterator[Batch]:  # noqa: N803
+        """Checked episodes as the network takes them: scaled, cut into segments, a batch at a time."""
+        yield from batch_loader(X, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
 
     @property
     def n_parameters_(self) -> int:

@@ -1,26 +1,23 @@
-"""The kinds of detectors by name, found by the entry points `dfstrans.detectors` of installed packages."""
+"""The kinds of detectors by name, from the entry points `dfstrans.detectors` of installed packages."""
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import read_record
 from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.settings import DFSTRANS
 
-if TYPE_CHECKING:
-    from dfstrans.detectors.base import EpisodeClassifier
-
 
 def detector_names() -> list[str]:
-    """All kinds that are installed, the default first."""
+    """All installed kinds, the default first."""
     return sorted(entry_points(group="dfstrans.detectors").names, key=lambda name: (name != DFSTRANS, name))
 
 
 def detector_kind(name: str) -> type[EpisodeClassifier]:
-    """The class of the detector of that name, imported on request."""
+    """The class of a detector, imported on request."""
     known = detector_names()
     if name not in known:
         raise DfstransError(f"expected one of {', '.join(known)}, got {name!r}; {did_you_mean(name, known)}")

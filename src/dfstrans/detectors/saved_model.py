@@ -1,4 +1,4 @@
-"""What a saved model is: a folder of JSON and safetensors, checked when it is read, and no code in it."""
+"""A saved model: a folder of JSON and safetensors without code, checked when it is read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dfstrans.training.calibration import Calibration, Threshold
 from dfstrans.training.run_folder import LOG, TENSORBOARD, LogRows, read_log, write_log
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 RECORD, WEIGHTS, SCALER, REFERENCE, CARD = (
     "model.json",
     "weights.safetensors",
@@ -59,7 +59,7 @@ class DataRecord(Settings):
 
     @classmethod
     def of(cls, train: Episodes, validation: Episodes) -> Self:
-        """What there is to say of the two parts."""
+        """The record of the two parts."""
         return cls(
             train_episodes=len(train),
             train_anomalous=train.n_anomalous,
@@ -75,17 +75,17 @@ class DataRecord(Settings):
 
 
 class ExportRecord(Settings):
-    """How far an exported model was from this one."""
+    """How much the exported model differed from this one."""
 
     format: Literal["onnx"] = "onnx"
     created: str = Field(default_factory=lambda: _now())
     dfstrans_version: str = Field(default_factory=lambda: version("dfstrans"))
-    logit_difference: float  # the largest one
+    logit_difference: float  # the largest
     attention_difference: float
     tolerance: float  # of a logit
     attention_tolerance: float
     episodes: int  # that were compared
-    generated: bool  # whether they were made for the comparison, for want of real ones
+    generated: bool  # whether they were generated, since no real ones were given
     fingerprint: str  # of these episodes
 
 
@@ -110,16 +110,16 @@ class ModelRecord(Settings):
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)
-    own_checksum: str | None = None  # of all above but the export; None in models saved before there was one
+    own_checksum: str = ""  # of all above but the export; set when the record is written
 
 
 def library_versions() -> dict[str, str]:
-    """The versions that made a model."""
+    """The versions of Python and of the libraries that determine a model."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 class DamagedModelError(DfstransError):
-    """A saved model of which something is missing, or is not what was saved."""
+    """A saved model with a file that is missing or was changed."""
 
 
 class StoredModel(NamedTuple):
@@ -129,11 +129,11 @@ class StoredModel(NamedTuple):
     weights: dict[str, torch.Tensor]
     scaler: SensorScaler
     log: LogRows
-    reference: dict[str, npt.NDArray[Any]] | None  # what is usual in normal episodes; None in the first models
+    reference: dict[str, npt.NDArray[Any]]  # what is usual in normal episodes; empty without diagnoses
 
 
 def save_model(folder: Path, model: StoredModel) -> None:
-    """Write the folder in one step: whoever looks finds the earlier model or this one."""
+    """Write the folder in one step: at any time it holds the earlier model or this one."""
     check_place(folder)
     with written_atomically(folder) as temporary:
         temporary.mkdir()
@@ -141,7 +141,7 @@ def save_model(folder: Path, model: StoredModel) -> None:
         (temporary / WEIGHTS).write_bytes(safetensors.torch.save(weights))
         _write_json(temporary / SCALER, model.scaler.to_dict())
         write_log(model.log, temporary / LOG)
-        if model.reference is not None:
+        if model.reference:
             (temporary / REFERENCE).write_bytes(safetensors.numpy.save(model.reference))
         checksums = {
             name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
@@ -152,7 +152,7 @@ def save_model(folder: Path, model: StoredModel) -> None:
 
 
 def save_export(folder: Path, export: ExportRecord) -> None:
-    """Record in a saved model how far its export was from it."""
+    """Record in a saved model how much its export differs from it."""
     content = _signed(read_whole_record(folder).model_copy(update={"export": export}))
     with written_atomically(folder / RECORD) as temporary:
         _write_json(temporary, content)
@@ -161,7 +161,7 @@ def save_export(folder: Path, export: ExportRecord) -> None:
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place where a model would replace anything but a model, be it a damaged one."""
+    """Refuse a place where a model would replace anything but a (perhaps damaged) model."""
     if folder.exists() and not folder.is_dir():
         raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
     if not folder.is_dir():
@@ -179,13 +179,13 @@ def check_place(folder: Path) -> None:
     except DamagedModelError as error:
         if not (folder / WEIGHTS).exists():
             raise DfstransError(
-                f"expected {folder} to be empty or a saved model, got a {RECORD} that may be of something else; choose "
-                "another place, or move it"
+                f"expected {folder} to be empty or a saved model, got a {RECORD} that may belong to something "
+                "else; choose another place, or move it"
             ) from error
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether a saved model is there."""
+    """Whether there is a saved model."""
     return (folder / RECORD).is_file()
 
 
@@ -195,8 +195,8 @@ def load_model(folder: Path) -> StoredModel:
     try:
         weights = safetensors.torch.load_file(folder / WEIGHTS)
         scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
-        log = read_log(folder / LOG) if (folder / LOG).exists() else []
-        reference = safetensors.numpy.load_file(folder / REFERENCE) if REFERENCE in record.checksums else None
+        log = read_log(folder / LOG)
+        reference = safetensors.numpy.load_file(folder / REFERENCE) if REFERENCE in record.checksums else {}
     except Exception as error:
         raise _damaged(folder, str(error)) from error
     if scaler.sensors != record.sensors:
@@ -207,17 +207,17 @@ def load_model(folder: Path) -> StoredModel:
 def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) -> AnySettings:
     """A group of settings of model.json, checked by the estimator that knows them."""
     try:
-        with settings_as_options(False):  # these are no options of the command at hand
+        with settings_as_options(False):  # they are not options of the current command
             return kind(**content)
     except DfstransError as error:
         raise _damaged(folder, f"{RECORD}: {error}") from error
 
 
 def read_whole_record(folder: Path) -> ModelRecord:
-    """The content of model.json, when the files beside it are those that were saved."""
+    """The content of model.json, checked together with the files next to it."""
     content = _read_content(folder)
     record = settings_of(folder, ModelRecord, content)
-    if record.own_checksum is not None and _own_checksum(content) != record.own_checksum:
+    if _own_checksum(content) != record.own_checksum:
         raise _damaged(folder, f"{RECORD} is not the file that was saved (its checksum differs: was it edited?)")
     for name, expected in record.checksums.items():
         path = folder / name
@@ -229,7 +229,7 @@ def read_whole_record(folder: Path) -> ModelRecord:
 
 
 def read_record(folder: Path) -> ModelRecord:
-    """The content of model.json, as far as it is understood."""
+    """The content of model.json alone."""
     return settings_of(folder, ModelRecord, _read_content(folder))
 
 
@@ -254,13 +254,13 @@ def _read_content(folder: Path) -> dict[str, Any]:
 
 
 def _signed(record: ModelRecord) -> dict[str, Any]:
-    """The content of model.json, with the checksum by which a later change shows."""
+    """The content of model.json, with the checksum that reveals later changes."""
     content = record.model_dump(mode="json")
     return {**content, "own_checksum": _own_checksum(content)}
 
 
 def _own_checksum(content: dict[str, Any]) -> str:
-    """Of what stands in the file, and not of what is read from it: a later version may know more settings."""
+    """The checksum of the file's content rather than of what is parsed from it, which may gain defaults."""
     signed = {name: value for name, value in content.items() if name not in ("export", "own_checksum")}
     return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
 

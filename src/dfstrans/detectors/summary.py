@@ -1,4 +1,4 @@
-"""What a network consists of, part by part, without building its numbers."""
+"""The parts of a network or of a saved model, and the list of all settings."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments
+from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.card import takes_and_gives
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import ModelRecord, read_whole_record, settings_of
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, Preset
+from dfstrans.settings import DFSTRANS, PRESETS, NetworkShape, Preset
 from dfstrans.training.evaluation import check_against_chance
 
 PARTS = {
@@ -30,21 +31,22 @@ PARTS = {
 }
 
 
-def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str, Any]) -> NetworkSettings:
-    """The network of a preset for episodes of that many full segments, with some settings `given`, their length one.
+def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str, Any]) -> NetworkShape:
+    """The network of a preset for episodes of so many full segments, with the settings `given`, as values or text.
 
     >>> network_for("tuned", 20, 20, {"segment_length": 100}).d_model
     96
     """
-    blank = np.broadcast_to(np.float32(0), (1, n_sensors, n_segments * given["segment_length"]))
-    return Diagnoser(**{**PRESETS[preset], **given}).network_settings(Episodes.from_arrays(blank))
+    detector = Diagnoser.from_settings(preset=preset, **given)
+    blank = np.broadcast_to(np.float32(0), (1, n_sensors, n_segments * detector.all_settings()["segment_length"]))
+    return detector.network_settings(Episodes.from_arrays(blank))
 
 
-def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any]:
+def network_summary(settings: NetworkShape, n_segments: int) -> dict[str, Any]:
     """Parameters by part, widths and settings of a network for episodes of that many segments."""
     if n_segments < 1:
         raise DfstransError(f"expected at least 1 segment, got {n_segments}")
-    positional_encoding(settings.encoding, n_segments, settings.d_model)  # refuses what the encoding cannot carry
+    positional_encoding(settings.encoding, n_segments, settings.d_model)  # refuses more segments than it can encode
     with torch.device("meta"):
         network = DFSTrans(settings)
     counts = dict.fromkeys(PARTS, 0)
@@ -60,8 +62,19 @@ def network_summary(settings: NetworkSettings, n_segments: int) -> dict[str, Any
     }
 
 
+def settings_list(kind: type[EpisodeClassifier]) -> list[dict[str, Any]]:
+    """Every setting of a kind of detector: its name, its default, that of the preset paper, and its help."""
+    fields = {**kind.network_kind.model_fields, **kind.training_kind.model_fields}
+    defaults = kind.default_settings()
+    paper = {**defaults, **PRESETS["paper"]} if kind is Diagnoser else defaults
+    return [
+        {"name": name, "default": default, "paper": paper[name], "help": fields[name].description}
+        for name, default in defaults.items()
+    ]
+
+
 def model_summary(folder: Path) -> dict[str, Any]:
-    """The same for a saved model, with its threshold and figures."""
+    """The same for a saved model, with its threshold and metrics."""
     record = read_whole_record(folder)
     return {
         **_shape(folder, record),
@@ -81,10 +94,10 @@ def model_summary(folder: Path) -> dict[str, Any]:
 
 
 def _shape(folder: Path, record: ModelRecord) -> dict[str, Any]:
-    """Parameters by part where the network is DFStrans, else their number."""
+    """Parameters by part if the network is DFStrans, else their number."""
     if record.estimator != DFSTRANS:
         return {"parameters": record.parameters, "parts": {}, "settings": record.network}
-    network = settings_of(folder, NetworkSettings, record.network)
+    network = settings_of(folder, NetworkShape, record.network)
     return network_summary(network, count_segments(record.data.longest, network.segment_length))
 
 

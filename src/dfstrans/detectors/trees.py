@@ -1,6 +1,6 @@
-"""The floor: boosted trees on a few statistics of each sensor, which see no moment and no order of moments.
+"""The baseline: boosted trees on a few statistics of each sensor, which know neither when nor in which order.
 
-TrainingResult by scikit-learn's `HistGradientBoostingClassifier`; kept as plain arrays, from which a few lines predict.
+Trained by scikit-learn's `HistGradientBoostingClassifier`, kept as plain arrays that a few lines predict from.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
-from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
-from dfstrans.settings import Settings
+from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.evaluation import Labels, average_precision
 
@@ -26,20 +25,20 @@ STATISTICS = ("present", "mean", "deviation", "lowest", "highest", *(f"quantile 
 Features = npt.NDArray[np.float64]
 
 
-class BoostingSettings(Settings):
-    """How many trees of which size; how many of them are kept is chosen on the validation part."""
+class BoostingSettings(DetectorSettings):
+    """Number and size of the trees; the validation part decides how many of them are kept."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
-    trees: int = Field(default=300, ge=1, description="Most trees.")
-    shrinkage: float = Field(default=0.05, gt=0, description="How far each tree goes.")
-    leaves: int = Field(default=15, ge=2, description="Most leaves of a tree.")
-    fewest_in_leaf: int = Field(default=10, ge=1, description="Fewest episodes of a leaf.")
+    trees: int = Field(default=300, ge=1, description="Maximum number of trees.")
+    shrinkage: float = Field(default=0.05, gt=0, description="Learning rate: the weight of each tree.")
+    leaves: int = Field(default=15, ge=2, description="Maximum leaves of a tree.")
+    fewest_in_leaf: int = Field(default=10, ge=1, description="Minimum episodes per leaf.")
 
 
 def sensor_statistics(episodes: Episodes, scaler: SensorScaler) -> Features:
-    """Statistics of each sensor's values that are there, NaN where there are none; one episode at a time is in memory.
+    """Statistics of the values of each sensor, NaN where there are none; one episode at a time is in memory.
 
-    An episode with a value beyond all measure gets an infinite one.
+    An episode with an implausibly large value gets infinite statistics.
 
     Shape:
         (n_episodes, n_sensors · statistics)
@@ -52,7 +51,7 @@ def sensor_statistics(episodes: Episodes, scaler: SensorScaler) -> Features:
 
 
 def _statistics(values: Features) -> Features:
-    """Of one episode: (n_sensors, n_timepoints) → (n_sensors, statistics)."""
+    """Statistics of one episode: (n_sensors, n_timepoints) → (n_sensors, statistics)."""
     there = ~np.isnan(values)
     found = np.full((len(values), len(STATISTICS)), np.nan)
     found[:, 0] = there.mean(axis=1)
@@ -108,7 +107,7 @@ class Trees(NamedTuple):
             x = np.take_along_axis(features, self.feature[node], axis=1)
             left = np.where(np.isnan(x), self.missing_left[node], x <= self.threshold[node])
             below = np.where(left, self.left[node], self.right[node])
-            if np.array_equal(below, node):  # all have come to a leaf
+            if np.array_equal(below, node):  # all are at a leaf
                 staged: Features = self.start + self.value[node].cumsum(axis=1)
                 return staged
             node = below
@@ -120,32 +119,57 @@ class Trees(NamedTuple):
         return Trees(start=self.start, first=self.first[:n_trees], **nodes)
 
 
-@arguments_from_settings(shrinkage=0.05)
-class BoostingClassifier(EpisodeClassifier):
-    """Boosted trees on per-sensor statistics: what a detector must beat to be worth its trouble.
+TREES = BoostingSettings(n_sensors=1)  # the defaults of arguments
 
-    Its arguments are the fields of `BoostingSettings` and `DecisionSettings`. A sensor that is missing stays missing,
-    which the trees know how to take. It learns in one go: there is nothing to resume.
+
+class BoostingClassifier(EpisodeClassifier):
+    """Boosted trees on per-sensor statistics: what a detector must beat to be worth its cost.
+
+    The arguments are explained by the fields of `BoostingSettings` and `DecisionSettings`. A missing sensor stays
+    missing, which trees can handle. Training is a single step, so there is nothing to resume.
     """
 
     estimator_name: ClassVar[str] = "boosting"
-    network_kind: ClassVar[type[Settings]] = BoostingSettings
+    network_kind = shape_kind = BoostingSettings
 
-    def _learn(self, lesson: TrainingTask) -> TrainingResult:
-        settings, labels = lesson.network, lesson.train.require_labels()
-        weight = positive_weight(labels, lesson.training)
+    def __init__(
+        self,
+        *,
+        trees: int = TREES.trees,
+        shrinkage: float = TREES.shrinkage,
+        leaves: int = TREES.leaves,
+        fewest_in_leaf: int = TREES.fewest_in_leaf,
+        imbalance: Imbalance = DECISION.imbalance,
+        validation_fraction: float = DECISION.validation_fraction,
+        threshold_rule: ThresholdRule = DECISION.threshold_rule,
+        threshold_value: float | None = None,
+        seed: int = DECISION.seed,
+    ) -> None:
+        self.trees = trees
+        self.shrinkage = shrinkage
+        self.leaves = leaves
+        self.fewest_in_leaf = fewest_in_leaf
+        self.imbalance = imbalance
+        self.validation_fraction = validation_fraction
+        self.threshold_rule = threshold_rule
+        self.threshold_value = threshold_value
+        self.seed = seed
+
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        settings, labels = task.network, task.train.require_labels()
+        weight = positive_weight(labels, task.training)
         model = HistGradientBoostingClassifier(
             max_iter=settings.trees,
             learning_rate=settings.shrinkage,
             max_leaf_nodes=settings.leaves,
             min_samples_leaf=settings.fewest_in_leaf,
             early_stopping=False,
-            random_state=lesson.training.seed,
+            random_state=task.training.seed,
         )
-        model.fit(sensor_statistics(lesson.train, lesson.scaler), labels, sample_weight=np.where(labels, weight, 1.0))
+        model.fit(sensor_statistics(task.train, task.scaler), labels, sample_weight=np.where(labels, weight, 1.0))
         trees = Trees.from_sklearn(model)
-        staged = trees.stages(sensor_statistics(lesson.validation, lesson.scaler))
-        best = _best_stage(staged, lesson.validation.require_labels(), weight)
+        staged = trees.stages(sensor_statistics(task.validation, task.scaler))
+        best = _best_stage(staged, task.validation.require_labels(), weight)
         self.trees_ = trees.keep(best)
         return TrainingResult(weight, best)
 
@@ -162,7 +186,7 @@ class BoostingClassifier(EpisodeClassifier):
 
 
 def _best_stage(staged: Features, labels: Labels, weight: float) -> int:
-    """How many trees do best on validation: by PR-AUC less a thousandth of the loss, as an epoch of a network."""
+    """The number of trees that is best on validation: by PR-AUC, then by loss, as the best epoch of a network."""
     both = 0 < labels.sum() < len(labels)
     weights = np.where(labels, weight, 1.0)
     losses = (weights * (np.logaddexp(0, staged.T) - labels * staged.T)).mean(axis=1)

@@ -1,4 +1,4 @@
-"""What the command line does, as functions: train a model from episodes, evaluate it, predict with it."""
+"""The verbs of the command line as functions: train a model, evaluate it on a part, predict."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.registry import detector_kind
 from dfstrans.detectors.saved_model import check_place, holds_model, library_versions, read_record
+from dfstrans.diagnosis.assessment import assess
 from dfstrans.errors import DfstransError, Remark, option_name
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
@@ -26,6 +27,8 @@ from dfstrans.training.run_folder import TENSORBOARD, can_resume
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
+
+# ---- train --------------------------------------------------------------------------------------------------------
 
 
 def train_model(
@@ -38,13 +41,13 @@ def train_model(
     model: str = DFSTRANS,
     **settings: Any,
 ) -> EpisodeClassifier:
-    """Split 70/15/15, train, evaluate on the test part, and save the model with all figures at `out`.
+    """Split 70/15/15, train, evaluate on the test part, and save the model with its metrics at `out`.
 
-    `model` is a kind of detector, see `dfstrans.detectors.MODELS`, and `settings` are its arguments. Until the model is
-    saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` goes on; where the model is
-    finished, it is returned as it is.
+    `model` names a kind of detector, see `dfstrans.detectors.registry`; `settings` are its settings by name. Until the
+    model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues; a model
+    that is already finished is returned as it is.
     """
-    detector = detector_kind(model)(**settings)
+    detector = detector_kind(model).from_settings(**settings)
     seed = detector.training_settings(len(episodes)).seed
     check_place(out)
     require_both_classes(episodes.require_labels())
@@ -57,16 +60,17 @@ def train_model(
         )
     train, validation, test = _parts(episodes, split, seed)
     partial = partial_folder(out)
-    drawn = {"kind": split, "seed": seed}
+    how_split = {"kind": split, "seed": seed}
     if resume and not can_resume(partial):
-        finished = _finished(out, detector, train, episodes, drawn)
+        finished = _finished(out, detector, train, episodes, how_split)
         if finished is not None:
             return finished
     if not resume:
-        _set_aside(partial)
+        _move_aside(partial)
     detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
-    detector.data_ = detector.data_.model_copy(update={"split": drawn, "source_fingerprint": episodes.fingerprint()})
+    source = {"split": how_split, "source_fingerprint": episodes.fingerprint()}
+    detector.data_ = detector.data_.model_copy(update=source)
     detector.save(out)
     if (partial / TENSORBOARD).exists():
         shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
@@ -74,50 +78,22 @@ def train_model(
     return detector
 
 
-def _finished(
-    out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, drawn: dict[str, Any]
-) -> EpisodeClassifier | None:
-    """The model at `out` when it is what this very run would give; then there is nothing to go on with."""
-    if not holds_model(out):
-        return None
-    try:
-        record = read_record(out)
-        if record.estimator != detector.estimator_name:
-            return None
-        kept = type(detector).load(out)
-    except DfstransError as error:
-        warnings.warn(f"the model in {out} is trained again: {error}", stacklevel=3)
-        return None
-    same = (
-        kept.network_settings_ == detector.network_settings(train)
-        and kept.training_settings_ == detector.training_settings(len(train), train.n_anomalous)
-        and kept.data_.split == drawn
-        and trained_from(kept, episodes)
-    )
-    if not same:
-        return None
-    remedy = f"nothing to go on with; train without {option_name('resume')} to repeat it"
-    others = [
-        f"{name} {record.versions.get(name, 'unknown')} instead of {version}"
-        for name, version in library_versions().items()
-        if record.versions.get(name) != version
-    ]
-    if others:
-        said = f"the model in {out} has the settings and recordings of this run, but is of other versions"
-        warnings.warn(f"{said} ({', '.join(others)}), which may give other weights: {remedy} with these", stacklevel=3)
-    else:
-        warnings.warn(f"the model in {out} is what this run gives: {remedy}", Remark, stacklevel=3)
-    return kept
-
-
 def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier:
-    """The unfitted detector, made for the lengths of all these episodes; an error before hours are spent on some."""
+    """The unfitted detector with a network for all these episodes, whichever of them it is trained on.
+
+    Otherwise fit would choose by the training part alone. Episodes that do not fit are an error before training.
+    """
     network = detector.network_settings(episodes)
-    open_settings = [name for name, value in detector.get_params().items() if value is None]
-    chosen = {name: getattr(network, name) for name in open_settings if hasattr(network, name)}
-    detector.set_params(**chosen)  # else fit would choose them by the training part alone
+    left_open = [name for name, value in detector.all_settings().items() if value is None and hasattr(network, name)]
+    detector.set_params(**{detector.parameter_name(name): getattr(network, name) for name in left_open})
     detector.check_lengths(episodes, network)
     return detector
+
+
+def partial_folder(out: Path) -> Path:
+    """Where a run keeps its checkpoint until its model is saved."""
+    place = out.absolute()
+    return place.with_name(place.name + ".partial")
 
 
 def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
@@ -135,51 +111,72 @@ def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, E
     return parts
 
 
-def partial_folder(out: Path) -> Path:
-    """Where a run keeps its checkpoint until its model is saved."""
-    place = out.absolute()
-    return place.with_name(place.name + ".partial")
-
-
-def evaluate_diagnoses(
-    detector: EpisodeClassifier,
-    tested: Episodes,
-    train: Episodes | None = None,
-    progress: Progress = no_progress,
-) -> dict[str, Any]:
-    """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
-
-    The z-score floor is learned from the normal episodes of `train` where these are given, else from those at hand.
-    """
-    from dfstrans.diagnosis.assessment import assess
-
-    if not isinstance(detector, Diagnoser):
-        raise DfstransError(
-            f"expected a model of the kind {DFSTRANS!r} for diagnoses, got {detector.estimator_name!r}, which tells "
-            f"that an episode is anomalous but not why; evaluate it without {option_name('diagnosis')}"
+def _finished(
+    out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, how_split: dict[str, Any]
+) -> EpisodeClassifier | None:
+    """The model at `out` if this run would produce the same one, so that there is nothing to resume."""
+    if not holds_model(out):
+        return None
+    try:
+        record = read_record(out)
+        if record.estimator != detector.estimator_name:
+            return None
+        kept = type(detector).load(out)
+    except DfstransError as error:
+        warnings.warn(f"the model in {out} is trained again: {error}", stacklevel=3)
+        return None
+    same = (
+        kept.network_settings_ == detector.network_settings(train)
+        and kept.training_settings_ == detector.training_settings(len(train), train.n_anomalous)
+        and kept.data_.split == how_split
+        and trained_from(kept, episodes)
+    )
+    if not same:
+        return None
+    remedy = f"nothing to resume; train without {option_name('resume')} to repeat it"
+    others = [
+        f"{name} {record.versions.get(name, 'unknown')} instead of {version}"
+        for name, version in library_versions().items()
+        if record.versions.get(name) != version
+    ]
+    if others:
+        warnings.warn(
+            f"the model in {out} has the settings and recordings of this run, but is from other versions "
+            f"({', '.join(others)}), which may give other weights: {remedy} with these",
+            stacklevel=3,
         )
-    tested = detector.check_input(tested)
-    reference = tested if train is None else detector.check_input(train)
-    normal = reference[reference.require_labels() == 0]
-    anomalous = tested[tested.require_labels() == 1]
-    diagnoses = track(detector.diagnose(anomalous, trust=True), "diagnosing", len(anomalous), progress)
-    return assess(detector, detector.require_reference(), diagnoses, anomalous, normal, progress)
+    else:
+        warnings.warn(f"the model in {out} is the result of this run: {remedy}", Remark, stacklevel=3)
+    return kept
+
+
+def _move_aside(partial: Path) -> None:
+    """Keep an interrupted run under another name, once: a new run does not destroy it."""
+    if not partial.is_dir():
+        return
+    old = partial.with_name(partial.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    partial.rename(old)
+    warnings.warn(f"moved an unfinished run to {old}; resume would continue it", stacklevel=3)
+
+
+# ---- evaluate -----------------------------------------------------------------------------------------------------
 
 
 def trained_from(detector: EpisodeClassifier, episodes: Episodes) -> bool:
-    """Whether these are the episodes that a model's parts were cut from; reads them all."""
+    """Whether the parts of a model were split from these episodes; reads them all."""
     expected = detector.data_.source_fingerprint
     return expected is not None and expected == episodes.fingerprint()
 
 
 def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:
-    """All episodes, or one part of the set that the model was trained from, cut as it was then."""
+    """All episodes, or one part of those that the model was trained from, split as in training."""
     record, same_set = detector.data_, trained_from(detector, episodes)
     if part == "all":
         if same_set:
             warnings.warn(
-                f"these are the episodes the model was trained from, and {option_name('part', 'all')} includes those "
-                f"it was trained on, so the figures flatter; use {option_name('part', 'test')} (the parts are "
+                f"these are the episodes the model was trained from, and {option_name('part', 'all')} includes its "
+                f"training part, so the metrics are optimistic; use {option_name('part', 'test')} (the parts are "
                 f"{', '.join(PARTS)} and all)",
                 stacklevel=2,
             )
@@ -190,14 +187,33 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
             f"evaluate all of these ({option_name('part', 'all')}), or give the recordings of training, read with the "
             "same options"
         )
-    cut = episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")
-    if part != "test" and cut[0].fingerprint() != record.train_fingerprint:
+    return episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")[PARTS.index(part)]
+
+
+def evaluate_diagnoses(
+    detector: EpisodeClassifier,
+    tested: Episodes,
+    train: Episodes | None = None,
+    progress: Progress = no_progress,
+) -> dict[str, Any]:
+    """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
+
+    The z-score baseline is learned from the normal episodes of `train` if given, else from the tested ones.
+    """
+    if not isinstance(detector, Diagnoser):
         raise DfstransError(
-            f"expected the parts that the model was trained with, for {option_name('part', part)}, got others, since "
-            "versions of before cut some sets otherwise, but for the test part; train again, or take "
-            f"{option_name('part', 'test')}"
+            f"expected a model of the kind {DFSTRANS!r} for diagnoses, got {detector.estimator_name!r}, which detects "
+            f"anomalous episodes but cannot explain them; evaluate it without {option_name('diagnosis')}"
         )
-    return cut[PARTS.index(part)]
+    tested = detector.check_input(tested)
+    reference = tested if train is None else detector.check_input(train)
+    normal = reference[reference.require_labels() == 0]
+    anomalous = tested[tested.require_labels() == 1]
+    diagnoses = track(detector.diagnose(anomalous, trust=True), "diagnosing", len(anomalous), progress)
+    return assess(detector, detector.reference_, diagnoses, anomalous, normal, progress)
+
+
+# ---- predict ------------------------------------------------------------------------------------------------------
 
 
 def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFrame:
@@ -215,7 +231,7 @@ def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFra
 
 
 def select_ids(episodes: Episodes, ids: Sequence[str]) -> Episodes:
-    """The episodes of these ids, in this order."""
+    """The episodes with these ids, in this order."""
     rows = {str(name): row for row, name in enumerate(episodes.ids)}
     unknown = [name for name in ids if name not in rows]
     if unknown:
@@ -224,24 +240,6 @@ def select_ids(episodes: Episodes, ids: Sequence[str]) -> Episodes:
             f"expected ids of the {len(rows)} episodes (such as {some}), got {', '.join(unknown)}; correct them"
         )
     return episodes[[rows[name] for name in ids]]
-
-
-def out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
-    """The share of each sensor's values that lie outside its training range, worst first; only those that do."""
-    episodes = detector.check_input(episodes)
-    shares = detector.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
-    order = np.argsort(-shares, kind="stable")
-    return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
-
-
-def _set_aside(partial: Path) -> None:
-    """Starting anew does not destroy an interrupted run: its folder is kept under another name, once."""
-    if not partial.is_dir():
-        return
-    old = partial.with_name(partial.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    partial.rename(old)
-    warnings.warn(f"an unfinished run was set aside as {old}; resume goes on with one instead", stacklevel=3)
 
 
 NAMED = 10  # episodes that a remark names
@@ -257,9 +255,9 @@ class Scorable(NamedTuple):
 def scorable(
     detector: EpisodeClassifier, episodes: Episodes, remark: Callable[[str], None], *, every: bool = False
 ) -> Scorable:
-    """The episodes without those that are too short or too long for the detector or have no value at all.
+    """Leave out the episodes that are too short or too long for the detector, or have no value at all.
 
-    Those are named in a remark, each with its reason. With `every`, or when none is left, they are an error.
+    A remark names them with their reasons. With `every`, or when none is left, they are an error.
     """
     reasons = {**_of_wrong_length(detector, episodes), **_empty(detector, episodes)}
     if not reasons:
@@ -278,7 +276,7 @@ def scorable(
 
 
 def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
-    """What the detector says against an episode's length, by row; of a length that suits, one episode is tried."""
+    """The detector's objection to the length of each unsuitable episode, by row; each suitable length is tried once."""
     found: dict[int, str] = {}
     for length in np.unique(episodes.lengths):
         for row in np.flatnonzero(episodes.lengths == length).tolist():
@@ -292,7 +290,7 @@ def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[in
 
 
 def _empty(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
-    """Episodes in which every sensor that the detector looks at is missing from beginning to end, by row."""
+    """The episodes in which every sensor of the detector is missing from beginning to end, by row."""
     return {
         row: f"expected at least one value of a sensor in each episode, got none in episode {episode.id!r}; record it "
         "again, or leave it out"
@@ -302,5 +300,5 @@ def _empty(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
 
 
 def _has_no_value(episode: Episode) -> bool:
-    """Whether all is missing; most episodes show at their first point that it is not."""
+    """Whether all values are missing; for most episodes the first point already shows that they are not."""
     return bool(np.isnan(episode.values[:, 0]).all() and np.isnan(episode.values).all())

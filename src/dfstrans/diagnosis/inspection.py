@@ -14,7 +14,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 from dfstrans.training.evaluation import ChanceCheck
 
 
@@ -22,7 +22,7 @@ class Detector(Protocol):
     """What a diagnosis needs from a fitted detector."""
 
     network_: DFSTrans
-    network_settings_: NetworkSettings
+    network_settings_: NetworkShape
     scaler_: SensorScaler
     sensors_: tuple[str, ...]
     units_: tuple[str, ...]

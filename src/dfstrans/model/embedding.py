@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dfstrans.model.convolution import normalise_convolve_pool
 from dfstrans.model.norm import ChannelNorm
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 
 class Heads(Protocol):
@@ -78,7 +78,7 @@ class SegmentProjection(nn.Module):
         (segment, sensor, point) → (segment, sensor, d_model)
     """
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         self.tanh = settings.embedding == "tanh"
         self.projection = nn.Linear(settings.segment_length, settings.d_model, bias=False)
@@ -89,7 +89,7 @@ class SegmentProjection(nn.Module):
         return torch.tanh(x) if self.tanh else x
 
 
-def build_embedding(settings: NetworkSettings) -> nn.Module:
+def build_embedding(settings: NetworkShape) -> nn.Module:
     """The embedding that the settings name."""
     if settings.embedding == "cnn":
         return SensorCNN(settings, renormalise=settings.norm == "renorm")

@@ -19,7 +19,7 @@ from dfstrans.model.loss_by_parts import loss_by_parts
 from dfstrans.model.mixing import Mixing
 from dfstrans.model.pooling import added, even_share, pool, pooled_width
 from dfstrans.model.quantile_features import STATISTICS, QuantileFeatures
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 PART_VALUES = 1 << 22  # of a part of a batch: larger ones win nothing, smaller ones cost calls (docs/performance.md)
 
@@ -74,7 +74,7 @@ class SpatioTemporalLayer(nn.Module):
         (b, t, s, d) → (b, t, s, d)
     """
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         d = settings.d_model
         self.temporal = Attention(d, settings.heads)
@@ -107,7 +107,7 @@ class DFSTrans(DetectorNetwork):
     Inside, the order of axes is always `b t s d`: episode, segment, sensor, d_model.
     """
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         self.settings = settings
         d = settings.d_model

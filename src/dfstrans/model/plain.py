@@ -19,7 +19,7 @@ from dfstrans.model.embedding import SensorCNN
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import DFSTrans, SpatioTemporalLayer
 from dfstrans.model.pooling import pool
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 
 class PlainPass(NamedTuple):
@@ -87,7 +87,7 @@ class _Encoding(nn.Module):
 
     rows: Tensor
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         self.name, self.d_model = settings.encoding, settings.d_model
         if self.name == "faithful":

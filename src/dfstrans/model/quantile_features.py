@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dfstrans.model.detector import TrainingPart
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 STATISTICS = 6  # that `statistics` gives
 MOST_SEGMENTS = 20_000  # of the training part, that quantiles are taken of
@@ -30,7 +30,7 @@ class QuantileFeatures(nn.Module):
 
     edges: Tensor  # (sensor, statistic, levels + 1), ascending
 
-    def __init__(self, settings: NetworkSettings) -> None:
+    def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         s, levels = settings.n_sensors, settings.quantile_features
         self.register_buffer("edges", torch.linspace(0, 1, levels + 1).expand(s, STATISTICS, -1).clone())

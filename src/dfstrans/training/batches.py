@@ -1,4 +1,4 @@
-"""Batches of segments as tensors, in an order that depends on seed and epoch only."""
+"""Batches of segments as tensors, in an order that depends only on seed and epoch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from dfstrans.settings import episodes_of_an_epoch
 
 
 class Batch(NamedTuple):
-    """Some episodes as tensors.
+    """Episodes as tensors.
 
     Shape:
-        segments (b, t, s, p); valid (b, t); labels (b,), NaN where there is none
+        segments (b, t, s, p); valid (b, t); labels (b,), NaN if unknown
     """
 
     segments: Tensor
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class EpisodeDataset(Dataset[Batch]):
-    """Reads, scales and cuts the episodes of a batch when the batch is asked for; holds nothing but the episodes."""
+    """Reads, scales and cuts the episodes of a batch on request; holds nothing but the episodes."""
 
     def __init__(self, episodes: Episodes, scaler: SensorScaler, segment_length: int) -> None:
         self.episodes = episodes
@@ -51,34 +51,34 @@ class EpisodeDataset(Dataset[Batch]):
 
 @dataclass(frozen=True)
 class Draw:
-    """All anomalous episodes and at most so many normal ones for each, which are others in each epoch."""
+    """Per epoch all anomalous episodes, and a sample of at most so many normal ones for each."""
 
     labels: npt.NDArray[np.int8]
     normals_per_anomaly: float
 
     @property
     def n_normal(self) -> int:
-        """Normal episodes of an epoch."""
+        """Normal episodes per epoch."""
         return len(self) - int(self.labels.sum())
 
     @property
     def thinning(self) -> float:
-        """How many normal episodes there are for each that is drawn: what the odds are raised by."""
+        """All normal episodes over those drawn: the factor by which drawing raises the odds of an anomaly."""
         return float((len(self.labels) - self.labels.sum()) / self.n_normal)
 
     def __len__(self) -> int:
         return episodes_of_an_epoch(len(self.labels), int(self.labels.sum()), self.normals_per_anomaly)
 
     def rows(self, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-        """The row numbers of one epoch."""
+        """The rows of one epoch."""
         normal = rng.choice(np.flatnonzero(self.labels == 0), self.n_normal, replace=False)
         return np.concatenate([np.flatnonzero(self.labels), normal])
 
 
 class BatchSampler(Sampler[npt.NDArray[np.intp]]):
-    """Row numbers in batches: in order, or drawn and shuffled anew for each epoch from (seed, epoch) alone.
+    """Rows in batches: in order, or drawn and shuffled for each epoch from (seed, epoch) alone.
 
-    Batches are as even as can be: a last batch of one episode could not be normalised.
+    Batches are as even as possible: a last batch of one episode could not be normalised.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         draw: Draw | None = None,
     ) -> None:
         if draw is not None and shuffle_seed is None:
-            raise DfstransError("expected a shuffle_seed with draw, got None; give the seed that episodes are drawn by")
+            raise DfstransError("expected a shuffle_seed with draw, got None; give the seed for drawing")
         self.n_episodes = n_episodes if draw is None else len(draw)
         self.rows = np.arange(n_episodes)
         self.batch_size = batch_size
@@ -98,7 +98,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by the training engine at the start of each epoch."""
+        """Called by Lightning at the start of each epoch."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         if self.shuffle_seed is not None:
             rng = np.random.default_rng((self.shuffle_seed, self.epoch))
             rows = rng.permutation(rows if self.draw is None else self.draw.rows(rng))
-        # a generator, because a resumed run makes its iterator before it sets the epoch
+        # a generator, because a resumed run creates the iterator before it sets the epoch
         if self.n_episodes:
             yield from np.array_split(rows, len(self))
 
@@ -122,7 +122,7 @@ def batch_loader(
     shuffle_seed: int | None = None,
     draw: Draw | None = None,
 ) -> DataLoader[Batch]:
-    """All episodes, none dropped, in batches; or those that are drawn for an epoch."""
+    """All episodes in batches, or those drawn for an epoch."""
     return DataLoader(
         EpisodeDataset(episodes, scaler, segment_length),
         sampler=BatchSampler(len(episodes), batch_size, shuffle_seed, draw),

@@ -1,4 +1,4 @@
-"""From logits to calibrated probabilities and a decision, both settled on the validation part."""
+"""From logits to calibrated probabilities and a decision, both fitted on the validation part."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
 from dfstrans.settings import DecisionSettings, Settings, ThresholdRule
 from dfstrans.training.evaluation import Labels, Scores, best_f1
 
-DRAWS = 200  # over which the best threshold of the labels is averaged
+DRAWS = 200  # bootstrap samples over which the best threshold is averaged
 
 
 class Calibration(Settings):
     """probability = σ((logit − shift) / temperature).
 
-    The shift undoes what the odds of an anomaly were raised by in training, by its weight in the loss and by leaving
-    normal episodes out, exactly: it is the logarithm of that. The temperature is fitted on the validation part.
+    The shift is the logarithm of the factor by which training raised the odds of an anomaly (by its weight in the loss
+    and by leaving out normal episodes), and so undoes it exactly. The temperature is fitted on the validation part.
     """
 
     temperature: float = Field(default=1.0, gt=0)
@@ -37,7 +37,7 @@ class Calibration(Settings):
 
 
 class Threshold(Settings):
-    """The probability from which on an episode is called anomalous, and how it was chosen."""
+    """The lowest probability at which an episode is called anomalous, and how it was chosen."""
 
     value: float = 0.5
     rule: ThresholdRule = "fixed"
@@ -45,9 +45,9 @@ class Threshold(Settings):
 
 
 def positive_weight(labels: Labels, settings: DecisionSettings, thinning: float = 1.0) -> float:
-    """How much an anomalous episode counts in the loss: as much as makes the classes even, at most 20.
+    """The weight of an anomalous episode in the loss: it balances the classes, and is at most 20.
 
-    `thinning` is how many normal episodes there are for each that is trained on in an epoch.
+    `thinning` is the number of normal episodes for each that an epoch draws.
     """
     if settings.imbalance == "none":
         return 1.0
@@ -56,20 +56,20 @@ def positive_weight(labels: Labels, settings: DecisionSettings, thinning: float 
 
 
 def guessing_loss(labels: Labels, weight: float) -> float:
-    """The loss of one and the same probability for all, the best there is; `weight` is that of an anomalous episode.
+    """The lowest loss of one constant probability for all; `weight` is that of an anomalous episode.
 
     >>> round(guessing_loss(np.array([0, 1], dtype=np.int8), 1.0), 3)
     0.693
     """
     share = float(labels.mean())
-    anomalous = share * weight / (share * weight + 1 - share)  # of the weight of all
+    anomalous = share * weight / (share * weight + 1 - share)  # share of the total weight
     return -share * weight * math.log(anomalous) - (1 - share) * math.log(1 - anomalous)
 
 
 def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
-    """Fit the temperature that makes the validation part most likely; 1 when that part is too small to tell.
+    """Fit the temperature by maximum likelihood on the validation part; 1 if that part is too small.
 
-    `odds` is what those of an anomaly were raised by in training.
+    `odds` is the factor by which training raised the odds of an anomaly.
     """
     shift = math.log(odds)
     lowered = f"logits lowered by {shift:.3g}, since training raised the odds of an anomaly {odds:.3g} times; "
@@ -84,7 +84,7 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
 
     targets, faultless = labels.astype(np.float64), bool(logits[labels == 1].min() > logits[labels == 0].max())
     highest = 10.0
-    if faultless:  # would ask for a temperature of 0, as if no error could ever be: Platt's targets leave room for one
+    if faultless:  # likelihood would favour a temperature of 0, without any error: Platt's targets allow for some
         highest = max(highest, float(np.abs(logits - shift).max()))
         targets = np.where(labels == 1, (n_anomalous + 1) / (n_anomalous + 2), 1 / (n_normal + 2))
 
@@ -95,19 +95,18 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
     found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(highest)), method="bounded")
     note = f"{shifted}temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous)"
     if faultless:
-        note += ", all told apart: to Platt's targets, which leave room for errors that they did not show"
+        note += ", which are separated perfectly: to Platt's targets, which allow for errors not seen there"
     else:
         note += f": negative log-likelihood {negative_log_likelihood(0.0):.4f} before, {found.fun:.4f} after"
     return Calibration(temperature=math.exp(found.x), shift=shift, note=note)
 
 
 def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSettings) -> Threshold:
-    """Choose the decision threshold on the validation part by the rule that the settings name.
+    """Choose the decision threshold on the validation part by the rule of the settings.
 
-    `f1`: the highest F1 that calibrated probabilities let expect, where the labels do not contradict.
+    `f1`: the highest F1 expected from calibrated probabilities, unless the labels contradict it.
     `false-alarm-rate`: the lowest threshold at which at most that share of the normal episodes is called anomalous.
-    `fixed`: the given value. A rule for which the validation part has too few episodes falls back to 0.5, and the note
-    says so.
+    `fixed`: the given value. If the validation part has too few episodes for the rule, it is 0.5, and the note says so.
     """
     rule = settings.threshold_rule
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
@@ -125,7 +124,7 @@ def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSe
 
 
 def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
-    """The classes of which a validation part has too few episodes for a rule, so that it falls back to 0.5.
+    """The classes of which a validation part has too few episodes for a rule.
 
     >>> too_few("f1", 2, 9), too_few("false-alarm-rate", 2, 9)
     (['anomalous'], [])
@@ -139,10 +138,10 @@ def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
 
 
 def f1_threshold(labels: Labels, probabilities: Scores) -> float:
-    """The threshold of the highest expected F1, unless the labels contradict by more than a standard error of theirs.
+    """The threshold of the highest expected F1, unless the labels contradict it by more than a standard error.
 
-    They do where probabilities are not true even after calibration: those of a network that has hardly learned yet are
-    all alike. Then it is the steadied best threshold of the labels.
+    They do where probabilities are wrong even after calibration, such as those of a network that has hardly learned.
+    Then it is the bootstrapped best threshold of the labels.
     """
     expected, steady = expected_f1_threshold(probabilities), steady_f1_threshold(labels, probabilities)
     reached, possible = (f1_score(labels, probabilities >= value) for value in (expected, steady))
@@ -151,9 +150,9 @@ def f1_threshold(labels: Labels, probabilities: Scores) -> float:
 
 
 def steady_f1_threshold(labels: Labels, probabilities: Scores) -> float:
-    """The threshold of the highest F1, as the mean over draws of as many episodes of each class, with replacement.
+    """The threshold of the highest F1, averaged over bootstrap samples within each class.
 
-    The single best threshold hangs on a few episodes that lie beside it; their luck averages out.
+    The single best threshold depends on the few episodes next to it; their luck averages out.
     """
     rng = np.random.default_rng(0)
     classes = [np.flatnonzero(labels == label) for label in (0, 1)]
@@ -163,14 +162,14 @@ def steady_f1_threshold(labels: Labels, probabilities: Scores) -> float:
 
     draws = (draw() for _ in range(DRAWS))
     found = np.array([best_f1(labels[drawn], probabilities[drawn])[1] for drawn in draws])
-    return float(np.clip(found.mean(), found.min(), found.max()))  # a mean of equals may be rounded beyond them
+    return float(np.clip(found.mean(), found.min(), found.max()))  # rounding may move the mean of equal values
 
 
 def expected_f1_threshold(probabilities: Scores) -> float:
-    """Half of the highest F1 to be expected if the probabilities are true.
+    """Half of the highest F1 to be expected if the probabilities are correct.
 
-    To call another episode anomalous raises the expected F1 = 2 Σp / (n called + n anomalous) as long as its p is above
-    half of it. The best threshold for the labels at hand hangs on a few episodes beside it; this one on none.
+    Calling another episode anomalous raises the expected F1 = 2 Σp / (n called + n anomalous) as long as its p is above
+    half of it. This threshold does not depend on the labels, whose best one depends on a few episodes next to it.
 
     >>> expected_f1_threshold(np.array([0.2, 0.2, 0.2, 0.8, 0.8, 0.8]))  # the last three: 2 · 2.4 / (3 + 3)
     0.4
@@ -187,14 +186,14 @@ def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
     if allowed >= len(descending):
         value = 0.0
     else:
-        first_refused = float(descending[allowed])  # this one must stay below the threshold
+        first_refused = float(descending[allowed])  # must stay below the threshold
         above = descending[:allowed][descending[:allowed] > first_refused]
         value = (first_refused + (float(above.min()) if len(above) else 1.0)) / 2
         value = max(value, math.nextafter(first_refused, 2.0))
     share = float(np.mean(normal >= value))
-    note = f"at most {rate:g} false alarms wanted, {share:.4f} on {len(normal)} normal validation episodes"
+    note = f"false-alarm rate of at most {rate:g}; {share:.4f} on {len(normal)} normal validation episodes"
     if rate > 0 and allowed == 0:
-        note += f"; fewer than {1 / rate:.0f} of them cannot settle that rate, so none is allowed"
+        note += f"; fewer than {1 / rate:.0f} of them cannot measure that rate, so none is allowed"
     return Threshold(value=value, rule="false-alarm-rate", note=note)
 
 

@@ -1,4 +1,4 @@
-"""Figures of detection quality."""
+"""Detection metrics, and whether they are better than guessing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Scores = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well episodes of known label were told apart.
+    """Detection metrics on labelled episodes.
 
-    A figure is None where the episodes do not define it: no recall, F1 and PR-AUC without anomalous episodes, no
+    A metric is None where the episodes do not define it: no recall, F1 and PR-AUC without anomalous episodes, no
     ROC-AUC and no false-alarm rate without normal ones, no Brier score without any.
     """
 
@@ -45,7 +45,7 @@ class Evaluation:
 
 
 def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: float) -> Evaluation:
-    """Compare anomaly probabilities with the truth; an episode is called anomalous from the threshold on."""
+    """Compare anomaly probabilities with the labels; an episode is called anomalous from the threshold on."""
     called = probabilities >= threshold
     truth = labels == 1
     tp, fp = int((called & truth).sum()), int((called & ~truth).sum())
@@ -71,11 +71,11 @@ def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: flo
 
 def average_precision(labels: Labels, scores: Scores) -> float:
     """Area under the precision-recall curve, as the sum of precision times step in recall."""
-    return min(float(average_precision_score(labels, scores)), 1.0)  # not the rounding error above it
+    return min(float(average_precision_score(labels, scores)), 1.0)  # without the rounding error above 1
 
 
 def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
-    """The highest F1 that a threshold on the scores can give, and the middle of the gap in which that threshold lies.
+    """The highest F1 of any threshold on the scores, and that threshold: the middle of the gap between two scores.
 
     Without anomalous episodes: 0 and the highest score.
     """
@@ -84,21 +84,21 @@ def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
     ascending = np.argsort(scores)
     values, found = scores[ascending], labels[ascending].cumsum(dtype=np.int64)
     called = np.arange(len(values), 0, -1)
-    f1 = 2 * (found[-1] - found + labels[ascending]) / (called + found[-1])  # when called from each value on
-    f1[1:][values[1:] == values[:-1]] = 0.0  # equals are called together
+    f1 = 2 * (found[-1] - found + labels[ascending]) / (called + found[-1])  # with each value as the threshold
+    f1[1:][values[1:] == values[:-1]] = 0.0  # a threshold cannot separate equal scores
     best = int(f1.argmax())
     middle = values[best]
-    if best:  # above the next lower score even where no number lies between the two
+    if best:  # above the next lower score, even if no number lies between the two
         middle = max((values[best] + values[best - 1]) / 2, np.nextafter(values[best - 1], np.inf))
     return float(f1[best]), float(middle)
 
 
-LEVEL = 0.05  # chance that guessing orders the episodes as well; above it a part shows nothing
+LEVEL = 0.05  # significance: the probability that guessing orders the episodes as well
 HELD_OUT = ("validation", "test")  # parts that the weights were not fitted to
 
 
 class ChanceCheck(NamedTuple):
-    """Whether a detector told its own held-out episodes apart better than guessing would; None: too few to tell."""
+    """Whether a detector did better than guessing on its own held-out episodes; None: too few to tell."""
 
     better_than_guessing: bool | None
     note: str
@@ -111,10 +111,10 @@ class ChanceCheck(NamedTuple):
 
 
 def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceCheck:
-    """What the figures of the validation and the test part say, each tried by the rank-sum test at 5 %.
+    """Test the metrics of the validation and the test part, each by the rank-sum test at 5 %.
 
-    A part too small to pass even with a faultless order says nothing. Of the others each has to pass: the validation
-    part also chose the epoch, so it alone may flatter.
+    A part too small to pass even with a perfect order is ignored. Each of the others has to pass: the validation part
+    also selected the epoch, so it alone may be optimistic.
     """
     tried = {part: figures for part in HELD_OUT if _can_tell(figures := metrics.get(part, {}))}
     if not tried:
@@ -133,10 +133,10 @@ def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceChec
 
 
 def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:
-    """The chance that guessing reaches this ROC-AUC: one-sided rank-sum test, by its normal approximation.
+    """The probability that guessing reaches this ROC-AUC: one-sided rank-sum test, normal approximation.
 
     U = AUC · n₁ · n₀ has the mean n₁ n₀ / 2 and the variance n₁ n₀ (n₁ + n₀ + 1) / 12; half a step is the correction
-    for continuity. Equal scores make the true variance smaller: with many of them the test is on the strict side.
+    for continuity. Ties make the true variance smaller, so with many of them the test is conservative.
 
     >>> round(rank_sum_chance(0.5, 10, 30), 2), round(rank_sum_chance(0.9, 10, 30), 5)
     (0.51, 9e-05)
@@ -148,7 +148,7 @@ def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:
 
 
 def enough_to_tell(anomalous: int, normal: int) -> bool:
-    """Whether so many episodes could pass the test, were they told apart without an error.
+    """Whether so many episodes could pass the test if their order were perfect.
 
     >>> enough_to_tell(1, 10), enough_to_tell(3, 10), enough_to_tell(20, 0)
     (False, True, False)

@@ -26,24 +26,21 @@ from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
 from dfstrans.model.arithmetic import uses_bf16
 from dfstrans.model.detector import DetectorNetwork
-from dfstrans.settings import TrainingSettings
+from dfstrans.settings import TrainingPlan
 from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.calibration import positive_weight
-from dfstrans.training.callbacks import BestWeights, EpochLog, Patience, TrainingProgress
-from dfstrans.training.lightning_module import DetectorModule
+from dfstrans.training.lightning_module import BestWeights, DetectorModule, EpochLog, TrainingProgress
 from dfstrans.training.run_folder import CHECKPOINT, LOG, TENSORBOARD, LogRows, prepare_run_folder
-
-MONITOR = "validation_score"
 
 
 @dataclass(frozen=True)
 class TrainedNetwork:
-    """A network with the weights of its best epoch, and the figures of all epochs."""
+    """A network with the weights of its best epoch, and the log of all epochs."""
 
     network: DetectorNetwork
     best_epoch: int  # counted from 1
     log: LogRows
-    odds: float  # what those of an anomaly are raised by in training: its weight, and normal episodes left out
+    odds: float  # by how much training raised the odds of an anomaly: its weight, and normal episodes left out
 
 
 class Shape(Protocol):
@@ -54,16 +51,13 @@ class Shape(Protocol):
         """Points of the segments that it takes."""
 
     def model_dump(self) -> dict[str, Any]:
-        """All of them, as plain values."""
-
-    def defaults(self) -> dict[str, Any]:
-        """Those that need not be given."""
+        """All settings, as plain values."""
 
 
 def train_network(
     build: Callable[[], DetectorNetwork],
     shape: Shape,
-    settings: TrainingSettings,
+    settings: TrainingPlan,
     train: Episodes,
     validation: Episodes,
     scaler: SensorScaler,
@@ -72,93 +66,95 @@ def train_network(
     resume: bool = False,
     progress: bool = False,
 ) -> TrainedNetwork:
-    """Train to the end of the cycle, or at a constant rate until validation stops improving; the best epoch's weights.
+    """Train to the end of the cycle, or at a constant rate until validation stops improving; keep the best epoch.
 
-    `build` makes the network of the given shape; it is called once the seed is set, which its first weights come from.
-    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` goes on.
+    `build` makes the network of the given shape; it is called after the seed is set, since it draws the first weights.
+    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` continues.
     """
     checkpoint = None
     if run_folder is not None:
-        defaults = {"network": shape.defaults(), "training": settings.defaults()}
-        record = _run_record(shape, settings, train, validation)
-        checkpoint = prepare_run_folder(run_folder, record, defaults, resume)
+        checkpoint = prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
+    one_cycle = settings.schedule == "one-cycle"
     # only a schedule that anneals makes later epochs the better ones among equals
-    ranks_and_anneals = settings.select_by == "pr-auc" and settings.schedule == "one-cycle"
-    best = BestWeights(MONITOR, _tested(validation) if ranks_and_anneals else 0)
+    n_tested = _tested(validation) if one_cycle and settings.select_by == "pr-auc" else 0
+    # a cycle that is cut short has not annealed: its best epochs would have been the last ones
+    best = BestWeights(n_tested, None if one_cycle else settings.patience)
     log = EpochLog(run_folder / LOG if run_folder else None)
-    # a cycle that is cut off has not annealed: its best epochs are those that would have come
-    patience = None if settings.schedule == "one-cycle" else settings.patience
-    callbacks: list[pl.Callback] = [best, Patience(best, patience), log]
-    if run_folder is not None:
-        callbacks.append(
-            ModelCheckpoint(
-                run_folder, filename=Path(CHECKPOINT).stem, save_on_train_epoch_end=True, enable_version_counter=False
-            )
-        )
-    if progress:
-        callbacks.append(TrainingProgress())
     labels, most = train.require_labels(), settings.normals_per_anomaly
     draw = None if most is None else Draw(labels, most)
     thinning = 1.0 if draw is None else draw.thinning
     weight = positive_weight(labels, settings, thinning)
+    length, batch_size = shape.segment_length, settings.batch_size
     with torch.random.fork_rng(devices=[]), _quiet_lightning():
         torch.manual_seed(settings.seed)
         network = build()
-        length = shape.segment_length
-        whole_part = batch_loader(train, scaler, length, settings.batch_size)
+        whole_part = batch_loader(train, scaler, length, batch_size)
         if checkpoint is None:
             network.prepare(whole_part)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
-        trainer = pl.Trainer(
-            accelerator="cpu",
-            devices=1,
-            max_epochs=settings.epochs,
-            precision="bf16-mixed" if uses_bf16(settings.precision) else "32-true",
-            gradient_clip_val=settings.gradient_clip,
-            callbacks=callbacks,
-            logger=_logger(run_folder),
-            enable_checkpointing=run_folder is not None,
-            plugins=[AtomicCheckpoints()],
-            enable_progress_bar=False,
-            enable_model_summary=False,
-            num_sanity_val_steps=0,
-            log_every_n_steps=1,
-        )
+        trainer = _trainer(settings, [best, log], run_folder, progress)
         with _interruptible(trainer):
             trainer.fit(
                 module,
-                batch_loader(train, scaler, length, settings.batch_size, shuffle_seed=settings.seed, draw=draw),
-                batch_loader(validation, scaler, length, settings.batch_size),
+                batch_loader(train, scaler, length, batch_size, shuffle_seed=settings.seed, draw=draw),
+                batch_loader(validation, scaler, length, batch_size),
                 ckpt_path=checkpoint,
                 weights_only=True,
             )
     if not best.weights:
         raise DfstransError(
-            "expected a loss that is a number, but training diverged from its first epoch on; "
+            "expected a loss that is a number, but training diverged in its first epoch; "
             f"use a smaller {option_name('learning_rate')}, or {option_name('precision', '32')}"
         )
     network.load_state_dict(best.weights)
     return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight * thinning)
 
 
+def _trainer(
+    settings: TrainingPlan, callbacks: list[pl.Callback], run_folder: Path | None, progress: bool
+) -> pl.Trainer:
+    if run_folder is not None:
+        name = Path(CHECKPOINT).stem
+        callbacks.append(
+            ModelCheckpoint(run_folder, filename=name, save_on_train_epoch_end=True, enable_version_counter=False)
+        )
+    if progress:
+        callbacks.append(TrainingProgress())
+    return pl.Trainer(
+        accelerator="cpu",
+        devices=1,
+        max_epochs=settings.epochs,
+        precision="bf16-mixed" if uses_bf16(settings.precision) else "32-true",
+        gradient_clip_val=settings.gradient_clip,
+        callbacks=callbacks,
+        logger=_logger(run_folder),
+        enable_checkpointing=run_folder is not None,
+        plugins=[AtomicCheckpoints()],
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        log_every_n_steps=1,
+    )
+
+
 def _tested(validation: Episodes) -> int:
-    """Anomalies that an epoch's PR-AUC rests on; 0 where it has none, for want of a class."""
+    """Anomalies that the PR-AUC of an epoch rests on; 0 where a class is missing, so that there is none."""
     anomalous = validation.n_anomalous
     return anomalous if anomalous < len(validation) else 0
 
 
 class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
-    """Checkpoints that are on disk, whole, before their name is; a full disk is a clear error."""
+    """Checkpoints that are complete on disk before they get their name; a full disk is a clear error."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
-        """Write beside the place and rename; by way of memory, since torch hides what a disk refuses."""
+        """Write to a temporary file and rename it; through memory, since torch hides errors of the disk."""
         content = io.BytesIO()
         torch.save(checkpoint, content)
         with written_atomically(Path(path)) as temporary:
             temporary.write_bytes(content.getbuffer())
 
 
-def _run_record(shape: Shape, settings: TrainingSettings, train: Episodes, validation: Episodes) -> dict[str, Any]:
+def _run_record(shape: Shape, settings: TrainingPlan, train: Episodes, validation: Episodes) -> dict[str, Any]:
     return {
         "network": shape.model_dump(),
         "training": settings.model_dump(),
@@ -168,7 +164,7 @@ def _run_record(shape: Shape, settings: TrainingSettings, train: Episodes, valid
 
 
 def _logger(run_folder: Path | None) -> Any:
-    """TensorBoard where it is installed; the CSV log is always written."""
+    """TensorBoard if it is installed; the CSV log is always written."""
     if run_folder is None or find_spec("tensorboard") is None:
         return False
     return TensorBoardLogger(run_folder, name=TENSORBOARD, version="")
@@ -176,7 +172,7 @@ def _logger(run_folder: Path | None) -> Any:
 
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Silence the engine's remarks on hardware and workers, which say nothing about the user's run."""
+    """Silence Lightning's remarks on hardware and workers, which do not concern the user."""
     engine = logging.getLogger("lightning.pytorch")
     level = engine.level
     engine.setLevel(logging.ERROR)
@@ -192,7 +188,7 @@ def _quiet_lightning() -> Iterator[None]:
 
 @contextmanager
 def _interruptible(trainer: pl.Trainer) -> Iterator[None]:
-    """Ctrl-C stays Ctrl-C: the engine turns it into an exit and ignores the next one."""
+    """Raise KeyboardInterrupt on Ctrl-C: Lightning turns it into an exit and ignores the next one."""
     try:
         yield
     except SystemExit:

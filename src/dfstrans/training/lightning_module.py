@@ -1,59 +1,37 @@
-"""The network as Lightning trains it: loss, augmentation, optimiser, validation."""
+"""The network as Lightning trains it: loss, augmentation, optimiser, validation, and the callbacks of an epoch."""
 
 from __future__ import annotations
 
 import copy
 import math
+import time
+from pathlib import Path
 from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
 import torch
 from einops import rearrange
+from lightning.pytorch.callbacks import Callback
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor
 from torch.nn import functional
 
+from dfstrans.files import written_atomically
 from dfstrans.model.detector import DetectorNetwork, TrainingPart
 from dfstrans.model.mixing import Mixing
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
+from dfstrans.training.run_folder import LogRows, write_log
 
-
-def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> Batch:
-    """A little earlier or later, with a little noise, now and then without a sensor; see `Mixing` for pairs.
-
-    `missing_value` (s,) is what a sensor without values stands at.
-    """
-    segments = batch.segments
-    if settings.time_shift:
-        segments = shift_in_time(segments, settings.time_shift)
-    if settings.noise:
-        segments = segments + settings.noise * torch.randn_like(segments)
-    if settings.sensor_dropout:
-        b, _, s, _ = segments.shape
-        missing = torch.rand(b, 1, s, 1) < settings.sensor_dropout
-        segments = torch.where(missing, missing_value[:, None], segments)
-    return batch._replace(segments=segments)
-
-
-def shift_in_time(segments: Tensor, largest: float) -> Tensor:
-    """Shift each episode by up to `largest` segments, earlier or later, holding the value at the end that opens.
-
-    Shape:
-        (b, t, s, p) → same
-    """
-    b, t, s, p = segments.shape
-    points = rearrange(segments, "b t s p -> b s (t p)")
-    most = round(largest * p)
-    shift = torch.randint(-most, most + 1, (b, 1))
-    source = (torch.arange(t * p) + shift).clamp_(0, t * p - 1)  # (b, t·p)
-    shifted = points.gather(-1, source.unsqueeze(1).expand(b, s, t * p))
-    return rearrange(shifted, "b s (t p) -> b t s p", p=p)
+LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
+MONITOR = "validation_score"  # what epochs are compared by
 
 
 class DetectorModule(pl.LightningModule):  # type: ignore[misc]
-    """Binary cross-entropy on logits, with what keeps a small data set from being learned by heart."""
+    """Binary cross-entropy on logits, with augmentation against overfitting a small data set."""
 
     missing_value: Tensor
 
@@ -77,7 +55,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     def training_step(self, batch: Batch, _: int) -> Tensor:
         """The loss of one augmented batch.
 
-        Its randomness is drawn from (seed, step) alone, so that a resumed run goes on as if never interrupted.
+        Its randomness depends on (seed, step) alone, so that a resumed run equals an uninterrupted one.
         """
         torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
         segments, valid, labels = augment(batch, self.settings, self.missing_value)
@@ -94,7 +72,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     @torch.no_grad()
     def on_train_batch_end(self, *_: Any) -> None:
-        """Move the averaged weights a step towards the trained ones; the first steps further, to forget the start."""
+        """Move the averaged weights towards the trained ones; further in the first steps, to forget the start."""
         step = self.global_step
         share = min(self.settings.weight_averaging, (1 + step) / (10 + step)) if self.settings.weight_averaging else 0.0
         trained = self.network.state_dict()
@@ -105,34 +83,34 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
                 tensor.copy_(trained[name])
 
     def on_validation_epoch_start(self) -> None:
-        """What is validated, and kept, is the network as it will predict."""
+        """Prepare the averaged network for prediction, since it is what is validated and kept."""
         if self.averaged.settles:
             self.averaged.settle(self.whole_part)
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Collect logits; the figures need them all."""
+        """Collect logits; the metrics need them all."""
         self.validation_outputs.append((self.averaged(batch.segments, batch.valid).logit.float(), batch.labels))
 
     def on_validation_epoch_end(self) -> None:
-        """Loss, F1 at the best threshold and PR-AUC of the validation part."""
+        """Log loss, F1 at the best threshold and PR-AUC of the validation part."""
         logits, labels = (torch.cat(parts) for parts in zip(*self.validation_outputs, strict=True))
         self.validation_outputs.clear()
         loss = self._loss(logits, labels)
         self.log("validation_loss", loss)
         scores, truth = logits.double().numpy(), labels.numpy().astype(np.int8)
-        if not np.isfinite(scores).all():  # diverged: no figure is defined, and no epoch is better than this one's
-            for name in ("validation_f1", "validation_pr_auc", "validation_score"):
+        if not np.isfinite(scores).all():  # diverged: no metric is defined
+            for name in ("validation_f1", "validation_pr_auc", MONITOR):
                 self.log(name, math.nan)
             return
         pr_auc = average_precision(truth, scores) if truth.any() else math.nan
         self.log("validation_f1", best_f1(truth, scores)[0])
         self.log("validation_pr_auc", pr_auc)
-        # what an epoch is judged by: PR-AUC, and among equals the loss; the loss alone where one class is missing
+        # PR-AUC, and the loss between equals; the loss alone where one class is missing
         ranked = self.settings.select_by == "pr-auc" and 0 < truth.sum() < len(truth)
-        self.log("validation_score", (pr_auc if ranked else 0.0) - 1e-3 * loss)
+        self.log(MONITOR, (pr_auc if ranked else 0.0) - 1e-3 * loss)
 
     def configure_optimizers(self) -> dict[str, Any]:
-        """AdamW, decay on matrices only, with a schedule that needs no tuning."""
+        """AdamW with decay on matrices only, and the schedule."""
         s = self.settings
         matrices = [p for p in self.network.parameters() if p.dim() >= 2]
         others = [p for p in self.network.parameters() if p.dim() < 2]
@@ -149,3 +127,178 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         weight = torch.tensor(self.positive_weight)
         return functional.binary_cross_entropy_with_logits(logits.float(), labels, pos_weight=weight)
+
+
+def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> Batch:
+    """Shift episodes in time, add noise and drop sensors, as the settings ask; `Mixing` mixes pairs of episodes.
+
+    `missing_value` (s,) replaces a sensor that is dropped.
+    """
+    segments = batch.segments
+    if settings.time_shift:
+        segments = shift_in_time(segments, settings.time_shift)
+    if settings.noise:
+        segments = segments + settings.noise * torch.randn_like(segments)
+    if settings.sensor_dropout:
+        b, _, s, _ = segments.shape
+        missing = torch.rand(b, 1, s, 1) < settings.sensor_dropout
+        segments = torch.where(missing, missing_value[:, None], segments)
+    return batch._replace(segments=segments)
+
+
+def shift_in_time(segments: Tensor, largest: float) -> Tensor:
+    """Shift each episode by up to `largest` segments, earlier or later; the value at the open end is repeated.
+
+    Shape:
+        (b, t, s, p) → same
+    """
+    b, t, s, p = segments.shape
+    points = rearrange(segments, "b t s p -> b s (t p)")
+    most = round(largest * p)
+    shift = torch.randint(-most, most + 1, (b, 1))
+    source = (torch.arange(t * p) + shift).clamp_(0, t * p - 1)  # (b, t·p)
+    shifted = points.gather(-1, source.unsqueeze(1).expand(b, s, t * p))
+    return rearrange(shifted, "b s (t p) -> b t s p", p=p)
+
+
+class BestWeights(Callback):  # type: ignore[misc]
+    """Keeps the weights of the last epoch that is as good as any before it, and stops when there was none for long.
+
+    With `n_tested`, an epoch is as good if it is within one standard error of the best, the metric being a share found
+    among so many anomalies: a smaller lead is luck. With 0 only the best epoch is kept. Without `patience` training
+    runs to its end unless the metric is no number.
+    """
+
+    def __init__(self, n_tested: int, patience: int | None = None) -> None:
+        self.n_tested = n_tested
+        self.patience = math.inf if patience is None else patience
+        self.best = -math.inf
+        self.epoch = -1
+        self.weights: dict[str, Tensor] = {}
+
+    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Copy the weights of a good epoch, and count the epochs since the last one."""
+        value = float(trainer.callback_metrics[MONITOR])
+        if value > self.best or (self.n_tested and value >= self.best - standard_error(self.best, self.n_tested)):
+            self.best, self.epoch = max(value, self.best), trainer.current_epoch
+            self.weights = {name: tensor.detach().clone() for name, tensor in module.averaged.state_dict().items()}
+        trainer.should_stop |= not math.isfinite(value) or trainer.current_epoch - self.epoch >= self.patience
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Stop a resumed run at once if the checkpoint was its last one."""
+        if self.weights and trainer.current_epoch - 1 - self.epoch >= self.patience:
+            trainer.should_stop = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"best": self.best, "epoch": self.epoch, "weights": self.weights}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From the checkpoint."""
+        self.best, self.epoch, self.weights = state_dict["best"], state_dict["epoch"], state_dict["weights"]
+
+
+def standard_error(share: float, n: int) -> float:
+    """The standard error of a share found among n.
+
+    >>> standard_error(0.5, 25)
+    0.1
+    """
+    inside = min(max(share, 0.0), 1.0)
+    return math.sqrt(inside * (1 - inside) / n)
+
+
+class EpochLog(Callback):  # type: ignore[misc]
+    """One row of figures per epoch, in memory and, if there is a folder, in a CSV file."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.rows: LogRows = []
+        self.started = 0.0
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Start the clock."""
+        self.started = time.perf_counter()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Add the epoch's row."""
+        row = {"epoch": trainer.current_epoch + 1}
+        metrics = {**trainer.callback_metrics, "loss": trainer.callback_metrics["loss_epoch"]}
+        row |= {name: float(metrics[name]) for name in LOGGED}
+        row["learning_rate"] = trainer.optimizers[0].param_groups[0]["lr"]
+        row["seconds"] = time.perf_counter() - self.started
+        self.rows.append(row)
+        if self.path is not None:
+            with written_atomically(self.path) as temporary:
+                write_log(self.rows, temporary)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For the checkpoint."""
+        return {"rows": self.rows}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """From the checkpoint."""
+        self.rows = state_dict["rows"]
+
+
+class TrainingProgress(Callback):  # type: ignore[misc]
+    """A progress bar on stderr with loss, validation F1 and time left; a line per epoch if there is no terminal.
+
+    The F1 is that of the best threshold, and higher than that of the steadier threshold chosen in the end.
+    """
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal,
+        )
+        self.figures = ""
+        self.line = ""  # printed once the epoch's checkpoint is on disk
+
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Show the bar, at the step that a resumed run has reached."""
+        total = int(trainer.estimated_stepping_batches)
+        self.task = self.progress.add_task("", total=total, completed=trainer.global_step, figures="")
+        self.progress.start()
+        if trainer.current_epoch:
+            self.console.print(f"continuing after epoch {trainer.current_epoch}", highlight=False)
+
+    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+        """Advance the bar."""
+        loss = f"epoch {trainer.current_epoch + 1}  loss {float(trainer.callback_metrics['loss_step']):.3f}"
+        self.progress.update(self.task, completed=trainer.global_step, figures=f"{loss}  {self.figures}")
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Update the validation figures."""
+        metrics = trainer.callback_metrics
+        self.figures = (
+            f"validation loss {float(metrics['validation_loss']):.3f} best F1 {float(metrics['validation_f1']):.3f}"
+        )
+        epoch = f"training: epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
+        self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Print the line of the epoch before, whose checkpoint is written."""
+        self._print_line()
+
+    def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Remove the bar."""
+        self._print_line()
+        self.progress.stop()
+
+    def on_exception(self, trainer: pl.Trainer, module: pl.LightningModule, exception: BaseException) -> None:
+        """Remove the bar."""
+        self.progress.stop()
+
+    def _print_line(self) -> None:
+        if self.line and self.progress.disable:
+            self.console.print(self.line, highlight=False)
+        self.line = ""

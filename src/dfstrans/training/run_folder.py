@@ -1,4 +1,4 @@
-"""The folder of a training run: what it was told, and the checkpoint from which it goes on."""
+"""The folder of a training run: its settings and data, its log, and the checkpoint to resume from."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
+from dfstrans.settings import setting_name
 
 LogRows = list[dict[str, float]]
 LOG = "training_log.csv"
@@ -35,7 +36,7 @@ RUN_RECORD = "run.json"
 
 
 class OtherRunError(DfstransError):
-    """The run that was to be resumed is not this one; `folder` holds it, `found` tells what is different."""
+    """The run in `folder` is not the one to be resumed; `found` tells what differs."""
 
     def __init__(self, folder: Path, expected: str, found: str, remedy: str) -> None:
         super().__init__(f"expected {expected}, got {found}; {remedy}")
@@ -43,39 +44,33 @@ class OtherRunError(DfstransError):
 
 
 class Epochs(NamedTuple):
-    """How far a run is."""
+    """The progress of a run."""
 
     done: int
     of: int
-    seconds: float  # of those that are done
+    seconds: float  # of the finished epochs
 
 
-def prepare_run_folder(
-    folder: Path, record: dict[str, Any], defaults: dict[str, dict[str, Any]], resume: bool
-) -> Path | None:
-    """Start the folder's record, or check it against the run to resume; the checkpoint to go on from, if any.
-
-    A setting of `network` or `training` that the earlier record does not know, being older, was as it is by default.
-    """
+def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
+    """Write the record of a new run, or check it against the run to resume; the checkpoint to continue from, if any."""
     if resume and can_resume(folder):
-        now, usual = json.loads(json.dumps([record, defaults]))
-        changed = _changes(_read_run_record(folder), now, usual)
+        changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
         if changed:
             raise OtherRunError(
                 folder,
                 f"the settings and data of the interrupted run in {folder}",
                 ", ".join(changed),
-                f"give the same ones, or start anew without {option_name('resume')}",
+                f"give the same ones, or start a new run without {option_name('resume')}",
             )
         if not checkpoint_is_whole(folder):
             raise DfstransError(
-                f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start anew without "
+                f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start a new run without "
                 f"{option_name('resume')}"
             )
         return folder / CHECKPOINT
     if resume:
-        warnings.warn(f"there is no interrupted run in {folder} to go on with: starting anew", stacklevel=4)
-    with written_atomically(folder / RUN_RECORD) as temporary:  # makes the folder, too, or says why it cannot
+        warnings.warn(f"there is no interrupted run in {folder} to resume: starting a new one", stacklevel=4)
+    with written_atomically(folder / RUN_RECORD) as temporary:  # also makes the folder, or explains why it cannot
         for earlier in (CHECKPOINT, LOG):
             (folder / earlier).unlink(missing_ok=True)
         temporary.write_text(json.dumps(record, indent=2))
@@ -83,12 +78,12 @@ def prepare_run_folder(
 
 
 def can_resume(run_folder: Path) -> bool:
-    """Whether an interrupted run can be resumed from this folder."""
+    """Whether the folder has an interrupted run to resume."""
     return (run_folder / CHECKPOINT).is_file()
 
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
-    """Whether that checkpoint can be read."""
+    """Whether the checkpoint can be read."""
     import torch  # here, since who asks how far a run is has no need of it
 
     try:
@@ -99,7 +94,7 @@ def checkpoint_is_whole(run_folder: Path) -> bool:
 
 
 def epochs_of(run_folder: Path) -> Epochs | None:
-    """How far the run in a folder is; None where it has not begun, or has no epochs."""
+    """The progress of the run in a folder; None if it has not begun, or has no epochs."""
     try:
         of = int(json.loads((run_folder / RUN_RECORD).read_text(encoding="utf-8"))["training"]["epochs"])
         rows = read_log(run_folder / LOG) if (run_folder / LOG).exists() else []
@@ -108,13 +103,13 @@ def epochs_of(run_folder: Path) -> Epochs | None:
     return Epochs(len(rows), of, sum(row["seconds"] for row in rows))
 
 
-def _changes(earlier: dict[str, Any], now: dict[str, Any], defaults: dict[str, dict[str, Any]]) -> list[str]:
+def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What differs between the records of two runs, with both values."""
     changed = []
     for group in ("network", "training"):
-        before = {**defaults[group], **earlier.get(group, {})}
+        before = earlier.get(group, {})
         changed += [
-            f"{option_name(name, value)} instead of {before.get(name, 'what an earlier version did')}"
+            f"{setting_name(name, value)} instead of {before.get(name)}"
             for name, value in now[group].items()
             if name not in before or before[name] != value
         ]
@@ -132,5 +127,5 @@ def _read_run_record(folder: Path) -> dict[str, Any]:
             folder,
             f"the record of an interrupted run at {folder / RUN_RECORD}",
             "none that can be read",
-            f"start anew without {option_name('resume')}",
+            f"start a new run without {option_name('resume')}",
         ) from error

@@ -16,7 +16,7 @@ from dfstrans.cli.compare_progress import CellProgress, seconds_left
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.grid import Comparison, Grid
-from dfstrans.training.callbacks import EpochLog
+from dfstrans.training.lightning_module import EpochLog
 from dfstrans.training.run_folder import Epochs
 
 EPISODES = planted_episodes(40, 20, n_sensors=2, n_timepoints=48)

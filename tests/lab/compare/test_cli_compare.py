@@ -87,7 +87,8 @@ def test_a_killed_run_goes_on_and_computes_no_cell_twice(recordings: Path, tmp_p
 
 
 def test_two_jobs_share_the_cells_and_try_each_once(recordings: Path, tmp_path: Path) -> None:
-    diverging = ("--learning-rate", "1e30", "--gradient-clip", "1e30", "--schedule", "constant", "--epochs", "2")
+    constant = ("--set", "gradient_clip=1e30", "--set", "schedule=constant")
+    diverging = ("--learning-rate", "1e30", *constant, "--epochs", "2")
     command = compare(recordings, tmp_path, "boosting,mh1dcnn-lstm", "--folds", "2", "--jobs", "2", *diverging)
     code, _, err = run(*command)
     assert code == 1, err

@@ -17,7 +17,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.comparison import ComparisonResult
 from dfstrans.lab.compare.grid import Comparison, Grid
 from dfstrans.lab.compare.protocols import splits_of
-from dfstrans.lab.compare.runs import Cell, CellKey, as_recorded, cell_path, claimed, partial_folder, read_cell
+from dfstrans.lab.compare.runs import Cell, CellKey, cell_path, claimed, partial_folder, read_cell
 from dfstrans.lab.compare.variants import settings_of_model
 
 EPISODES = planted_episodes(40, 20, n_sensors=2, n_timepoints=48)
@@ -118,19 +118,6 @@ def test_a_setting_that_an_older_cell_does_not_know_was_as_it_is_by_default(resu
     assert len(Grid(comparison(tmp_path, folds=1), EPISODES).finished()) == 1
     with pytest.raises(DfstransError, match="imbalance='weighted' instead of 'none'"):
         Grid(comparison(tmp_path, folds=1, overrides={"imbalance": "none"}), EPISODES)
-
-
-def test_a_cell_of_before_levels_had_none_whatever_the_preset_has_now(results: Path, tmp_path: Path) -> None:
-    content = json.loads(cell_path(results, "boosting", 0).read_text())
-    for name in ("dfstrans", "dfstrans-paper"):
-        settings = as_recorded(settings_of_model(name, {}))
-        del settings["quantile_features"]
-        path = cell_path(tmp_path, name, 0)
-        path.parent.mkdir()
-        path.write_text(json.dumps({**content, "model": name, "settings": settings}))
-    assert len(Grid(comparison(tmp_path, models=("dfstrans-paper",), folds=1), EPISODES).finished()) == 1
-    with pytest.raises(DfstransError, match="got one with quantile_features=0 instead of 16; choose another folder"):
-        Grid(comparison(tmp_path, models=("dfstrans",), folds=1), EPISODES)
 
 
 def test_the_learning_rate_of_networks_leaves_the_trees_alone() -> None:
@@ -285,7 +272,7 @@ def test_a_setting_that_is_newer_than_a_cell_does_not_make_it_invalid(results: P
 
 
 def test_an_interrupted_training_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dfstrans.training.callbacks import EpochLog
+    from dfstrans.training.lightning_module import EpochLog
 
     given = comparison(tmp_path / "killed", models=("mh1dcnn-lstm",), folds=1, overrides={"epochs": 3})
     epochs: list[int] = []

@@ -152,7 +152,7 @@ def test_only_what_the_model_did_not_learn_from_is_shown(trained: tuple[Path, Pa
 
 def test_a_model_that_did_not_cut_its_set_itself_tells_what_is_known_of_the_recordings(tmp_path: Path) -> None:
     train, validation, others = (journeys(KINDS[:count]) for count in (24, 12, 16))
-    Diagnoser(**TINY).fit(train, validation=validation).save(tmp_path / "model")
+    Diagnoser.from_settings(**TINY).fit(train, validation=validation).save(tmp_path / "model")
     parts = {}
     for name, episodes in {"train": train, "validation": validation, "others": others}.items():
         save_episodes(episodes, tmp_path / f"{name}.h5")

@@ -21,7 +21,7 @@ def test_a_change_in_the_name_has_the_type_of_the_setting_and_outlives_overrides
     [
         ("dfstrans+mixu=0", r"expected a setting of dfstrans.*got 'mixu=0'.*did you mean mixup\?"),
         ("dfstrans+mixup", r"and its value after \+.*got 'mixup'"),
-        ("dfstrans+mixup=much", r"a value that mixup can take, got 'much'"),
+        ("dfstrans+mixup=much", "in 'dfstrans.mixup=much': expected mixup to be"),
         ("dfstrans+mixup=0+mixup=1", r"each setting once after \+, got mixup twice in .*; keep one"),
         ("boosting+mixup=0", r"expected a setting of boosting.*trees"),
         ("dfstran+mixup=0", r"got dfstran; did you mean dfstrans\?"),

@@ -26,7 +26,7 @@ def test_planted_anomalies_are_found(name: str) -> None:
         pytest.importorskip("aeon", reason="needs the extra rivals: pip install 'dfstrans[rivals]'")
     episodes = planted_episodes(60, 50, n_sensors=2, n_timepoints=40, strength=4.0, seed=0)
     train, validation, test = episodes.split(0, (0.5, 0.2, 0.3))
-    detector = detector_kind(name)(**SETTINGS[name]).fit(train, validation=validation)
+    detector = detector_kind(name).from_settings(**SETTINGS[name]).fit(train, validation=validation)
     f1 = detector.evaluate(test).f1
     assert f1 is not None
     assert f1 >= 0.9

@@ -28,7 +28,7 @@ def test_episodes_are_scaled_filled_and_padded_with_the_training_mean() -> None:
     np.testing.assert_allclose(found[:, 0], [[1, 1, 0.4375, 0.4375], [0, 0.25, 0.5, 0.4375]])
 
 
-def test_the_ridge_s_scores_of_episodes_that_were_left_out_are_those_of_refitting_without_each() -> None:
+def test_leave_one_out_scores_of_the_ridge_equal_refitting() -> None:
     """What the logit is made from, and nothing of scikit-learn's documentation promises with weights."""
     rng = np.random.default_rng(0)
     x, y, weight = rng.normal(size=(15, 40)), rng.choice([-1.0, 1.0], 15), rng.uniform(1, 3, 15)
@@ -39,7 +39,7 @@ def test_the_ridge_s_scores_of_episodes_that_were_left_out_are_those_of_refittin
         assert ridge.cv_results_[row, 0] == pytest.approx(alone.predict(x[[row]])[0], abs=1e-8)
 
 
-def test_numpy_s_random_state_is_the_caller_s() -> None:
+def test_fit_restores_the_random_state_of_numpy() -> None:
     pytest.importorskip("aeon", reason="needs the extra rivals: pip install 'dfstrans[rivals]'")
     np.random.seed(3)
     expected = np.random.random()

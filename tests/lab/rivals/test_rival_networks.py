@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dfstrans.detectors.registry import detector_kind
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals import layers as whole
 from dfstrans.lab.rivals.inceptiontime import InceptionTime, InceptionTimeSettings
@@ -49,7 +48,7 @@ def test_a_score_does_not_depend_on_batch_mates(network: DetectorNetwork) -> Non
     torch.testing.assert_close(network(torch.cat([one, mates])).logit[:1], network(one).logit, atol=1e-4, rtol=1e-4)
 
 
-def test_what_stands_behind_the_end_of_an_episode_does_not_matter(network: DetectorNetwork) -> None:
+def test_padding_does_not_change_scores(network: DetectorNetwork) -> None:
     whole_batch = episodes(network)
     t = whole_batch.shape[1]
     lengths = torch.tensor([t, t // 2, t - 1, t * 3 // 4])
@@ -60,7 +59,7 @@ def test_what_stands_behind_the_end_of_an_episode_does_not_matter(network: Detec
         torch.testing.assert_close(network(padded, valid).logit, alone, atol=1e-4, rtol=1e-4)
 
 
-def test_padding_does_not_matter_in_training_either(network: DetectorNetwork) -> None:
+def test_padding_does_not_change_training(network: DetectorNetwork) -> None:
     """Batch statistics are those of what is there: two copies of a batch, one padded, leave the same ones."""
     x = episodes(network)
     b, t = x.shape[:2]
@@ -94,7 +93,7 @@ def test_every_parameter_learns(network: DetectorNetwork) -> None:
     assert not [name for name, p in network.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
 
 
-def test_the_norm_of_points_that_are_there_is_the_norm_of_these_points() -> None:
+def test_point_norm_ignores_padding() -> None:
     norm, plain = whole.PointNorm(2), nn.BatchNorm1d(2)
     x = torch.randn(2, 2, 5)
     valid = torch.tensor([[True] * 5, [True, True, False, False, False]])
@@ -105,7 +104,7 @@ def test_the_norm_of_points_that_are_there_is_the_norm_of_these_points() -> None
     torch.testing.assert_close(norm.running_var, plain.running_var)
 
 
-def test_shorter_episodes_are_filled_up_with_what_is_usual() -> None:
+def test_short_episodes_are_filled_up_with_the_training_mean() -> None:
     x = torch.tensor([[[1.0, 2.0, 3.0]], [[4.0, 5.0, 9.0]]])
     valid = torch.tensor([[True, True, True], [True, True, False]])
     filled = whole.filled_up(x, valid, 4, torch.tensor([0.5]))
@@ -115,8 +114,3 @@ def test_shorter_episodes_are_filled_up_with_what_is_usual() -> None:
 def test_an_even_kernel_is_refused() -> None:
     with pytest.raises(DfstransError, match=r"expected kernel to be odd.*use 3 or 5"):
         MH1DCNNLSTMSettings(n_sensors=2, segment_length=16, kernel=4)
-
-
-def test_networks_of_whole_episodes_shift_nothing() -> None:
-    assert detector_kind("inceptiontime")().training_settings(100).time_shift == 0
-    assert detector_kind("dfstrans")().training_settings(100).time_shift == 0.5

@@ -58,7 +58,7 @@ def test_prototypes_of_streamed_batches_are_those_of_all_episodes_at_once(batch_
         torch.testing.assert_close(network.prototypes[label], expected.detach(), atol=1e-5, rtol=1e-4)
 
 
-def test_the_prototypes_that_are_kept_are_those_of_the_whole_training_part(fitted: TapNetClassifier) -> None:
+def test_kept_prototypes_are_those_of_the_whole_training_part(fitted: TapNetClassifier) -> None:
     kept = fitted.network_.prototypes.clone()
     assert kept.abs().sum(dim=1).min() > 0
     fitted.network_.settle(batch_loader(TRAIN, fitted.scaler_, 1, 5))
@@ -66,7 +66,7 @@ def test_the_prototypes_that_are_kept_are_those_of_the_whole_training_part(fitte
     fitted.network_.prototypes.copy_(kept)
 
 
-def test_predictions_leave_the_prototypes_alone(fitted: TapNetClassifier) -> None:
+def test_predicting_does_not_change_prototypes(fitted: TapNetClassifier) -> None:
     kept = fitted.network_.prototypes.clone()
     first = fitted.decision_function(TEST)
     np.testing.assert_array_equal(fitted.decision_function(TEST), first)
@@ -79,7 +79,7 @@ def test_groups_and_prototypes_are_saved_with_the_model(fitted: TapNetClassifier
     loaded = TapNetClassifier.load(tmp_path / "model")
     assert torch.equal(loaded.network_.groups, fitted.network_.groups)
     assert torch.equal(loaded.network_.prototypes, fitted.network_.prototypes)
-    assert loaded.n_timepoints == 48
+    assert loaded.all_settings()["n_timepoints"] == 48
 
 
 def test_groups_come_from_the_seed_and_hold_no_sensor_twice() -> None:
@@ -90,7 +90,7 @@ def test_groups_come_from_the_seed_and_hold_no_sensor_twice() -> None:
     assert TapNetSettings(n_sensors=1, n_timepoints=20).group_size == 1
 
 
-def test_a_class_that_a_batch_lacks_keeps_its_last_prototype() -> None:
+def test_a_class_missing_from_a_batch_keeps_its_prototype() -> None:
     network = random_network().train()
     segments, valid = torch.rand(6, 20, 3, 1), torch.ones(6, 20, dtype=torch.bool)
     network.training_logit(segments, valid, torch.tensor([0.0, 1.0] * 3))
@@ -104,10 +104,10 @@ def test_longer_episodes_than_the_network_was_built_for_are_refused(fitted: TapN
     longer = np.tile(np.asarray(TEST.values), (1, 1, 2))
     with pytest.raises(DfstransError, match=r"at most 48 points.* got 96 in episode .*n_timepoints"):
         fitted.predict(longer)
-    roomy = TapNetClassifier(**{**QUICK, "epochs": 1}, n_timepoints=96).fit(TRAIN, validation=VALIDATION)
+    roomy = TapNetClassifier(**{**QUICK, "epochs": 1}, network={"n_timepoints": 96}).fit(TRAIN, validation=VALIDATION)
     assert roomy.predict(longer).shape == (len(TEST),)
 
 
 def test_a_length_that_the_convolutions_cannot_take_is_refused() -> None:
     with pytest.raises(DfstransError, match="n_timepoints to be a whole number of at least 14, got 13"):
-        TapNetClassifier(n_timepoints=13).fit(EPISODES)
+        TapNetClassifier(network={"n_timepoints": 13}).fit(EPISODES)

@@ -52,8 +52,8 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:
     """Refuse options that the reader would ignore: the user expects something else."""
     applicable = reader.options | _FOR_ALL
-    defaults = ReadOptions.defaults()
-    ignored = [name for name in defaults if getattr(options, name) != defaults[name] and name not in applicable]
+    default = ReadOptions()
+    ignored = [name for name, value in options if value != getattr(default, name) and name not in applicable]
     if ignored:
         raise DfstransError(
             f"expected only options that apply to {path}, which is {reader.name}, got also "

@@ -49,6 +49,7 @@ from dfstrans.lab.compare.variants import (
     former_settings,
     recorded_settings,
 )
+from dfstrans.settings import command_options
 from dfstrans.training.evaluation import evaluate_probabilities
 
 POLL_SECONDS = 2.0  # how often to look whether another process has finished its cell
@@ -78,7 +79,8 @@ class Comparison:
 
     def command(self, model: str) -> str:
         """What gives the cells of one model, wherever the recordings are."""
-        options = {"models": model, "folds": self.folds, "split": self.split, **self.read, **self.overrides}
+        options = {"models": model, "folds": self.folds, "split": self.split, **self.read}
+        options |= command_options(self.overrides)
         return command_line("dfstrans", "compare", data_name(self.data), "--out", "RESULTS", options=options)
 
 

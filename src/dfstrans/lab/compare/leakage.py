@@ -18,9 +18,8 @@ from pydantic import Field
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
-from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
-from dfstrans.settings import Settings
+from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 
 NEIGHBOURS = "neighbours"  # no detector but a gauge: it looks at no value, so that what it reaches is leak
 
@@ -28,8 +27,8 @@ SUREST = 0.99  # share, before calibration: a logit has to be finite
 NOT_CUT = -1  # start of an episode that is no piece of a recording
 
 
-class NeighbourSettings(Settings):
-    """There is nothing to set but how it is settled."""
+class NeighbourSettings(DetectorSettings):
+    """Nothing to set but the decision."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
 
@@ -57,21 +56,35 @@ class Places(NamedTuple):
         )
 
 
-@arguments_from_settings()
 class NeighbourClassifier(EpisodeClassifier):
     """The label between those of the nearest training pieces of the same recording: what recognising alone brings.
 
     Between a piece before and a piece after it counts how near each is; at an end there is one. An episode without a
     training piece of its recording has the share of anomalies in its group, or else in all. No value is looked at, but
-    for those that no detector takes. Its arguments are the fields of `DecisionSettings`.
+    for those that no detector takes. The arguments are explained by the fields of `DecisionSettings`.
     """
 
     estimator_name: ClassVar[str] = NEIGHBOURS
-    network_kind: ClassVar[type[Settings]] = NeighbourSettings
+    network_kind = shape_kind = NeighbourSettings
 
-    def _learn(self, lesson: TrainingTask) -> TrainingResult:
-        self.places_ = Places.of(lesson.train)
-        self.labels_ = lesson.train.require_labels().astype(np.int8)
+    def __init__(
+        self,
+        *,
+        imbalance: Imbalance = DECISION.imbalance,
+        validation_fraction: float = DECISION.validation_fraction,
+        threshold_rule: ThresholdRule = DECISION.threshold_rule,
+        threshold_value: float | None = None,
+        seed: int = DECISION.seed,
+    ) -> None:
+        self.imbalance = imbalance
+        self.validation_fraction = validation_fraction
+        self.threshold_rule = threshold_rule
+        self.threshold_value = threshold_value
+        self.seed = seed
+
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        self.places_ = Places.of(task.train)
+        self.labels_ = task.train.require_labels().astype(np.int8)
         return TrainingResult(1.0)
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:

@@ -6,18 +6,16 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import TypeAdapter, ValidationError
-
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
+from dfstrans.detectors.workflow import suited
 from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.lab.compare.leakage import NEIGHBOURS, NeighbourClassifier
 from dfstrans.lab.compare.runs import as_recorded
-from dfstrans.settings import DFSTRANS, PRESETS, NetworkSettings, TrainingSettings
+from dfstrans.settings import PRESETS, setting_name
 
 if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes
-    from dfstrans.detectors.base import EpisodeClassifier
 
 
 def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> None:
@@ -55,7 +53,7 @@ VARIANTS: dict[str, Variant] = {
     **{name: Variant(name) for name in (*detector_names(), NEIGHBOURS)},
     "minirocket": Variant("minirocket", needs="aeon"),
     "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # as the paper has it for the elevator
-    "dfstrans-paper": Variant("dfstrans", PRESETS["paper"]),
+    "dfstrans-paper": Variant("dfstrans", dict(PRESETS["paper"])),
     "dfstrans-paper-size": Variant(
         "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
     ),  # the paper's widths, trained as the tuned one
@@ -104,21 +102,16 @@ def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
     """A setting and its value, from text such as mixup=0."""
     setting, equals, value = text.partition("=")
     detector = kind_of(kind)
-    fields = {**detector.network_kind.model_fields, **detector.training_kind.model_fields}
-    known = [one for one in detector().get_params(deep=False) if one in fields]
+    known = list(detector.default_settings())
     if not equals or setting not in known:
         raise DfstransError(
             f"expected a setting of {kind} and its value after {CHANGE}, that is one of {', '.join(known)}, got "
             f"{text!r} in {name!r}; {did_you_mean(setting, known)} (for example {kind}{CHANGE}seed=1)"
         )
     try:
-        kind_of_value: Any = fields[setting].annotation
-        return setting, TypeAdapter(kind_of_value).validate_python(value)
-    except ValidationError as error:
-        problem = error.errors()[0]["msg"]
-        raise DfstransError(
-            f"expected a value that {setting} can take, got {value!r} in {name!r}; correct it ({problem})"
-        ) from None
+        return setting, detector.parse(setting, value)
+    except DfstransError as error:
+        raise DfstransError(f"expected another value in {name!r}: {error}") from None
 
 
 def check_models(names: Sequence[str]) -> tuple[str, ...]:
@@ -137,14 +130,15 @@ def check_models(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """All arguments of the detector that a name stands for, with those of the overrides that it has.
+    """All settings of the detector that a name stands for, with those of the overrides that it has.
 
     What follows the name (`dfstrans+mixup=0`) is true of it whatever the overrides say.
     """
     chosen = variant(name)
-    detector = kind_of(chosen.kind)(**chosen.settings)
-    known = detector.get_params(deep=False)
-    return {**known, **{setting: value for setting, value in overrides.items() if setting in known}, **chosen.named}
+    detector = kind_of(chosen.kind).from_settings(**chosen.settings)
+    known = detector.all_settings()
+    own = {setting: detector.parse(setting, value) for setting, value in overrides.items() if setting in known}
+    return {**known, **own, **chosen.named}
 
 
 def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
@@ -154,27 +148,23 @@ def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 def former_settings(name: str) -> dict[str, Any]:
     """What a cell was computed with of settings that came after it: they begin as what was done before them."""
-    kind = variant(name).kind
-    # their own defaults, since those of the preset may be newer
-    before = {**NetworkSettings.defaults(), **TrainingSettings.defaults()} if kind == DFSTRANS else {}
-    return {**recorded_settings(kind, {}), **as_recorded(before)}
+    return recorded_settings(variant(name).kind, {})
 
 
 def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
     """Refuse a setting that no model has."""
-    known = {setting for name in models for setting in settings_of_model(name, {})}
+    known = {setting for name in models for setting in settings_of_model(name, overrides)}
     for setting in overrides:
         if setting not in known:
             raise DfstransError(
-                f"expected settings that one of {', '.join(models)} has, got {option_name(setting)}; leave it out"
+                f"expected settings that one of {', '.join(models)} has, got {setting_name(setting)}; "
+                f"{did_you_mean(setting, known)}"
             )
 
 
 def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> EpisodeClassifier:
     """An unfitted detector that can take all these episodes, whichever of them it is trained on."""
-    from dfstrans.detectors.workflow import suited
-
-    return suited(kind_of(variant(name).kind)(**settings_of_model(name, overrides)), episodes)
+    return suited(kind_of(variant(name).kind).from_settings(**settings_of_model(name, overrides)), episodes)
 
 
 def kind_of(name: str) -> type[EpisodeClassifier]:

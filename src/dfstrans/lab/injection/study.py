@@ -205,7 +205,7 @@ def _condition_result(
     detected = sum(diagnosis.is_anomaly for diagnosis in diagnoses)
     found: dict[str, Metric] = {}
     if detected and len(reference) >= 2:
-        assessment = assess(detector, detector.require_reference(), diagnoses, trials, reference)
+        assessment = assess(detector, detector.reference_, diagnoses, trials, reference)
         found = {name: assessed_metric(assessment, *where) for name, where in METRICS.items()}
     return ConditionResult(
         kind=kind,

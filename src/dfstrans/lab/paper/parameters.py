@@ -23,7 +23,7 @@ from dfstrans.lab.rivals.tapnet import TapNet, TapNetSettings
 from dfstrans.model.network import DFSTrans
 from dfstrans.report.figures import ANOMALOUS, INK
 from dfstrans.report.print_figures import new_figure, write_figures
-from dfstrans.settings import NetworkSettings
+from dfstrans.settings import NetworkShape
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +67,7 @@ def parameters(model: str, shape: Shape) -> int:
     long = t > 500  # tab:hyp_benchmark has other kernels for the elevator; its count is one without max-pooling
     with torch.device("meta"):
         kinds: dict[str, Callable[[], nn.Module]] = {
-            "dfstrans": lambda: DFSTrans(NetworkSettings(n_sensors=s, segment_length=w)),
+            "dfstrans": lambda: DFSTrans(NetworkShape.paper(n_sensors=s, segment_length=w)),
             "inceptiontime": lambda: InceptionTime(
                 InceptionTimeSettings(n_sensors=s, kernels=(49, 99, 199) if long else (9, 19, 39))
             ),

@@ -173,7 +173,7 @@ def trained(request: Request, episodes: Episodes) -> Diagnoser:
     place = _model_place(request)
     if holds_model(place):
         detector = Diagnoser.load(place)
-        _check_kept(request, detector, Diagnoser(**settings), episodes)
+        _check_kept(request, detector, Diagnoser.from_settings(**settings), episodes)
         return detector
     resume = checkpoint_is_whole(partial_folder(place))
     try:
@@ -190,7 +190,7 @@ def trained(request: Request, episodes: Episodes) -> Diagnoser:
 
 def _check_kept(request: Request, kept: Diagnoser, wanted: Diagnoser, episodes: Episodes) -> None:
     """Refuse a kept model of other settings or recordings."""
-    found, asked = kept.get_params(deep=False), wanted.get_params(deep=False)
+    found, asked = kept.all_settings(), wanted.all_settings()
     changed = [
         f"{name}={found[name]!r} instead of {value!r}"
         for name, value in asked.items()

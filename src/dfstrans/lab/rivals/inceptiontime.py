@@ -14,13 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.network import NetworkClassifier
-from dfstrans.errors import option_name
-from dfstrans.lab.rivals.layers import PointNorm, WholeEpisodeSettings, mean_over_time, rejoin, silence
+from dfstrans.lab.rivals.layers import (
+    PointNorm,
+    WholeEpisodeClassifier,
+    WholeEpisodeSettings,
+    mean_over_time,
+    rejoin,
+    silence,
+)
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
-from dfstrans.settings import Settings
+from dfstrans.settings import setting_name
 
 FILTERS = 32  # tab:hyp_benchmark: of the bottleneck and of each convolution
 WIDTH = 4 * FILTERS
@@ -39,7 +43,7 @@ class InceptionTimeSettings(WholeEpisodeSettings):
     def _check_kernels(self) -> Self:
         if any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(
-                f"expected {option_name('kernels')} that are odd, so that a convolution keeps the length, got "
+                f"expected {setting_name('kernels')} that are odd, so that a convolution keeps the length, got "
                 f"{self.kernels}; use others, such as (9, 19, 39)"
             )
         return self
@@ -104,17 +108,13 @@ class InceptionTime(DetectorNetwork):
         return Logits(self.logit(mean_over_time(x, valid)).squeeze(-1))
 
 
-@arguments_from_settings(without=("time_shift",))
-class InceptionTimeClassifier(NetworkClassifier):
-    """InceptionTime as a detector. Its arguments are the fields of `InceptionTimeSettings` and `TrainingSettings`.
-
-    It takes episodes whole and of any length; without segments there is no shift in time by a share of one.
-    """
+class InceptionTimeClassifier(WholeEpisodeClassifier):
+    """InceptionTime as a detector of whole episodes of any length; `network` has the `InceptionTimeSettings`."""
 
     estimator_name: ClassVar[str] = "inceptiontime"
-    network_kind: ClassVar[type[Settings]] = InceptionTimeSettings
+    network_kind = shape_kind = InceptionTimeSettings
 
     @staticmethod
     def build(network: InceptionTimeSettings, scaler: SensorScaler) -> InceptionTime:
-        """The network of these settings, with weights that torch's random generator gives."""
+        """The network of these settings, with weights from torch's random generator."""
         return InceptionTime(network)

@@ -6,21 +6,32 @@ episode has ended its features are 0, which is what a convolution finds beyond t
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from einops import rearrange, repeat
 from torch import Tensor, nn
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError, option_name
-from dfstrans.settings import Settings
+from dfstrans.detectors.network import NetworkClassifier
+from dfstrans.errors import DfstransError
+from dfstrans.settings import DetectorSettings, setting_name
+
+EPOCHS = {"epochs": 40}  # by default, of every rival: fewer were not tried
 
 
-class WholeEpisodeSettings(Settings):
+class WholeEpisodeSettings(DetectorSettings):
     """Settings of a network that takes episodes whole."""
 
     segment_length: ClassVar[int] = 1
+
+
+class WholeEpisodeClassifier(NetworkClassifier):
+    """A network that takes episodes whole: without segments there is no shift in time by a share of one."""
+
+    own_defaults: ClassVar[Mapping[str, Any]] = EPOCHS
+    fixed_settings: ClassVar[Mapping[str, Any]] = {"time_shift": 0.0}
 
 
 def rejoin(segments: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -94,5 +105,5 @@ def check_longest(episodes: Episodes, n_timepoints: int, name: str) -> None:
         raise DfstransError(
             f"expected episodes of at most {n_timepoints} points, the length that this {name} was built for, got "
             f"{episodes.lengths[long]} in episode {str(episodes.ids[long])!r}; cut it, or train with a larger "
-            f"{option_name('n_timepoints')}"
+            f"{setting_name('n_timepoints')}"
         )

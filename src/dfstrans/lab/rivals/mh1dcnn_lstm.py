@@ -6,7 +6,8 @@ max-pooling that the paper of DFStrans added.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import torch
 from einops import rearrange
@@ -17,19 +18,17 @@ from torch.nn import functional
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, default_segment_length
-from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.network import NetworkClassifier
-from dfstrans.errors import option_name
-from dfstrans.lab.rivals.layers import last_of_each
+from dfstrans.lab.rivals.layers import EPOCHS, last_of_each
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
 from dfstrans.model.embedding import SensorCNN
-from dfstrans.settings import NetworkSettings, Settings, check_kernel
+from dfstrans.settings import DetectorSettings, NetworkShape, check_kernel, setting_name
 
 UNITS, LAYERS = 128, 2  # of the LSTM: tab:hyp_benchmark, and what the counts of parameters say
 
 
-class MH1DCNNLSTMSettings(Settings):
+class MH1DCNNLSTMSettings(DetectorSettings):
     """The shape of an MH1DCNN-LSTM network.
 
     The paper's table of hyper-parameters names pooling everywhere; its count for the elevator is that of a network
@@ -53,10 +52,10 @@ class MH1DCNNLSTMSettings(Settings):
     def _check_width(self) -> Self:
         if self.width == 0:
             raise ValueError(
-                f"expected {option_name('segment_length')} to be at least {2**self.blocks}, since each of "
+                f"expected {setting_name('segment_length')} to be at least {2**self.blocks}, since each of "
                 f"{self.blocks} convolution blocks halves a segment, got {self.segment_length}; use longer "
                 "segments, fewer "
-                f"{option_name('blocks')} or {option_name('pool', False)}"
+                f"{setting_name('blocks')} or {setting_name('pool', False)}"
             )
         check_kernel(self.kernel)
         return self
@@ -94,26 +93,26 @@ class MH1DCNNLSTM(DetectorNetwork):
         return Logits(self.logit(self.dropout(last_of_each(steps, valid))).squeeze(-1))
 
 
-@arguments_from_settings()
 class MH1DCNNLSTMClassifier(NetworkClassifier):
-    """MH1DCNN-LSTM as a detector. Its arguments are the fields of `MH1DCNNLSTMSettings` and `TrainingSettings`.
+    """MH1DCNN-LSTM as a detector; `network` has the `MH1DCNNLSTMSettings`.
 
     Without a `segment_length` it is chosen from the lengths of the training episodes, as for `Diagnoser`.
     """
 
     estimator_name: ClassVar[str] = "mh1dcnn-lstm"
-    network_kind: ClassVar[type[Settings]] = MH1DCNNLSTMSettings
+    network_kind = shape_kind = MH1DCNNLSTMSettings
+    own_defaults: ClassVar[Mapping[str, Any]] = EPOCHS
 
     @staticmethod
     def build(network: MH1DCNNLSTMSettings, scaler: SensorScaler) -> MH1DCNNLSTM:
-        """The network of these settings, with weights that torch's random generator gives."""
+        """The network of these settings, with weights from torch's random generator."""
         return MH1DCNNLSTM(network)
 
     def network_settings(self, episodes: Episodes) -> MH1DCNNLSTMSettings:
         """The network that fit would build for these episodes."""
-        length = self.segment_length
+        length = self.all_settings()["segment_length"]
         if length is None:
-            any_length = NetworkSettings(n_sensors=1, segment_length=1 << 20, heads=1, encoding="none")
+            any_length = NetworkShape.paper(n_sensors=1, segment_length=1 << 20, heads=1, encoding="none")
             length = default_segment_length(episodes, any_length)
         return self._settings(  # type: ignore[no-any-return]
             MH1DCNNLSTMSettings, n_sensors=episodes.n_sensors, segment_length=length

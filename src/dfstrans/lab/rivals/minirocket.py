@@ -19,11 +19,10 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler
 from dfstrans.data.segments import cut_segments
-from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals.layers import check_longest
-from dfstrans.settings import Settings
+from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 from dfstrans.training.calibration import positive_weight
 
 BATCH = 64  # episodes in memory at a time
@@ -34,8 +33,8 @@ KERNELS = ("n_channels_per_combination", "channel_indices", "dilations", "n_feat
 INSTALL = "install it with the extra rivals, pip install 'dfstrans[rivals]' (see docs/rivals.md)"
 
 
-class MiniRocketSettings(Settings):
-    """How many convolutions, for episodes of which length."""
+class MiniRocketSettings(DetectorSettings):
+    """The number of convolutions, and the length of the episodes that they are made for."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     n_timepoints: int = Field(
@@ -44,20 +43,41 @@ class MiniRocketSettings(Settings):
     kernels: int = Field(default=10_000, ge=84, description="Convolutions, rounded down to a multiple of 84.")
 
 
-@arguments_from_settings()
+CONVOLUTIONS: int = MiniRocketSettings.model_fields["kernels"].default
+
+
 class MiniRocketClassifier(EpisodeClassifier):
     """MiniRocket and ridge regression as a detector; its features of all training episodes have to fit into memory.
 
-    Its arguments are the fields of `MiniRocketSettings` and `DecisionSettings`. Its convolutions are made for the
-    length of the longest training episode, unless `n_timepoints` is given: shorter episodes are filled up with each
-    sensor's training mean, longer ones refused. A missing value repeats the last one seen.
+    The arguments are explained by the fields of `MiniRocketSettings` and `DecisionSettings`. The convolutions are made
+    for the length of the longest training episode, unless `n_timepoints` is given: shorter episodes are filled up with
+    each sensor's training mean, longer ones refused. A missing value repeats the last one seen.
 
     The strength of the ridge is chosen by leaving one episode out; the scores of the episodes that were left out also
-    tell how what the ridge gives becomes a logit. It learns in one go: there is nothing to resume.
+    tell how what the ridge gives becomes a logit. Training is a single step, so there is nothing to resume.
     """
 
     estimator_name: ClassVar[str] = "minirocket"
-    network_kind: ClassVar[type[Settings]] = MiniRocketSettings
+    network_kind = shape_kind = MiniRocketSettings
+
+    def __init__(
+        self,
+        *,
+        n_timepoints: int | None = None,
+        kernels: int = CONVOLUTIONS,
+        imbalance: Imbalance = DECISION.imbalance,
+        validation_fraction: float = DECISION.validation_fraction,
+        threshold_rule: ThresholdRule = DECISION.threshold_rule,
+        threshold_value: float | None = None,
+        seed: int = DECISION.seed,
+    ) -> None:
+        self.n_timepoints = n_timepoints
+        self.kernels = kernels
+        self.imbalance = imbalance
+        self.validation_fraction = validation_fraction
+        self.threshold_rule = threshold_rule
+        self.threshold_value = threshold_value
+        self.seed = seed
 
     def network_settings(self, episodes: Episodes) -> MiniRocketSettings:
         """The settings of what fit would build for these episodes."""
@@ -70,18 +90,18 @@ class MiniRocketClassifier(EpisodeClassifier):
         """Refuse episodes that are longer than what the convolutions were made for."""
         check_longest(episodes, network.n_timepoints, self.estimator_name)
 
-    def _learn(self, lesson: TrainingTask) -> TrainingResult:
-        settings, train, labels = lesson.network, lesson.train, lesson.train.require_labels()
-        seed = lesson.training.seed
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        settings, train, labels = task.network, task.train, task.train.require_labels()
+        seed = task.training.seed
         transform = _transform(settings.kernels, seed)
         some = np.random.default_rng(seed).permutation(len(train))[:MOST_FOR_BIASES]
         with _own_random_state():
-            transform.fit(whole_episodes(train[np.sort(some)], lesson.scaler, settings.n_timepoints))
-        features = self._features(transform, train, lesson.scaler, settings.n_timepoints)[0]
+            transform.fit(whole_episodes(train[np.sort(some)], task.scaler, settings.n_timepoints))
+        features = self._features(transform, train, task.scaler, settings.n_timepoints)[0]
         mean, deviation = features.mean(axis=0), features.std(axis=0)
         scale = np.where(deviation > 0, deviation, 1.0)
         ridge = RidgeCV(ALPHAS, scoring="neg_mean_squared_error", store_cv_results=True)
-        weight = positive_weight(labels, lesson.training)
+        weight = positive_weight(labels, task.training)
         ridge.fit((features - mean) / scale, 2.0 * labels - 1, sample_weight=np.where(labels, weight, 1.0))
         left_out = ridge.cv_results_[:, int(np.flatnonzero(ridge.alpha_ == ALPHAS)[0])]
         to_logit = LogisticRegression(C=np.inf).fit(left_out[:, None], labels)

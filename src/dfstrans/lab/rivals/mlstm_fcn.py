@@ -14,10 +14,9 @@ from torch.nn import functional
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.lab.rivals.layers import (
     PointNorm,
+    WholeEpisodeClassifier,
     WholeEpisodeSettings,
     check_shortest,
     last_of_each,
@@ -26,7 +25,6 @@ from dfstrans.lab.rivals.layers import (
 )
 from dfstrans.model.arithmetic import ExactLinear
 from dfstrans.model.detector import DetectorNetwork, Logits
-from dfstrans.settings import Settings
 
 FILTERS, KERNELS = (128, 256, 128), (8, 5, 3)  # tab:hyp_benchmark
 UNITS = 128  # of the LSTM; the table's "Dim feedforward 128" is in no layer that the counts know of
@@ -88,19 +86,15 @@ class MLSTMFCN(DetectorNetwork):
         return Logits(self.logit(features).squeeze(-1))
 
 
-@arguments_from_settings(without=("time_shift",))
-class MLSTMFCNClassifier(NetworkClassifier):
-    """MLSTM-FCN as a detector. Its arguments are the fields of `MLSTMFCNSettings` and `TrainingSettings`.
-
-    It takes episodes whole, of at least 14 points, which its convolutions need.
-    """
+class MLSTMFCNClassifier(WholeEpisodeClassifier):
+    """MLSTM-FCN as a detector of whole episodes of at least 14 points; `network` has the `MLSTMFCNSettings`."""
 
     estimator_name: ClassVar[str] = "mlstm-fcn"
-    network_kind: ClassVar[type[Settings]] = MLSTMFCNSettings
+    network_kind = shape_kind = MLSTMFCNSettings
 
     @staticmethod
     def build(network: MLSTMFCNSettings, scaler: SensorScaler) -> MLSTMFCN:
-        """The network of these settings, with weights that torch's random generator gives."""
+        """The network of these settings, with weights from torch's random generator."""
         return MLSTMFCN(network)
 
     def check_lengths(self, episodes: Episodes, network: MLSTMFCNSettings) -> None:

@@ -5,7 +5,8 @@ Zhang et al., TapNet: Multivariate time series classification with attentional p
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from einops import rearrange, reduce
@@ -15,11 +16,15 @@ from torch.nn import functional
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.detectors.arguments import arguments_from_settings
-from dfstrans.detectors.network import NetworkClassifier
-from dfstrans.lab.rivals.layers import WholeEpisodeSettings, check_longest, filled_up, rejoin
+from dfstrans.lab.rivals.layers import (
+    EPOCHS,
+    WholeEpisodeClassifier,
+    WholeEpisodeSettings,
+    check_longest,
+    filled_up,
+    rejoin,
+)
 from dfstrans.model.detector import DetectorNetwork, Logits, TrainingPart
-from dfstrans.settings import Settings
 
 GROUPS = 3  # tab:hyp_benchmark, "Rp params"
 FILTERS, KERNELS = (256, 256, 128), (8, 5, 3)  # tab:hyp_benchmark
@@ -147,28 +152,27 @@ def _logit(embedded: Tensor, prototypes: Tensor) -> Tensor:
     return (normal - anomalous) / 2
 
 
-@arguments_from_settings(without=("time_shift",), mixup=0.0, learning_rate=5e-4)
-class TapNetClassifier(NetworkClassifier):
-    """TapNet as a detector. Its arguments are the fields of `TapNetSettings` and `TrainingSettings`.
+class TapNetClassifier(WholeEpisodeClassifier):
+    """TapNet as a detector of whole episodes; `network` has the `TapNetSettings`.
 
     Its LSTM is as wide as an episode is long. So it is built for the length of the longest training episode, unless
     `n_timepoints` is given: shorter episodes are filled up with each sensor's training mean, longer ones refused.
-    Episodes are not mixed by default, since a prototype is one of a class, and the learning rate is lower than for the
-    others, since a logit that is a squared distance grows fast. Each validation takes one more pass over the training
-    part, which the prototypes come from.
+    Each validation takes one more pass over the training part to compute the prototypes.
     """
 
     estimator_name: ClassVar[str] = "tapnet"
-    network_kind: ClassVar[type[Settings]] = TapNetSettings
+    network_kind = shape_kind = TapNetSettings
+    # a prototype is of one class, so episodes are not mixed; a logit that is a squared distance grows fast
+    own_defaults: ClassVar[Mapping[str, Any]] = {**EPOCHS, "mixup": 0.0, "learning_rate": 5e-4}
 
     @staticmethod
     def build(network: TapNetSettings, scaler: SensorScaler) -> TapNet:
-        """The network of these settings, with weights and groups that torch's random generator gives."""
+        """The network of these settings, with weights and groups from torch's random generator."""
         return TapNet(network, torch.from_numpy(scaler.scaled_mean))
 
     def network_settings(self, episodes: Episodes) -> TapNetSettings:
         """The network that fit would build for these episodes."""
-        longest = int(episodes.lengths.max()) if self.n_timepoints is None else self.n_timepoints
+        longest = self.all_settings()["n_timepoints"] or int(episodes.lengths.max())
         return self._settings(  # type: ignore[no-any-return]
             TapNetSettings, n_sensors=episodes.n_sensors, n_timepoints=longest
         )

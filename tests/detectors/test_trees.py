@@ -10,7 +10,7 @@ from dfstrans.detectors.trees import STATISTICS, BoostingClassifier, Trees, sens
 from tests.tiny import tiny_episodes
 
 
-def test_the_statistics_are_those_of_the_values_that_are_there() -> None:
+def test_statistics_are_those_of_the_present_values() -> None:
     values = np.array([[[0.0, 4.0, np.nan, 2.0], [np.nan] * 4], [[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]]])
     episodes = Episodes.from_arrays(values)
     scaler = SensorScaler(episodes.sensors, np.zeros(2), np.ones(2), np.zeros(2))
@@ -23,7 +23,7 @@ def test_the_statistics_are_those_of_the_values_that_are_there() -> None:
     assert dict(zip(STATISTICS, found[1, 1], strict=True))["movement"] == 1
 
 
-def test_points_behind_the_end_are_not_read() -> None:
+def test_points_beyond_the_end_are_not_read() -> None:
     episodes = tiny_episodes()
     short = Episodes.from_arrays([x[:, :30] for x in np.asarray(episodes.values)])
     padded = Episodes.from_arrays(episodes.values, lengths=[30] * len(episodes))
@@ -32,7 +32,7 @@ def test_points_behind_the_end_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_the_trees_give_what_scikit_learn_gives(missing: float) -> None:
+def test_trees_predict_what_scikit_learn_predicts(missing: float) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 6))
     labels = (x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=300) > 0.5).astype(np.int8)

@@ -20,6 +20,7 @@ from dfstrans.training.calibration import (
     choose_threshold,
     expected_f1_threshold,
     guessing_loss,
+    positive_weight,
 )
 from dfstrans.training.evaluation import best_f1
 
@@ -42,7 +43,7 @@ def test_f1_threshold_worked_by_hand() -> None:
     assert threshold.note == "F1 1.000 on 6 validation episodes"
 
 
-def test_classes_told_apart_have_their_threshold_in_the_gap() -> None:
+def test_the_threshold_of_separable_classes_lies_in_the_gap() -> None:
     labels, probabilities = np.int8([0, 1, 0, 1, 0, 1]), np.array([0.1, 0.8, 0.2, 0.9, 0.4, 0.95])
     assert 0.4 < choose_threshold(labels, probabilities, F1).value < 0.8
 
@@ -67,14 +68,14 @@ def test_no_other_threshold_has_a_higher_expected_f1(probabilities: list[float])
     assert value == pytest.approx(expected(value) / 2)
 
 
-def test_where_probabilities_are_all_alike_but_in_order_the_labels_decide() -> None:
+def test_labels_decide_where_probabilities_are_nearly_equal() -> None:
     labels = np.int8([0] * 6 + [1] * 5)
     alike = np.linspace(0.44, 0.46, 11)
     assert expected_f1_threshold(alike) < alike.min()  # it would call them all
     assert alike[5] < choose_threshold(labels, alike, F1).value <= alike[6]
 
 
-def test_the_chosen_threshold_moves_less_from_sample_to_sample_than_the_single_best_one_and_does_better() -> None:
+def test_the_chosen_threshold_is_steadier_and_better_than_the_single_best_one() -> None:
     rng = np.random.default_rng(1)
 
     def sample(n_anomalous: int, n_normal: int) -> tuple[np.ndarray, np.ndarray]:
@@ -94,21 +95,17 @@ def test_the_chosen_threshold_moves_less_from_sample_to_sample_than_the_single_b
     assert mean_f1(steady) > mean_f1(single) + 0.005
 
 
-@pytest.mark.parametrize(("n_anomalous", "n_normal"), [(0, 9), (1, 9), (2, 9), (9, 2), (9, 0)])
-def test_with_few_or_no_episodes_of_a_class_the_f1_rule_falls_back_to_one_half_and_says_so(
-    n_anomalous: int, n_normal: int
+@pytest.mark.parametrize(
+    ("n_anomalous", "n_normal", "rule"),
+    [(0, 9, F1), (1, 9, F1), (2, 9, F1), (9, 2, F1), (9, 0, F1), (5, 2, false_alarms(0.1))],
+)
+def test_a_rule_falls_back_to_one_half_with_too_few_episodes_of_a_class(
+    n_anomalous: int, n_normal: int, rule: TrainingSettings
 ) -> None:
     labels = np.int8([1] * n_anomalous + [0] * n_normal)
-    threshold = choose_threshold(labels, np.linspace(0.9, 0.99, len(labels)), F1)
-    assert threshold.value == 0.5
-    assert threshold.rule == "f1"
+    threshold = choose_threshold(labels, np.linspace(0.9, 0.99, len(labels)), rule)
+    assert (threshold.value, threshold.rule) == (0.5, rule.threshold_rule)
     assert f"there are {n_anomalous} anomalous and {n_normal} normal" in threshold.note
-
-
-def test_three_of_each_class_are_enough() -> None:
-    assert choose_threshold(np.int8([1, 1, 1, 0, 0, 0]), np.array([8, 8, 8, 2, 2, 2]) / 10, F1).note.startswith(
-        "F1 1.000"
-    )
 
 
 def test_false_alarm_threshold_worked_by_hand() -> None:
@@ -123,10 +120,11 @@ def test_false_alarm_threshold_worked_by_hand() -> None:
     assert choose_threshold(labels, normal, false_alarms(1.0)).value == 0
 
 
-def test_a_rate_that_the_validation_part_is_too_small_for_allows_no_false_alarm_and_says_so() -> None:
+def test_a_rate_too_low_for_the_validation_part_allows_no_false_alarm() -> None:
     threshold = choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(0.01))
     assert threshold.value == pytest.approx(0.95)
-    assert "fewer than 100 of them cannot settle that rate" in threshold.note
+    assert "fewer than 100 of them cannot measure that rate" in threshold.note
+    assert choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(5e-324)).value == 0.95
 
 
 probability = st.one_of(
@@ -153,23 +151,12 @@ def test_the_false_alarm_rate_is_never_exceeded_and_no_lower_threshold_would_kee
         assert np.mean(scores >= quiet.max()) > rate
 
 
-def test_the_smallest_rate_of_all_allows_no_false_alarm() -> None:
-    threshold = choose_threshold(np.zeros(4, dtype=np.int8), np.linspace(0, 0.9, 4), false_alarms(5e-324))
-    assert threshold.value == pytest.approx(0.95)
-
-
 def test_anomalous_episodes_do_not_move_the_false_alarm_threshold() -> None:
     normal = np.linspace(0, 0.9, 10)
     alone = choose_threshold(np.zeros(10, dtype=np.int8), normal, false_alarms(0.1))
     labels = np.int8([0] * 10 + [1] * 4)
     with_others = choose_threshold(labels, np.concatenate([normal, [0.01, 0.85, 0.86, 1.0]]), false_alarms(0.1))
     assert with_others == alone
-
-
-def test_without_normal_episodes_the_false_alarm_rule_falls_back_to_one_half() -> None:
-    threshold = choose_threshold(np.int8([1] * 5 + [0] * 2), np.linspace(0, 1, 7), false_alarms(0.1))
-    assert threshold.value == 0.5
-    assert "there are 5 anomalous and 2 normal" in threshold.note
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
@@ -228,42 +215,26 @@ def test_probabilities_worked_by_hand_and_in_the_order_of_the_logits() -> None:
     assert calibration.probabilities(np.float32([0.5])).dtype == np.float64
 
 
-def test_classes_told_apart_leave_room_for_an_error_that_so_few_could_not_show() -> None:
-    labels = np.int8([0] * 5 + [1] * 5)
-    calibration = calibrate(labels, np.where(labels == 1, 4.0, -4.0), 1.0)
-    assert calibration.probabilities(np.array([4.0, -4.0])) == pytest.approx(
-        [6 / 7, 1 / 7], abs=1e-3
-    )  # Platt's targets
-    assert "leave room for errors" in calibration.note
+@pytest.mark.parametrize(("n", "size"), [(5, 4.0), (50, 4.0), (500, 4.0), (5, 300.0)])
+def test_separable_classes_are_calibrated_to_platt_s_targets(n: int, size: float) -> None:
+    labels = np.repeat(np.int8([0, 1]), n)
+    calibration = calibrate(labels, np.where(labels == 1, size, -size), 1.0)
+    expected = [(n + 1) / (n + 2), 1 / (n + 2)]
+    assert calibration.probabilities(np.array([size, -size])) == pytest.approx(expected, abs=1e-3)
+    assert "allow for errors" in calibration.note
 
 
-def test_more_episodes_told_apart_allow_surer_probabilities() -> None:
-    sure = []
-    for n in (5, 50, 500):
-        labels = np.repeat(np.int8([0, 1]), n)
-        sure.append(calibrate(labels, np.where(labels == 1, 4.0, -4.0), 1.0).probabilities(np.array([4.0]))[0])
-    assert sure == pytest.approx([6 / 7, 51 / 52, 501 / 502], abs=1e-3)
-
-
-def test_room_for_an_error_is_left_however_large_the_logits() -> None:
-    labels = np.int8([0] * 5 + [1] * 5)
-    calibration = calibrate(labels, np.where(labels == 1, 300.0, -300.0), 1.0)
-    assert calibration.probabilities(np.array([300.0])) == pytest.approx([6 / 7], abs=1e-3)
-
-
-def test_one_error_is_enough_for_the_plain_fit() -> None:
+def test_one_error_is_enough_for_maximum_likelihood() -> None:
     labels = np.int8([0] * 5 + [1] * 5)
     logits = np.where(labels == 1, 4.0, -4.0)
     logits[0] = 5.0
     calibration = calibrate(labels, logits, 1.0)
-    assert "leave room" not in calibration.note
+    assert "allow for errors" not in calibration.note
     assert 0.25 < calibration.temperature < 10
 
 
 @pytest.mark.parametrize(("n_anomalous", "n_normal"), [(0, 9), (2, 9), (9, 2)])
-def test_too_few_episodes_leave_it_without_a_temperature_but_with_the_shift_and_say_both(
-    n_anomalous: int, n_normal: int
-) -> None:
+def test_too_few_episodes_fit_no_temperature_but_keep_the_shift(n_anomalous: int, n_normal: int) -> None:
     labels = np.int8([1] * n_anomalous + [0] * n_normal)
     calibration = calibrate(labels, np.linspace(-2, 2, len(labels)), 4.0)
     assert calibration.temperature == 1
@@ -276,7 +247,7 @@ def test_too_few_episodes_leave_it_without_a_temperature_but_with_the_shift_and_
     assert unweighted.note.startswith("no temperature fitted")
 
 
-def test_a_calibration_says_what_it_was_fitted_on_and_that_it_helped() -> None:
+def test_the_note_of_a_calibration_has_the_likelihood_before_and_after() -> None:
     labels, true = drawn(500)
     note = calibrate(labels, 4 * true, 1.0).note
     assert note.startswith(f"temperature fitted on 500 validation episodes ({labels.sum()} anomalous)")
@@ -286,8 +257,17 @@ def test_a_calibration_says_what_it_was_fitted_on_and_that_it_helped() -> None:
 
 
 @pytest.mark.parametrize(("n_anomalous", "weight"), [(5, 1.0), (2, 4.0), (1, 20.0)])
-def test_guessing_costs_what_the_best_single_probability_costs(n_anomalous: int, weight: float) -> None:
+def test_guessing_loss_is_that_of_the_best_constant_probability(n_anomalous: int, weight: float) -> None:
     labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, 10 - n_anomalous])
     p = np.linspace(0.001, 0.999, 999)[:, None]
     costs = -(labels * weight * np.log(p) + (1 - labels) * np.log(1 - p)).mean(axis=1)
     assert guessing_loss(labels, weight) == pytest.approx(costs.min(), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("normal", "anomalous", "weight"), [(30, 10, 3.0), (10, 30, 1.0), (1000, 2, 20.0), (5, 5, 1.0)]
+)
+def test_the_positive_weight_balances_the_classes_within_bounds(normal: int, anomalous: int, weight: float) -> None:
+    labels = np.repeat(np.array([0, 1], dtype=np.int8), [normal, anomalous])
+    assert positive_weight(labels, TrainingSettings()) == weight
+    assert positive_weight(labels, TrainingSettings(imbalance="none")) == 1

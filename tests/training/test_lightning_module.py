@@ -22,7 +22,7 @@ def test_without_augmentation_the_segments_stay_as_they_are() -> None:
     assert torch.equal(augmented(segments), segments)
 
 
-def test_a_dropped_sensor_stands_at_its_training_mean_in_the_whole_episode() -> None:
+def test_a_dropped_sensor_is_set_to_its_training_mean() -> None:
     torch.manual_seed(0)
     segments = torch.rand(200, 4, 2, 8) + 5
     dropped = augmented(segments, sensor_dropout=0.3)

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dfstrans import Diagnoser, load_episodes, save_episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.errors import DfstransError
+from dfstrans.model import arithmetic
+from dfstrans.training.lightning_module import DetectorModule
+from tests.tiny import TINY, tiny_episodes
+
+EPISODES = tiny_episodes()
+
+
+@pytest.fixture
+def detector() -> Diagnoser:
+    return Diagnoser.load(Path(__file__).parents[1] / "models" / "tiny")
+
+
+def test_a_fit_on_a_file_equals_a_fit_in_memory(tmp_path: Path) -> None:
+    save_episodes(EPISODES, tmp_path / "episodes.h5")
+    stored = load_episodes(tmp_path / "episodes.h5")
+    assert stored.is_stored
+    a, b = (Diagnoser.from_settings(**TINY).fit(which) for which in (EPISODES, stored))
+    np.testing.assert_array_equal(a.decision_function(EPISODES), b.decision_function(stored))
+    assert a.data_ == b.data_
+
+
+def test_attention_comes_batch_by_batch_with_rows_that_sum_to_one(detector: Diagnoser) -> None:
+    sizes = []
+    for forward in detector.forward(EPISODES, return_attention=True):
+        assert forward.attention is not None
+        np.testing.assert_allclose(forward.attention.temporal.sum(-1), 1, atol=1e-5)
+        np.testing.assert_allclose(forward.attention.spatial.sum(-1), 1, atol=1e-5)
+        sizes.append(len(forward.logit))
+    assert sum(sizes) == len(EPISODES)
+
+
+@pytest.mark.slow
+def test_planted_anomalies_are_found_with_f1_of_095() -> None:
+    train, validation, test = planted_episodes(seed=1).split(1)
+    detector = Diagnoser(epochs=25, learning_rate=1e-3, seed=1).fit(train, validation=validation)
+    assert detector.evaluate(test).f1 >= 0.95
+    assert detector.loss_beside_guessing < 0.5
+
+
+def test_the_number_of_steps_follows_the_episodes_drawn_per_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    step = DetectorModule.training_step
+    monkeypatch.setattr(DetectorModule, "training_step", lambda *args: (steps.append(1), step(*args))[1])
+    train, validation, _ = tiny_episodes(n_normal=200, n_anomalous=40).split(0)
+    assert (len(train), train.n_anomalous) == (168, 28)
+    chosen = {**TINY, "batch_size": None, "epochs": None}
+    detector = Diagnoser.from_settings(**chosen, normals_per_anomaly=1).fit(train, validation=validation)
+    assert len(steps) == 400  # 56 episodes in 4 steps, 100 times; 55 times, had all 168 been counted
+    assert (detector.data_.train_episodes, detector.data_.validation_episodes) == (168, len(validation))
+
+
+def test_bf16_scores_are_close_to_32_bits_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
+    detector = Diagnoser.from_settings(**TINY).fit(EPISODES)
+    exact = detector.decision_function(EPISODES)
+    rounded = detector.predict_in("auto").decision_function(EPISODES)
+    assert rounded.dtype == np.float64
+    assert 0 < np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()
+    assert len(np.unique(rounded)) == len(np.unique(exact)) == len(EPISODES)
+    diagnosis = next(iter(detector.diagnose(EPISODES[:1])))
+    assert diagnosis.probability == pytest.approx(detector.probability(exact[0]), abs=1e-6)
+    np.testing.assert_array_equal(detector.predict_in("32").decision_function(EPISODES), exact)
+    np.testing.assert_array_equal(detector.predict_in("bf16").fit(EPISODES).decision_function(EPISODES), exact)
+
+
+def test_bf16_falls_back_to_32_bits_with_a_warning(detector: Diagnoser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
+    exact = detector.decision_function(EPISODES)
+    with pytest.warns(UserWarning, match="32 bits instead"):
+        np.testing.assert_array_equal(detector.predict_in("bf16").decision_function(EPISODES), exact)
+    np.testing.assert_array_equal(detector.predict_in("auto").decision_function(EPISODES), exact)
+    with pytest.raises(DfstransError, match="expected one of auto, 32, bf16, got precision '16'"):
+        detector.predict_in("16")  # type: ignore[arg-type]
