@@ -9,7 +9,7 @@ import pytest
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
-from dfstrans.model import arithmetic
+from dfstrans.model import detector as detector_module
 from dfstrans.settings import PRESETS, NetworkSettings, TrainingSettings
 from dfstrans.training.lightning_module import DetectorModule
 from tests.tiny import TINY, tiny_episodes
@@ -119,7 +119,7 @@ def test_the_paper_s_preset_is_its_network_and_its_training() -> None:
 
 
 def test_bf16_scores_many_episodes_nearly_as_32_bits_do_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: True)
     episodes = tiny_episodes()
     detector = Diagnoser(**TINY).fit(episodes)
     exact = detector.decision_function(episodes)
@@ -134,7 +134,7 @@ def test_bf16_scores_many_episodes_nearly_as_32_bits_do_until_the_next_fit(monke
 
 
 def test_bf16_that_cannot_be_had_falls_back_to_32_bits_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: False)
     episodes = tiny_episodes()
     detector = Diagnoser(**TINY).fit(episodes)
     exact = detector.decision_function(episodes)

@@ -1,4 +1,4 @@
-"""The batched network against the same network written as loops over sensors and segments."""
+"""The network against the same network written as loops over sensors and segments."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import torch
 
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
-from dfstrans.model import arithmetic
+from dfstrans.model import detector as detector_module
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.quantile_features import QuantileFeatures
 from dfstrans.settings import NetworkSettings, TrainingSettings
@@ -100,7 +100,7 @@ def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
 
 def test_levels_end_at_the_quantiles_of_the_training_part() -> None:
     expected = DFSTrans(CODED)
-    expected.prepare(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
+    expected.prepare_training(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
     assert torch.equal(train(network=CODED, epochs=2).network.quantile_features.edges, expected.quantile_features.edges)
 
 
@@ -256,14 +256,14 @@ def test_a_run_on_drawn_episodes_resumes_to_the_same_weights(tmp_path: Path, mon
 
 
 def test_bf16_on_a_processor_without_it_falls_back_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: False)
     with pytest.warns(UserWarning, match="bf16"):
         result = train(epochs=1, precision="bf16")
     assert_same_weights(result, train(epochs=1))
 
 
 def test_bf16_trains_to_finite_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: True)
     result = train(epochs=1, precision="bf16")
     assert all(torch.isfinite(tensor).all() for tensor in result.network.state_dict().values())
     assert result.network.head.weight.dtype == torch.float32

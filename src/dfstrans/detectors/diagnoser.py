@@ -15,6 +15,7 @@ from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import check_fits
+from dfstrans.model.fast import FastDFSTrans
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.settings import (
     DFSTRANS,
@@ -134,7 +135,7 @@ class Diagnoser(NetworkClassifier):
     @staticmethod
     def build(network: NetworkSettings, scaler: SensorScaler) -> DFSTrans:
         """The network of these settings, with weights that torch's random generator gives."""
-        return DFSTrans(network)
+        return FastDFSTrans(network)
 
     def network_settings(self, episodes: Episodes) -> NetworkSettings:
         """The network that fit would build for these episodes."""

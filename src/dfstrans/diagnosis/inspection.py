@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.fast import episodes_at_once
 
 if TYPE_CHECKING:
     from dfstrans.data.episodes import Episodes
@@ -54,7 +55,7 @@ def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]
     """The scores of each episode from the last layer's attention; one batch is in memory at a time."""
     network, settings = detector.network_, detector.network_settings_
     for segments, valid, _ in detector.batches(episodes):
-        for part in torch.arange(len(valid)).split(network.episodes_at_once(segments)):
+        for part in torch.arange(len(valid)).split(episodes_at_once(settings, segments.shape[1])):
             with torch.inference_mode():
                 x = network.embed(segments[part], valid[part])
                 forward = network.attend(x, valid[part], return_attention=True)

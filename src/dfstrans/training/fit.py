@@ -24,8 +24,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
-from dfstrans.model.arithmetic import uses_bf16
-from dfstrans.model.detector import DetectorNetwork
+from dfstrans.model.detector import DetectorNetwork, uses_bf16
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.calibration import positive_weight
@@ -107,7 +106,7 @@ def train_network(
         length = shape.segment_length
         whole_part = batch_loader(train, scaler, length, settings.batch_size)
         if checkpoint is None:
-            network.prepare(whole_part)
+            network.prepare_training(whole_part)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         trainer = pl.Trainer(
             accelerator="cpu",

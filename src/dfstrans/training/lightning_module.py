@@ -13,8 +13,7 @@ from einops import rearrange
 from torch import Tensor
 from torch.nn import functional
 
-from dfstrans.model.detector import DetectorNetwork, TrainingPart
-from dfstrans.model.mixing import Mixing
+from dfstrans.model.detector import DetectorNetwork, Mixing, TrainingPart
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
@@ -106,8 +105,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     def on_validation_epoch_start(self) -> None:
         """What is validated, and kept, is the network as it will predict."""
-        if self.averaged.settles:
-            self.averaged.settle(self.whole_part)
+        self.averaged.prepare_prediction(self.whole_part)
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Collect logits; the figures need them all."""

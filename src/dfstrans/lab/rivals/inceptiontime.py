@@ -18,8 +18,7 @@ from dfstrans.detectors.arguments import arguments_from_settings
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.errors import option_name
 from dfstrans.lab.rivals.layers import PointNorm, WholeEpisodeSettings, mean_over_time, rejoin, silence
-from dfstrans.model.arithmetic import ExactLinear
-from dfstrans.model.detector import DetectorNetwork, Logits
+from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 from dfstrans.settings import Settings
 
 FILTERS = 32  # tab:hyp_benchmark: of the bottleneck and of each convolution

@@ -24,8 +24,7 @@ from dfstrans.lab.rivals.layers import (
     mean_over_time,
     rejoin,
 )
-from dfstrans.model.arithmetic import ExactLinear
-from dfstrans.model.detector import DetectorNetwork, Logits
+from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 from dfstrans.settings import Settings
 
 FILTERS, KERNELS = (128, 256, 128), (8, 5, 3)  # tab:hyp_benchmark

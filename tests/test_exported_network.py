@@ -1,4 +1,4 @@
-"""The network in plain operations equals the one that is trained, on random weights."""
+"""What is exported equals the network that is trained, on random weights."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from dfstrans.deploy.exported_network import ExportedNetwork, ExportedPass
 from dfstrans.diagnosis.scores import global_spatial_relevance, global_temporal_relevance
 from dfstrans.model.encoding import positional_encoding
-from dfstrans.model.network import DFSTrans
-from dfstrans.model.plain import PlainNetwork, PlainPass
+from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkSettings
 
 VARIANTS: list[dict[str, Any]] = [
@@ -24,9 +24,9 @@ VARIANTS: list[dict[str, Any]] = [
 ]
 
 
-def random_network(**changes: Any) -> DFSTrans:
+def random_network(**changes: Any) -> FastDFSTrans:
     torch.manual_seed(0)
-    network = DFSTrans(
+    network = FastDFSTrans(
         NetworkSettings(
             **{"n_sensors": 3, "segment_length": 19, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8}
             | changes
@@ -39,52 +39,52 @@ def random_network(**changes: Any) -> DFSTrans:
 
 
 @pytest.fixture(params=VARIANTS, ids=str)
-def network(request: pytest.FixtureRequest) -> DFSTrans:
+def network(request: pytest.FixtureRequest) -> FastDFSTrans:
     return random_network(**request.param)
 
 
 def padded_episodes() -> tuple[torch.Tensor, torch.Tensor]:
-    """Episodes of 6, 4 and 1 segments; what stands in the padding must not matter."""
+    """Episodes of 6, 4 and 1 segments; the content of the padding must not matter."""
     segments = torch.randn(3, 6, 3, 19, generator=torch.Generator().manual_seed(1))
     valid = torch.arange(6) < torch.tensor([[6], [4], [1]])
     return segments, valid
 
 
-def plain_pass(network: DFSTrans, segments: torch.Tensor, valid: torch.Tensor) -> PlainPass:
+def exported_pass(network: FastDFSTrans, segments: torch.Tensor, valid: torch.Tensor) -> ExportedPass:
     with torch.inference_mode():
-        result: PlainPass = PlainNetwork(network, shift=0.7, temperature=1.3)(segments, valid)
+        result: ExportedPass = ExportedNetwork(network, shift=0.7, temperature=1.3)(segments, valid)
     return result
 
 
-def test_logits_and_attention_equal_those_of_the_network(network: DFSTrans) -> None:
+def test_logits_and_attention_equal_those_of_the_network(network: FastDFSTrans) -> None:
     segments, valid = padded_episodes()
-    plain = plain_pass(network, segments, valid)
+    exported = exported_pass(network, segments, valid)
     with torch.inference_mode():
         expected = network(segments, valid, return_attention=True)
     assert expected.logit.std() > 1e-3
-    assert_close(plain.logit, expected.logit, atol=1e-5, rtol=1e-5)
-    assert_close(plain.temporal_attention, expected.attention.temporal, atol=1e-6, rtol=1e-5)
-    assert_close(plain.spatial_attention, expected.attention.spatial, atol=1e-6, rtol=1e-5)
-    assert_close(plain.probability, torch.sigmoid((plain.logit.double() - 0.7) / 1.3))
+    assert_close(exported.logit, expected.logit, atol=1e-5, rtol=1e-5)
+    assert_close(exported.temporal_attention, expected.attention.temporal, atol=1e-6, rtol=1e-5)
+    assert_close(exported.spatial_attention, expected.attention.spatial, atol=1e-6, rtol=1e-5)
+    assert_close(exported.probability, torch.sigmoid((exported.logit.double() - 0.7) / 1.3))
 
 
-def test_relevances_are_the_diagnostic_scores_of_the_segments_that_are_there() -> None:
+def test_relevances_are_the_diagnostic_scores_of_the_real_segments() -> None:
     network = random_network(layers=2)
     segments, valid = padded_episodes()
-    plain = plain_pass(network, segments, valid)
+    exported = exported_pass(network, segments, valid)
     for row, n_segments in enumerate((6, 4, 1)):
-        temporal = plain.temporal_attention[row, -1].mean(dim=1).double().numpy()[:, :n_segments, :n_segments]
-        spatial = plain.spatial_attention[row, -1].mean(dim=1).double().numpy()[:n_segments]
+        temporal = exported.temporal_attention[row, -1].mean(dim=1).double().numpy()[:, :n_segments, :n_segments]
+        spatial = exported.spatial_attention[row, -1].mean(dim=1).double().numpy()[:n_segments]
         moment = global_temporal_relevance(temporal)
-        np.testing.assert_allclose(plain.global_temporal_relevance[row, :n_segments], moment, atol=1e-6)
-        np.testing.assert_array_equal(plain.global_temporal_relevance[row, n_segments:], 0)
+        np.testing.assert_allclose(exported.global_temporal_relevance[row, :n_segments], moment, atol=1e-6)
+        np.testing.assert_array_equal(exported.global_temporal_relevance[row, n_segments:], 0)
         sensor = global_spatial_relevance(spatial, moment)
-        np.testing.assert_allclose(plain.global_spatial_relevance[row], sensor, atol=1e-6)
+        np.testing.assert_allclose(exported.global_spatial_relevance[row], sensor, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["faithful", "vanilla", "none"])
 def test_the_encoding_is_the_networks_for_any_number_of_segments(name: Any) -> None:
-    encoding = PlainNetwork(random_network(encoding=name), shift=0, temperature=1).encoding
+    encoding = ExportedNetwork(random_network(encoding=name), shift=0, temperature=1).encoding
     for n_segments in (1, 2, 8):
         expected = torch.as_tensor(positional_encoding(name, n_segments, 8), dtype=torch.float32)
         assert_close(encoding(torch.ones(1, n_segments)), expected, atol=1e-7, rtol=0)
