@@ -223,16 +223,15 @@ class FastSensorCNN(SensorCNN):
 
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor: (n, s, p) → (n, s, d)."""
-        if segments.requires_grad:  # as good as never: the first block has no gradient of its input
+        if segments.requires_grad:  # rare: the first fast block computes no gradient of its input
             return super().forward(segments)
         x, norm = segments, None
         keep = torch.is_grad_enabled()  # inside an autograd function it is always off
         for convolution, next_norm in zip(self.convolutions, self.norms, strict=True):
             assert isinstance(next_norm, ChannelNorm)
-            normalisation = (None, None, None, None) if norm is None else _normalisation(norm, x)
-            training = norm is not None and norm.training
+            normalisation, training = ((), False) if norm is None else (_normalisation(norm, x), norm.training)
             x = _Block.apply(  # type: ignore[no-untyped-call]
-                x, convolution.weight, convolution.bias, convolution.groups, *normalisation, training, keep
+                x, convolution.weight, convolution.bias, convolution.groups, training, keep, *normalisation
             )  # (n, s·filters, p/2), …
             norm = next_norm
         assert norm is not None
@@ -240,7 +239,7 @@ class FastSensorCNN(SensorCNN):
 
 
 class _Block(torch.autograd.Function):
-    """ReLU(max-pool(convolution(norm(x)))): (n, s·channels, p) → (n, s·filters, p // 2).
+    """ReLU(max-pool(convolution(norm(x)))): (n, s·channels, p) → (n, s·filters, p // 2); the first has no norm.
 
     It keeps its input and one byte per pooled value. The plain operations keep the convolution's output, its maximum,
     its ReLU and its normalised copy, which is most of the memory of a training step, and most of its waiting.
@@ -249,58 +248,48 @@ class _Block(torch.autograd.Function):
     @staticmethod
     @custom_fwd(device_type="cpu", cast_inputs=torch.float32)
     def forward(
-        ctx: Any,
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        n_sensors: int,
-        gamma: Tensor | None,
-        beta: Tensor | None,
-        mean: Tensor | None,
-        scale: Tensor | None,
-        training: bool,
-        keep: bool,
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, n_sensors: int, training: bool, keep: bool, *norm: Tensor
     ) -> Tensor:
         x = x.contiguous()
         n, _, p = x.shape
         pooled = x.new_empty(n, n_sensors, weight.shape[0] // n_sensors, p // 2)
         route = torch.empty_like(pooled, dtype=torch.uint8) if keep else None
-        convolution = _convolution(weight, n_sensors, first=gamma is None)
+        convolution = _convolution(weight, n_sensors, first=not norm)
         for rows in _cached_parts(n, weight.shape[0], p):
-            convolved = convolution.forward(_normalise(x[rows], gamma, beta, mean, scale), bias)
+            convolved = convolution.forward(_normalise(x[rows], *norm), bias)
             first, second = convolution.pairs(convolved)
             torch.maximum(first, second, out=pooled[rows]).relu_()
             if route is not None:
                 # where the gradient of a pooled value goes: 0 nowhere, 1 to the first of the pair, 2 to the second
                 route[rows] = (second > first).to(torch.uint8).add_(1).mul_(pooled[rows] > 0)
-        ctx.save_for_backward(x, weight, gamma, beta, mean, scale, route)
+        ctx.save_for_backward(x, weight, route, *norm)
         ctx.n_sensors, ctx.training = n_sensors, training
         return pooled.flatten(1, 2)
 
     @staticmethod
     @custom_bwd(device_type="cpu")
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, gamma, beta, mean, scale, route = ctx.saved_tensors
+        x, weight, route, *norm = ctx.saved_tensors
         grad = grad_outputs[0].to(x.dtype).reshape(route.shape)
-        convolution = _convolution(weight, ctx.n_sensors, first=gamma is None)
+        convolution = _convolution(weight, ctx.n_sensors, first=not norm)
         grad_weight, grad_bias = torch.zeros_like(convolution.weight), x.new_zeros(weight.shape[0])
-        grad_x = None if gamma is None else torch.empty_like(x)
+        grad_x = torch.empty_like(x) if norm else None
         for rows in _cached_parts(x.shape[0], weight.shape[0], x.shape[-1]):
             grad_convolved = convolution.empty_output(x[rows])
             for number, of_pair in enumerate(convolution.pairs(grad_convolved), start=1):
                 torch.mul(grad[rows], route[rows] == number, out=of_pair)
                 grad_bias += of_pair.sum(dim=-1).sum(dim=0).flatten()
-            grad_rows, grad_of_weight = convolution.backward(
-                grad_convolved, _normalise(x[rows], gamma, beta, mean, scale)
-            )
+            normalised = _normalise(x[rows], *norm)
+            grad_rows, grad_of_weight = convolution.backward(grad_convolved, normalised)
             grad_weight += grad_of_weight
             if grad_x is not None and grad_rows is not None:
                 grad_x[rows] = grad_rows
-        grad_weight = convolution.narrow(grad_weight)
+        filters, channels = route.shape[2], weight.shape[1]  # without those that were added
+        grad_weight = grad_weight.unflatten(0, (ctx.n_sensors, -1))[:, :filters, :channels].flatten(0, 1)
         if grad_x is None:
-            return None, grad_weight, grad_bias, *(None,) * 7
-        grad_gamma, grad_beta = _normalise_backward(grad_x, x, gamma, mean, scale, ctx.training)
-        return grad_x, grad_weight, grad_bias, None, grad_gamma, grad_beta, *(None,) * 4
+            return None, grad_weight, grad_bias, None, None, None
+        grad_gamma, grad_beta = _normalise_backward(grad_x, x, *norm, training=ctx.training)
+        return grad_x, grad_weight, grad_bias, None, None, None, grad_gamma, grad_beta, None, None
 
 
 def _cached_parts(n_segments: int, n_channels: int, n_points: int) -> list[slice]:
@@ -347,10 +336,6 @@ class _FirstConvolution(NamedTuple):
         rows = rearrange(grad, "s f two n q -> s f (two n q)")
         return None, rearrange(rows @ self._windows(x).transpose(1, 2), "s f k -> (s f) 1 k")
 
-    def narrow(self, weight: Tensor) -> Tensor:
-        """The weight has no channels added."""
-        return weight
-
     def _windows(self, x: Tensor) -> Tensor:
         """The window around each point, zeros beyond the ends: (n, s, p) → (s, kernel, 2 · n · pair)."""
         kernel = self.weight.shape[-1]
@@ -395,11 +380,6 @@ class _GroupedConvolution(NamedTuple):
         )
         return grad_x.unflatten(1, (self.n_sensors, -1))[:, :, : self.channels].flatten(1, 2), grad_weight
 
-    def narrow(self, weight: Tensor) -> Tensor:
-        """A widened weight without the added filters and channels."""
-        narrow: Tensor = weight.unflatten(0, (self.n_sensors, -1))[:, : self.filters, : self.channels]
-        return narrow.flatten(0, 1)
-
     def _widen(self, x: Tensor) -> Tensor:
         extra = self.weight.shape[1] - self.channels
         return functional.pad(x.unflatten(1, (self.n_sensors, self.channels)), (0, 0, 0, extra)).flatten(1, 2)
@@ -435,18 +415,17 @@ def _moments(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return mean, squares / count
 
 
-def _normalise(
-    x: Tensor, gamma: Tensor | None, beta: Tensor | None, mean: Tensor | None, scale: Tensor | None
-) -> Tensor:
-    """γ (x − mean) · scale + β for each channel; x itself where there is no norm."""
-    if gamma is None or beta is None or mean is None or scale is None:
+def _normalise(x: Tensor, *normalisation: Tensor) -> Tensor:
+    """γ (x − mean) / deviation + β for each channel; x itself where there is no norm."""
+    if not normalisation:
         return x
+    gamma, beta, mean, scale = normalisation
     factor = gamma * scale
     return torch.addcmul((beta - mean * factor)[:, None], x, factor[:, None])
 
 
 def _normalise_backward(
-    grad: Tensor, x: Tensor, gamma: Tensor, mean: Tensor, scale: Tensor, training: bool
+    grad: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, scale: Tensor, *, training: bool
 ) -> tuple[Tensor, Tensor]:
     """Turn the gradient of the norm's output into that of its input, in place; also the gradients of γ and β."""
     grad_beta, grad_product = torch.zeros_like(mean), torch.zeros_like(mean)
