@@ -1,4 +1,4 @@
-"""The whole network: equal to an obvious loop, blind to padding and batch mates, honest about its attention."""
+"""The whole network: equal to a loop over segments and sensors, and independent of padding and of the batch."""
 
 from __future__ import annotations
 
@@ -136,16 +136,6 @@ def test_a_keep_mask_of_zeros_removes_the_context_of_both_branches(layers: int) 
 # ---- keep masks ---------------------------------------------------------------------------------------------------
 
 
-@torch.no_grad()
-def test_a_keep_mask_of_ones_changes_nothing() -> None:
-    network = random_network(layers=2).eval()
-    segments, valid = padded_batch([random_segments(4), random_segments(2)], 4)
-    ones = AttentionPair(torch.ones(2, 2, S, 2, 4, 4), torch.ones(2, 2, 4, 2, S, S))
-    plain, kept = (network(segments, valid, keep=keep, return_attention=True) for keep in (None, ones))
-    assert_close(kept.logit, plain.logit, rtol=0, atol=0)
-    assert_close(kept.attention.temporal, plain.attention.temporal, rtol=0, atol=0)
-
-
 @given(st.integers(0, 1000))
 @settings(max_examples=10, deadline=None)
 @torch.no_grad()
@@ -185,7 +175,8 @@ def test_a_mask_may_differ_from_layer_to_layer() -> None:
 def test_an_episode_has_the_same_logit_alone_and_in_any_batch_with_any_padding(
     seed: int, lengths: list[int], more: int, garbage: float
 ) -> None:
-    network = random_network(seed, layers=1 + seed % 2, pooling=POOLINGS[seed % 3 % 2]).eval()
+    embedding = ("cnn", "linear", "tanh")[seed % 5 % 3]
+    network = random_network(seed, layers=1 + seed % 2, pooling=POOLINGS[seed % 3 % 2], embedding=embedding).eval()
     episodes = [random_segments(length) for length in lengths]
     segments, valid = padded_batch(episodes, max(lengths) + more, garbage)
     together = network(segments, valid, return_attention=True)
@@ -195,16 +186,6 @@ def test_an_episode_has_the_same_logit_alone_and_in_any_batch_with_any_padding(
         assert_close(together.logit[row], alone.logit[0])
         assert_close(together.attention.temporal[row, ..., :n, :n], alone.attention.temporal[0])
         assert_close(together.attention.spatial[row, :, :n], alone.attention.spatial[0])
-
-
-@pytest.mark.parametrize("embedding", ["cnn", "linear", "tanh"])
-@torch.no_grad()
-def test_garbage_in_padded_segments_is_never_read(embedding: str) -> None:
-    network = random_network(embedding=embedding).eval()
-    episodes = [random_segments(2), random_segments(5)]
-    logits = [network(*padded_batch(episodes, 6, garbage)).logit for garbage in (0.0, *GARBAGE)]
-    for logit in logits[1:]:
-        assert_close(logit, logits[0], rtol=0, atol=0)
 
 
 @torch.no_grad()
@@ -244,24 +225,6 @@ def test_batch_norm_counts_each_real_segment_once_in_a_ragged_batch() -> None:
     reference.embedding(torch.cat(episodes))
     for one, other in zip(network.buffers(), reference.buffers(), strict=True):
         assert_close(one, other)
-
-
-def test_no_gradient_reaches_a_padded_segment() -> None:
-    network = random_network().train()
-    segments, valid = padded_batch([random_segments(2), random_segments(4)], 5, 1.0)
-    segments.requires_grad_()
-    network(segments, valid).logit.sum().backward()
-    assert not segments.grad[~valid].any()
-    assert segments.grad[valid].flatten(1).any(dim=1).all()
-
-
-@given(st.integers(0, 1000), st.permutations(range(4)))
-@settings(max_examples=10, deadline=None)
-@torch.no_grad()
-def test_permuted_episodes_have_permuted_logits(seed: int, order: list[int]) -> None:
-    network = random_network(seed).eval()
-    segments, valid = padded_batch([random_segments(n) for n in (3, 1, 5, 4)], 5)
-    assert_close(network(segments[order], valid[order]).logit, network(segments, valid).logit[order])
 
 
 # ---- attention ----------------------------------------------------------------------------------------------------
@@ -342,17 +305,6 @@ def test_dropout_acts_in_training_only() -> None:
     network.train()
     network.embedding.eval()  # so that batch norm is no reason for a difference
     assert not torch.equal(network(segments).logit, network(segments).logit)
-
-
-@torch.no_grad()
-def test_bf16_stays_close_to_single_precision() -> None:
-    network = random_network(5).float().eval()
-    segments, valid = padded_batch([random_segments(4), random_segments(2)], 4)
-    exact = network(segments.float(), valid).logit
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        rough = network(segments.float(), valid, return_attention=True)
-    assert_close(rough.logit.float(), exact, rtol=0.05, atol=0.05)
-    assert_close(rough.attention.spatial[0].float().sum(-1), torch.ones(1, 4, 2, S), rtol=0, atol=0.02)
 
 
 @pytest.mark.parametrize("ragged", [False, True])
