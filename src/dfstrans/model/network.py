@@ -76,11 +76,11 @@ class DFSTrans(DetectorNetwork):
             segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, which have no influence
             whatever they contain; keep, see `AttentionPair`, for the attention trust score
         """
-        valid = _unless_all(valid)
+        valid = _mask_if_padded(valid)
         return self.attend(self.embed(segments, valid), valid, keep=keep, return_attention=return_attention)
 
     def embed(self, segments: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Embedding and positional encoding, all that comes before attention: (b, t, s, p) → (b, t, s, d)."""
+        """Embedding and positional encoding, everything before attention: (b, t, s, p) → (b, t, s, d)."""
         b, t, _, _ = segments.shape
         if valid is None:
             x = self.embed_segments(segments.flatten(0, 1)).unflatten(0, (b, t))  # (b, t, s, d)
@@ -93,7 +93,7 @@ class DFSTrans(DetectorNetwork):
         return self.dropout(x)  # type: ignore[no-any-return]
 
     def embed_segments(self, segments: Tensor) -> Tensor:
-        """Each segment of each sensor by itself: (n, s, p) → (n, s, d)."""
+        """Embed each segment of each sensor by itself: (n, s, p) → (n, s, d)."""
         x: Tensor = self.embedding(segments)
         return x if self.quantile_features is None else x + self.quantile_features(segments).to(x.dtype)
 
@@ -105,7 +105,7 @@ class DFSTrans(DetectorNetwork):
         keep: AttentionPair | None = None,
         return_attention: bool = False,
     ) -> ForwardPass:
-        """All that comes after `embed`, so that one embedding serves many masks: (b, t, s, d) → a logit each."""
+        """Everything after `embed`, so that one embedding serves many masks: (b, t, s, d) → a logit each."""
         attention = []
         for number, layer in enumerate(self.layers):
             x, weights = layer(x, valid, None if keep is None else _mask_of_layer(keep, number))  # (b, t, s, d)
@@ -131,7 +131,7 @@ class DFSTrans(DetectorNetwork):
         """
         active = self.logit.weight * (features > 0)  # (b, head_width)
         share = segment_share(x, valid)  # (b, t)
-        # of the mean, and of the deviation where the head sees one
+        # the weights of the mean, and of the deviation where the head sees one
         weights = rearrange(active @ self.head.weight, "b (k s d) -> k b s d", s=x.shape[2], d=x.shape[3])
         total = torch.einsum("btsd,bsd->bts", x, weights[0])
         if self.settings.pooling == "mean+deviation":
@@ -149,8 +149,8 @@ class DFSTrans(DetectorNetwork):
         loss_of_part: LossOfPart,
         mixing: Mixing | None = None,
     ) -> Tensor:
-        """The loss of a training batch: (). Pairs are mixed after the embedding, which so sees values that occur."""
-        valid = _unless_all(valid)
+        """The loss of a training batch: (). Embeddings are mixed, so that the embedding sees only real values."""
+        valid = _mask_if_padded(valid)
         x = self.embed(segments, valid)
         if mixing is not None:
             x = mixing.of_segments(x, valid)
@@ -384,7 +384,7 @@ def _deviation(variance: Tensor) -> Tensor:
     return (variance + LEAST_VARIANCE).sqrt()
 
 
-def _unless_all(valid: Tensor | None) -> Tensor | None:
+def _mask_if_padded(valid: Tensor | None) -> Tensor | None:
     """None where no segment is padded: then nothing has to be masked."""
     return None if valid is None or bool(valid.all()) else valid
 
