@@ -112,7 +112,7 @@ def test_a_sensor_that_rests_at_any_level_gives_the_same_logit_in_both(tmp_path:
     values[:, 1, -2:] = (0.0, 1.0)  # its range
     episodes = Episodes.from_arrays(values, labels=np.arange(36) % 2)
     detector = Diagnoser(**{**TINY, "segment_length": 24}).fit(episodes)
-    assert (detector.network_.levels.edges[1, 0].diff() < 1e-5).sum() >= 8  # of the steps of its mean
+    assert (detector.network_.quantile_features.edges[1, 0].diff() < 1e-5).sum() >= 8  # of the steps of its mean
     detector.save(tmp_path / "model")
     export_onnx(tmp_path / "model", tmp_path / "model.onnx")
     exported = OnnxDetector.load(tmp_path / "model.onnx")
