@@ -37,10 +37,10 @@ check: lint types test  ## lint, types and tests: what CI runs
 bench: $(READY)  ## speed and memory, as ratios measured in one run
 	$(BIN)/python -m benchmarks.network
 	$(BIN)/python -m benchmarks.elevator
-	$(BIN)/python -m benchmarks.diagnosis_cost
+	$(BIN)/python -m benchmarks.prediction
 
 bench-quick: $(READY)  ## speed at the elevator's shape in under a minute, as JSON
-	@$(BIN)/python -m benchmarks.quick
+	@$(BIN)/python -m benchmarks.network --quick
 
 docs: $(READY)  ## the documentation site, in docs/_build/html
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html

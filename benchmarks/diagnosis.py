@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.timing import progress
+from benchmarks.measure import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.detectors.workflow import PARTS, part_of
 from dfstrans.diagnosis.assessment import SHOWN, assess

@@ -1,27 +1,70 @@
-"""Speed and memory beside loops, plain operations and the limit, in one run: `python -m benchmarks.network`."""
+"""Speed and memory of the network beside loops, the plain network and the limit: `python -m benchmarks.network`.
+
+`loop` is the model as Python loops over sensors and segments, `plain` is `DFSTrans`, `fp32` and `bf16` are
+`FastDFSTrans`, of which one is "ours": the one that precision "auto" means on this processor. The limit is the same
+arithmetic at the best rate of a matrix product in this run. `--quick` prints one shape as JSON, in under a minute.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
-from benchmarks.matrix_rate import measure_matrix_rates
-from benchmarks.options import add_shapes, add_threads, new_parser, parsed
-from benchmarks.timing import progress
-from benchmarks.turns import LONG, Measured, measure_in_turns
-from benchmarks.workload import BATCHES, MODELS, SHAPES, auto_precision, case, count_flops, measured_models
-from dfstrans.model.arithmetic import bf16_is_fast
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
+from benchmarks.measure import LONG, Case, Measured, measure_in_turns, measure_matrix_rates, new_parser, progress
+from benchmarks.reference import LoopNetwork
+from dfstrans.model.detector import bf16_is_fast, uses_bf16
+from dfstrans.model.fast import FastDFSTrans
+from dfstrans.model.network import DFSTrans, pooled_width
+from dfstrans.settings import NetworkShape
+
+MODELS = ("loop", "plain", "fp32", "bf16")
+BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
+QUICK_SHAPE, QUICK_BATCH = "elevator", 16
+QUICK_ROUNDS = {"train": 1, "predict": 2}
+TINY = 2  # episodes of a first call, after which the libraries have loaded all they need
 HEADER = (
     "| shape | task | batch | loop s | plain s | ours fp32 s | ours bf16 s | limit s | loop ÷ ours | plain ÷ ours "
     "| ours ÷ limit | loop MB | plain MB | ours MB |\n" + "|---" * 14 + "|"
 )
 
 
+class Shape(NamedTuple):
+    """The size of one data set's episodes; the network's widths are the paper's."""
+
+    n_sensors: int
+    n_segments: int
+    segment_length: int
+
+    @property
+    def settings(self) -> NetworkShape:
+        return NetworkShape.paper(n_sensors=self.n_sensors, segment_length=self.segment_length)
+
+    @property
+    def text(self) -> str:
+        return f"{self.n_sensors}×{self.n_segments}×{self.segment_length}"
+
+
+SHAPES = {
+    "elevator": Shape(20, 80, 100),
+    "SMD": Shape(38, 10, 50),
+    "MSL": Shape(55, 10, 50),
+    "SMAP": Shape(25, 10, 50),
+}
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Measure, then print one table (or JSON); progress goes to stderr."""
     options = _parse(arguments)
+    if options.quick:
+        print(json.dumps(measure_quickly(), indent=2))
+        return
     rates: dict[str, float] = {}
     measured = []
     for name in options.shapes:
@@ -31,17 +74,34 @@ def main(arguments: list[str] | None = None) -> None:
         for task, batches in BATCHES.items():
             for batch in batches:
                 progress(f"{name}: {task}, batch {batch}")
-                measured.append((name, task, batch, measure(name, task, batch, options)))
+                cases = {model: case(model, SHAPES[name], task, batch) for model in measured_models()}
+                one = measure_in_turns(cases, options.rounds, options.threads, options.long)
+                measured.append((name, task, batch, one))
                 progress(_line(as_row(*measured[-1], max(rates.values()))))  # what an interrupted run leaves
     rows = [as_row(*one, max(rates.values())) for one in measured]  # the best rate of the whole run
     result = {"threads": options.threads, "rounds": options.rounds, "matrix_gflops": rates, "rows": rows}
     print(json.dumps(result, indent=2) if options.json else _table(result))
 
 
-def measure(name: str, task: str, batch: int, options: argparse.Namespace) -> dict[str, Measured]:
-    """Seconds and memory of each model that is measured there."""
-    cases = {model: case(model, SHAPES[name], task, batch) for model in measured_models()}
-    return measure_in_turns(cases, options.rounds, options.threads, options.long)
+def measure_quickly() -> dict[str, Any]:
+    """Ratios at one shape and batch; prediction also in fp32, its default."""
+    rates = measure_matrix_rates(max(QUICK_ROUNDS.values()))
+    ours = auto_precision()
+    result: dict[str, Any] = {"shape": QUICK_SHAPE, "batch": QUICK_BATCH, "threads": 1, "matrix_gflops": rates}
+    shown = {"train": {"train": ours}, "predict": {"predict": ours, "predict_fp32": "fp32"}}
+    for task, precisions in shown.items():
+        models = dict.fromkeys(("loop", *precisions.values()))
+        cases = {model: case(model, SHAPES[QUICK_SHAPE], task, QUICK_BATCH) for model in models}
+        measured = measure_in_turns(cases, QUICK_ROUNDS[task])
+        for key, precision in precisions.items():
+            row = as_row(QUICK_SHAPE, task, QUICK_BATCH, measured, max(rates.values()), precision)
+            result |= {
+                f"{key}_ratio_vs_loop": row["ratio_vs_loop"],
+                f"{key}_over_limit": row["over_limit"],
+                f"{key}_memory_vs_loop": row["megabytes"][precision] / row["megabytes"]["loop"],
+                f"{key}_seconds": row["seconds"][precision],
+            }
+    return {**result, "precision": ours}
 
 
 def as_row(
@@ -61,6 +121,90 @@ def as_row(
         "ratio_vs_plain": measured["plain"].seconds / ours.seconds if "plain" in measured else None,
         "over_limit": ours.seconds / limit,
     }
+
+
+def measured_models() -> list[str]:
+    """The ways to compute that are measured here: bf16 only where the processor has it."""
+    return [model for model in MODELS if model != "bf16" or bf16_is_fast()]
+
+
+def auto_precision() -> str:
+    """What `precision="auto"` means here, in training and, where it is asked for, in prediction."""
+    return "bf16" if uses_bf16("auto") else "fp32"
+
+
+def case(model: str, shape: Shape, task: str, batch: int) -> Case:
+    """A training step or a prediction, ready to be measured."""
+    small = Shape(2, 2, 16)
+    return Case(warm_up=lambda: prepare(model, small, task, TINY)(), prepare=lambda: prepare(model, shape, task, batch))
+
+
+def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], None]:
+    """A function whose call is one training step or one prediction of a batch of random values."""
+    network = build(model, shape)
+    segments = torch.rand(
+        batch,
+        shape.n_segments,
+        shape.n_sensors,
+        shape.segment_length,
+        generator=torch.Generator().manual_seed(1),
+    )
+    labels = (torch.arange(batch) % 2).float()
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
+    network.train(task == "train")
+
+    def precision() -> AbstractContextManager[object]:
+        return torch.autocast("cpu", torch.bfloat16) if model == "bf16" else nullcontext()
+
+    def train() -> None:
+        optimizer.zero_grad()
+        with precision():
+            loss = training_loss(network, segments, labels)
+        loss.backward()
+        optimizer.step()
+
+    def predict() -> None:
+        with torch.inference_mode(), precision():
+            network(segments)
+
+    return train if task == "train" else predict
+
+
+def training_loss(network: nn.Module, segments: Tensor, labels: Tensor) -> Tensor:
+    """The loss of a batch as `fit` computes it, without class weights."""
+
+    def entropy(logits: Tensor, rows: slice) -> Tensor:
+        return functional.binary_cross_entropy_with_logits(logits.float(), labels[rows], reduction="sum")
+
+    if isinstance(network, DFSTrans):
+        return network.training_loss(segments, None, labels, entropy)
+    return entropy(network(segments), slice(None))
+
+
+def build(model: str, shape: Shape) -> nn.Module:
+    """A network with random weights, the same at every call."""
+    torch.manual_seed(0)
+    if model == "loop":
+        return LoopNetwork(shape.settings, shape.n_segments)
+    return (DFSTrans if model == "plain" else FastDFSTrans)(shape.settings)
+
+
+def count_flops(shape: Shape, task: str, batch: int) -> float:
+    """Multiplications and additions in the products of a batch; a training step is three times a forward pass.
+
+    What a step computes a second time to save memory does not count.
+    """
+    settings = shape.settings
+    s, t, d, f = shape.n_sensors, shape.n_segments, settings.d_model, settings.filters
+    inputs = [1] + [f] * (settings.blocks - 1)
+    lengths = [shape.segment_length // 2**block for block in range(settings.blocks)]
+    convolutions = s * t * sum(points * i * f * settings.kernel for points, i in zip(lengths, inputs, strict=True))
+    projections = 2 * 3 * s * t * d * d
+    products = 2 * (s * t * t * d + t * s * s * d)  # Q Kᵀ and weights · V, along time and along sensors
+    feedforward = 2 * s * t * d * settings.feedforward
+    head = pooled_width(settings) * settings.head_width + settings.head_width
+    forward = 2.0 * (settings.layers * (projections + products + feedforward) + convolutions + head)
+    return batch * forward * (3 if task == "train" else 1)
 
 
 def _table(result: dict[str, Any]) -> str:
@@ -91,12 +235,11 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = new_parser("network", __doc__)
-    add_shapes(parser)
-    add_threads(parser)
-    parser.add_argument("--rounds", type=int, default=3, help="timed rounds (3)")
+    parser = new_parser("network", __doc__, rounds=3)
+    parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), metavar="NAME", help="all four")
     parser.add_argument("--long", type=float, default=LONG, help=f"seconds from which one call is enough ({LONG:g})")
-    return parsed(parser, arguments, "rounds", "threads")
+    parser.add_argument("--quick", action="store_true", help=f"the shape {QUICK_SHAPE}, batch {QUICK_BATCH}, as JSON")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

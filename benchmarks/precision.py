@@ -1,29 +1,27 @@
 """What training in bf16 costs in accuracy: `python -m benchmarks.precision DATA --results FOLDER`.
 
-The same splits and seeds in 32 bits and in bf16. On a processor without bf16 its rounding is computed in 32 bits, see
-`benchmarks.rounding`; the results say so. One JSON file per split and precision; what is there is not computed again.
+The same splits and seeds in 32 bits and in bf16, on a processor that has bf16. One JSON file per split and precision;
+runs whose file exists are not repeated.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from benchmarks.rounding import rounded_products
-from benchmarks.timing import progress
+from benchmarks.measure import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.data.splits import folds
 from dfstrans.errors import DfstransError
 from dfstrans.files import written_atomically
 from dfstrans.lab.compare.protocols import protocol_name
 from dfstrans.lab.compare.runs import circumstances
-from dfstrans.model.arithmetic import bf16_is_fast
+from dfstrans.model.detector import bf16_is_fast
 
 PRECISIONS: tuple[Literal["32", "bf16"], ...] = ("32", "bf16")
 FIGURES = ("f1", "pr_auc")
@@ -33,12 +31,14 @@ SEED = 0  # of splits and training
 def main(arguments: list[str] | None = None) -> None:
     """Train what is missing, then print a table (or JSON); progress goes to stderr."""
     options = _parse(arguments)
+    if not bf16_is_fast():
+        raise DfstransError("expected a processor with bf16, got one without; run this on another machine")
     torch.set_num_threads(1)
     reading = {name: value for name in ("length", "stride", "spacecraft") if (value := getattr(options, name))}
     episodes = load_episodes(options.data, **reading)
     splits = list(folds(episodes.require_labels(), None, k=options.splits, seed=SEED))
     settings = {"epochs": options.epochs} if options.epochs else {}
-    cells = []
+    runs = []
     for number, rows in enumerate(splits):
         parts = [episodes[some] for some in rows]
         for precision in PRECISIONS:
@@ -50,22 +50,19 @@ def main(arguments: list[str] | None = None) -> None:
                 found = {**asked, **train(parts, precision, settings), **how, **circumstances()}
                 with written_atomically(path) as temporary:
                     temporary.write_text(json.dumps(found, indent=2) + "\n")
-            cells.append(_matching(path, asked))
-    print(json.dumps(cells, indent=2) if options.json else table(cells))
+            runs.append(_matching(path, asked))
+    print(json.dumps(runs, indent=2) if options.json else table(runs))
 
 
 def train(parts: list[Episodes], precision: Literal["32", "bf16"], settings: dict[str, Any]) -> dict[str, Any]:
-    """The test figures of a model that was trained on the first part and settled on the second."""
-    emulated = precision == "bf16" and not bf16_is_fast()
-    with rounded_products() if emulated else nullcontext():
-        detector = Diagnoser.from_settings(**settings, precision="32" if emulated else precision, seed=SEED)
-        detector.fit(parts[0], validation=parts[1])
+    """The test figures of a model that was trained on the first part and calibrated on the second."""
+    detector = Diagnoser.from_settings(**settings, precision=precision, seed=SEED).fit(parts[0], validation=parts[1])
     found = detector.evaluate(parts[2]).to_dict()
-    return {"emulated": emulated, **{name: found[name] for name in FIGURES}}
+    return {name: found[name] for name in FIGURES}
 
 
 def _command(asked: dict[str, Any]) -> str:
-    """What gives this and the other cells, wherever the recordings are.
+    """The command that gives this and the other runs, wherever the recordings are.
 
     >>> _command({"data": "telemanom", "split": 1, "precision": "32", "length": 500, "spacecraft": "MSL"})
     'python -m benchmarks.precision telemanom --length 500 --spacecraft MSL --results RESULTS'
@@ -83,10 +80,10 @@ def _matching(path: Path, asked: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def table(cells: list[dict[str, Any]]) -> str:
+def table(runs: list[dict[str, Any]]) -> str:
     """Figures by split, and the mean difference with its standard deviation."""
     lines = ["| split | F1, 32 bits | F1, bf16 | PR-AUC, 32 bits | PR-AUC, bf16 |", "|---|---|---|---|---|"]
-    pairs = list(zip(cells[::2], cells[1::2], strict=True))
+    pairs = list(zip(runs[::2], runs[1::2], strict=True))
     for exact, rough in pairs:
         row = [exact["f1"], rough["f1"], exact["pr_auc"], rough["pr_auc"]]
         lines.append(f"| {exact['split']} | " + " | ".join(f"{value:.3f}" for value in row) + " |")
@@ -94,8 +91,7 @@ def table(cells: list[dict[str, Any]]) -> str:
         differences = [rough[name] - exact[name] for exact, rough in pairs]
         spread = f" ± {np.std(differences, ddof=1):.3f}" if len(pairs) > 1 else ""
         lines.append(f"bf16 less 32 bits, {name}: {np.mean(differences):+.3f}{spread} ({len(pairs)} splits)")
-    emulated = any(cell["emulated"] for cell in cells)
-    return "\n".join([*lines, *(["bf16 was computed in 32 bits with its rounding"] if emulated else [])])
+    return "\n".join(lines)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -1,4 +1,5 @@
-"""DFStrans written in the obvious way: loops over sensors and segments. What the real network is measured against.
+"""DFStrans written in the obvious way: loops over sensors and segments. The slow and simple version that the real
+network is measured against.
 
 It has one attention module per sensor and one per segment where the real network has one for all sensors and one for
 all segments; with the same weights in every copy it computes the same logits, which a test proves.
@@ -12,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dfstrans.model.encoding import positional_encoding
-from dfstrans.model.network import DFSTrans
-from dfstrans.model.pooling import LEAST_VARIANCE
+from dfstrans.model.network import LEAST_VARIANCE, DFSTrans
 from dfstrans.settings import NetworkShape
 
 PARTS_OF_A_BLOCK = 4  # convolution, max-pooling, ReLU, batch norm

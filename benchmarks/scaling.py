@@ -19,16 +19,14 @@ import h5py
 import numpy as np
 import torch
 
-from benchmarks.log_plot import Panel, svg
-from benchmarks.timing import progress
-from benchmarks.turns import Case, measure_in_turns
-from benchmarks.workload import training_loss
+from benchmarks.measure import Case, measure_in_turns, new_parser, progress
+from benchmarks.network import training_loss
 from dfstrans import Diagnoser
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.layout import FORMAT, VERSION
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import fixed_text
-from dfstrans.model.network import DFSTrans
+from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkShape
 
 SLIM: dict[str, Any] = {
@@ -55,12 +53,10 @@ SWEEPS: dict[str, tuple[str, Sequence[int]]] = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, print a table (or JSON) and draw; progress goes to stderr."""
+    """Measure, then print a table (or JSON); progress goes to stderr."""
     options = _parse(arguments)
     with tempfile.TemporaryDirectory() as folder:
         result = {name: measure_sweep(name, options, Path(folder)) for name in options.sweeps}
-    if options.plot:
-        options.plot.write_text(svg([_panel(name, sweep) for name, sweep in result.items()]), encoding="utf-8")
     print(json.dumps(result, indent=2) if options.json else _table(result))
 
 
@@ -71,7 +67,7 @@ def measure_sweep(name: str, options: argparse.Namespace, folder: Path) -> dict[
     for size in sizes:
         progress(f"{name}: {size}")
         rounds = 1 if name == "episodes" else options.rounds
-        found.append(measure_in_turns({"": _case(name, size, folder)}, rounds, long=options.long)[""])
+        found.append(measure_in_turns({"": _case(name, size, folder)}, rounds, options.threads, options.long)[""])
     return {
         "sizes": sizes,
         "seconds": [one.seconds for one in found],
@@ -103,7 +99,7 @@ def _case(name: str, size: int, folder: Path) -> Case:
 
 def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
     torch.manual_seed(0)
-    network = DFSTrans(NetworkShape.paper(n_sensors=n_sensors, **SLIM)).train()
+    network = FastDFSTrans(NetworkShape.paper(n_sensors=n_sensors, **SLIM)).train()
     segments = torch.rand(BATCH, n_segments, n_sensors, SLIM["segment_length"])
     labels = (torch.arange(BATCH) % 2).float()
 
@@ -133,15 +129,6 @@ def _write_episodes(path: Path, n: int) -> Path:
     return path
 
 
-def _panel(name: str, sweep: dict[str, Any]) -> Panel:
-    curves = {
-        f"{what}: exponent {sweep[f'{kind}_exponent']:.2f}": list(zip(sweep["sizes"], sweep[values], strict=True))
-        for what, kind, values in (("seconds", "time", "seconds"), ("MB", "memory", "megabytes"))
-    }
-    positive = {title: [(x, max(y, 1e-3)) for x, y in points] for title, points in curves.items()}
-    return Panel(name, SWEEPS[name][0], positive)
-
-
 def _table(result: dict[str, Any]) -> str:
     lines = ["| what grows | size | seconds | MB |", "|---|---|---|---|"]
     for name, sweep in result.items():
@@ -154,13 +141,10 @@ def _table(result: dict[str, Any]) -> str:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser = new_parser("scaling", __doc__, rounds=3)
     parser.add_argument("--sweeps", nargs="+", choices=SWEEPS, default=list(SWEEPS), metavar="NAME", help="all four")
     parser.add_argument("--largest", type=int, default=max(EPISODES), help="leave larger sizes out")
-    parser.add_argument("--rounds", type=int, default=3, help="timed rounds (3)")
     parser.add_argument("--long", type=float, default=2.0, help="seconds from which one call is enough (2)")
-    parser.add_argument("--plot", type=Path, help="where to write the picture (.svg)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args(arguments)
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from benchmarks import diagnosis_cost, epoch, matrix_rate, network, quick, reading, scaling, streaming, time_to_model
-from benchmarks.log_plot import Panel, svg
-from benchmarks.turns import Case, Measured, measure_in_turns
-from benchmarks.workload import Shape, auto_precision, count_flops, measured_models, prepare
-from dfstrans.model.arithmetic import bf16_is_fast
-from dfstrans.training.run_folder import write_log
+from benchmarks import measure, network, precision, prediction, scaling
+from benchmarks.measure import Case, Measured, measure_in_turns
+from benchmarks.network import Shape, auto_precision, count_flops, measured_models, prepare
+from dfstrans import save_episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.errors import DfstransError
+from dfstrans.model.detector import bf16_is_fast
 
 TINY = Shape(3, 4, 16)
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # what is forked here holds no locks
@@ -41,15 +41,14 @@ def test_a_run_that_takes_long_is_measured_in_its_first_call(tmp_path: Path) -> 
         assert (tmp_path / "calls").read_text() == "x" * calls
 
 
-def test_a_process_that_dies_is_told_of() -> None:
+def test_a_process_that_dies_is_reported() -> None:
     with pytest.raises(RuntimeError, match="ended early"):
         measure_in_turns({"": Case(lambda: None, lambda: lambda: exit(3))}, rounds=1)
 
 
 @pytest.mark.parametrize("task", ["train", "predict"])
 def test_every_model_does_every_task(task: str) -> None:
-    assert set(measured_models()) >= {"loop", "plain", "fp32"}
-    assert ("bf16" in measured_models()) == bf16_is_fast()
+    assert measured_models() == [*network.MODELS][: 4 if bf16_is_fast() else 3]
     for model in measured_models():
         prepare(model, TINY, task, 2)()
 
@@ -67,13 +66,13 @@ def test_ratios_are_those_of_the_measured_seconds() -> None:
 def test_the_quick_benchmark_prints_every_ratio(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setitem(quick.SHAPES, quick.SHAPE, TINY)
-    monkeypatch.setattr(matrix_rate, "SIZES", (64,))
-    quick.main()
+    monkeypatch.setitem(network.SHAPES, network.QUICK_SHAPE, TINY)
+    monkeypatch.setattr(measure, "MATRIX_SIZES", (64,))
+    network.main(["--quick"])
     printed = json.loads(capsys.readouterr().out)
     for key in ("train", "predict", "predict_fp32"):
         assert all(printed[f"{key}_{what}"] > 0 for what in ("ratio_vs_loop", "over_limit", "seconds"))
-    assert printed["precision"] == auto_precision()
+    assert printed["precision"] == auto_precision() == ("bf16" if bf16_is_fast() else "fp32")
 
 
 def test_the_work_of_one_elevator_episode_is_about_five_gflop() -> None:
@@ -82,72 +81,40 @@ def test_the_work_of_one_elevator_episode_is_about_five_gflop() -> None:
     assert count_flops(elevator, "train", 16) == pytest.approx(3 * 16 * count_flops(elevator, "predict", 1))
 
 
-def test_what_is_measured_is_the_precision_that_training_takes_by_itself() -> None:
-    assert auto_precision() == ("bf16" if bf16_is_fast() else "fp32")
-
-
-def test_the_exponent_is_that_of_the_upper_half() -> None:
-    sizes = [10, 20, 40, 80, 160, 320]
-    assert scaling.exponent(sizes, [7, 7, 7, 80**2, 160**2, 320**2]) == pytest.approx(2)
+def test_scaling_fits_the_exponent_of_the_upper_half(capsys: pytest.CaptureFixture[str]) -> None:
+    assert scaling.exponent([10, 20, 40, 80, 160, 320], [7, 7, 7, 80**2, 160**2, 320**2]) == pytest.approx(2)
     assert math.isnan(scaling.exponent([10], [1]))
+    scaling.main(["--sweeps", "sensors", "segments", "--largest", "20", "--rounds", "1", "--json"])
+    assert [sweep["sizes"] for sweep in json.loads(capsys.readouterr().out).values()] == [[10, 20], [10, 20]]
 
 
-def test_scaling_prints_every_size_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture = tmp_path / "scaling.svg"
-    scaling.main(
-        ["--sweeps", "sensors", "segments", "--largest", "20", "--rounds", "1", "--json", "--plot", str(picture)]
-    )
-    result = json.loads(capsys.readouterr().out)
-    assert [sweep["sizes"] for sweep in result.values()] == [[10, 20], [10, 20]]
-    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
-
-
-def test_a_picture_has_a_line_per_curve() -> None:
-    curves = {"a < b": [(1, 2.0), (10, 30.0)], "c": [(1, 1.0), (10, 1.5)]}
-    root = ElementTree.fromstring(svg([Panel("time", "n", curves), Panel("memory", "n", curves)]))
-    assert len([element for element in root if element.tag.endswith("polyline")]) == 4
-
-
-def test_reading_is_compared_for_every_format(capsys: pytest.CaptureFixture[str]) -> None:
-    reading.main(["--megabytes", "0.4", "--rounds", "1", "--json"])
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["file"] for row in rows] == ["table.parquet", "episodes.parquet", "table.csv", "episodes.h5"]
-    assert all(row["share"] > 0 for row in rows)
-
-
-def test_a_diagnosis_is_compared_with_a_prediction() -> None:
-    found = diagnosis_cost.measure(TINY, "tuned", repeats=2)
-    low, high = found["ratio_quartiles"]
-    assert 0 < low <= found["ratio"] <= high
-    assert found["milliseconds"].keys() == {"prediction", "diagnosis"}
-
-
-def test_epochs_from_a_file_are_compared_with_epochs_from_memory() -> None:
-    found = streaming.measure(TINY, n_episodes=8, rounds=1)
-    assert found["hdf5_epoch"] > found["hdf5_reading"] > 0
-    assert found["speed_share"] == pytest.approx(found["memory_epoch"] / found["hdf5_epoch"])
-
-
-def test_an_epoch_is_its_steps_and_the_rest() -> None:
-    found = epoch.measure(TINY, n_episodes=20, n_epochs=1)
-    assert found["epoch"] > found["steps"] > 0
-    assert found["rest_share"] == pytest.approx(1 - found["steps"] / found["epoch"])
+def test_an_export_and_a_diagnosis_are_compared_with_a_prediction() -> None:
+    found = prediction.measure(TINY, "tuned", rounds=2)
+    for name in ("onnxruntime", "diagnosis"):
+        low, high = found[name]["ratio_quartiles"]
+        assert 0 < low <= found[name]["ratio"] <= high
+        assert found[name]["milliseconds"].keys() == {"torch", name}
+    assert found["logit_difference"] < 1e-5
 
 
 def test_less_than_one_round_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        epoch.main(["--epochs", "0"])
-    assert "expected --epochs to be at least 1, got 0; correct it" in capsys.readouterr().err
+        prediction.main(["--rounds", "0"])
+    assert "expected at least 1, got 0" in capsys.readouterr().err
 
 
-def test_a_model_is_good_when_it_is_near_its_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, figures in (("slow", (0.2, 0.3, 0.8)), ("quick", (0.795, 0.8, 0.1))):
-        (tmp_path / name).mkdir()
-        rows = [{"epoch": n, "validation_pr_auc": value, "seconds": 5.0} for n, value in enumerate(figures)]
-        write_log(rows, tmp_path / name / "training_log.csv")
-    picture = tmp_path / "curve.svg"
-    time_to_model.main([str(tmp_path / "slow"), str(tmp_path / "quick"), "--json", "--plot", str(picture)])
-    slow, quick = json.loads(capsys.readouterr().out)
-    assert (slow["epoch"], slow["seconds"], slow["all_seconds"]) == (3, 15, 15)
-    assert (quick["epoch"], quick["seconds"], quick["best_pr_auc"]) == (1, 5, 0.8)
-    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+@pytest.mark.skipif(not bf16_is_fast(), reason="needs a processor with bf16")
+def test_both_precisions_are_trained_on_the_same_splits_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = save_episodes(planted_episodes(24, 12, n_sensors=2, n_timepoints=40), tmp_path / "data.h5")
+    command = [str(data), "--splits", "2", "--epochs", "1", "--results", str(tmp_path / "results"), "--json"]
+    precision.main(command)
+    runs = json.loads(capsys.readouterr().out)
+    assert [(run["split"], run["precision"]) for run in runs] == [(0, "32"), (0, "bf16"), (1, "32"), (1, "bf16")]
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "results").iterdir()}
+    precision.main(command[:-1])
+    assert "(2 splits)" in capsys.readouterr().out
+    assert {path: path.stat().st_mtime_ns for path in written} == written
+    with pytest.raises(DfstransError, match="choose another folder"):
+        precision.main([*command[:4], "2", *command[5:]])

@@ -14,7 +14,7 @@ import torch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError
-from dfstrans.model import arithmetic
+from dfstrans.model import detector as detector_module
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.quantile_features import QuantileFeatures
 from dfstrans.settings import NetworkShape, TrainingPlan
@@ -102,7 +102,7 @@ def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
 
 def test_quantile_edges_are_those_of_the_training_part() -> None:
     expected = DFSTrans(CODED)
-    expected.prepare(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
+    expected.prepare_training(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
     assert torch.equal(train(network=CODED, epochs=2).network.quantile_features.edges, expected.quantile_features.edges)
 
 
@@ -216,11 +216,11 @@ def test_weights_and_draws_raise_the_odds_of_an_anomaly(changes: dict[str, Any])
 def test_bf16_trains_to_finite_weights_and_falls_back_on_a_processor_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: True)
     result = train(epochs=1, precision="bf16")
     assert all(torch.isfinite(tensor).all() for tensor in result.network.state_dict().values())
     assert result.network.head.weight.dtype == torch.float32
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: False)
     with pytest.warns(UserWarning, match="bf16"):
         assert_same_weights(train(epochs=1, precision="bf16"), train(epochs=1))
 

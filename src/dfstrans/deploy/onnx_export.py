@@ -14,12 +14,12 @@ import numpy as np
 import torch
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.deploy.exported_network import ExportedNetwork, ExportedPass
 from dfstrans.deploy.runtime import CONTENT, DIGEST, INPUTS, INSTALL, OnnxDetector, OnnxRecord, digest
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import ExportRecord, read_whole_record, save_export
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
-from dfstrans.model.plain import PlainNetwork, PlainPass
 from dfstrans.settings import DFSTRANS
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -173,18 +173,18 @@ def _file_content(graph: bytes, record: OnnxRecord) -> bytes:
 def _graph(detector: Diagnoser) -> bytes:
     """The serialised graph, for any number of episodes and segments."""
     settings, calibration = detector.network_settings_, detector.calibration_
-    plain = PlainNetwork(detector.network_, calibration.shift, calibration.temperature).eval()
+    exported = ExportedNetwork(detector.network_, calibration.shift, calibration.temperature)
     # sizes above one, for which the exporter keeps the axes dynamic
     example = (torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool))
     most = settings.d_model if settings.encoding == "faithful" else None
     axes = {0: torch.export.Dim("episode"), 1: torch.export.Dim("segment", max=most)}
     with _quiet(), torch.inference_mode():
         program = torch.onnx.export(
-            plain,
+            exported,
             example,
             dynamo=True,
             input_names=INPUTS,
-            output_names=PlainPass._fields,
+            output_names=ExportedPass._fields,
             dynamic_shapes=(axes, axes),
             verbose=False,
         )

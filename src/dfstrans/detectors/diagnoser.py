@@ -20,6 +20,7 @@ from dfstrans.diagnosis.known_faults import KnownCases
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.model.encoding import check_fits
+from dfstrans.model.fast import FastDFSTrans
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.settings import (
     DFSTRANS,
@@ -114,7 +115,7 @@ class Diagnoser(NetworkClassifier):
     @staticmethod
     def build(network: NetworkShape, scaler: SensorScaler) -> DFSTrans:
         """The network of this shape, with weights from torch's random generator."""
-        return DFSTrans(network)
+        return FastDFSTrans(network)
 
     def network_settings(self, episodes: Episodes) -> NetworkShape:
         """The network that fit would build for these episodes."""

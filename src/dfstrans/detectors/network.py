@@ -16,8 +16,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.errors import DfstransError
-from dfstrans.model.arithmetic import computing_in
-from dfstrans.model.detector import DetectorNetwork
+from dfstrans.model.detector import DetectorNetwork, computing_in
 from dfstrans.settings import (
     DecisionSettings,
     Imbalance,

@@ -13,6 +13,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
+from dfstrans.model.fast import episodes_at_once
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
 from dfstrans.training.evaluation import ChanceCheck
@@ -49,7 +50,7 @@ def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]
     """Yield the scores of each episode, with one batch in memory at a time."""
     network, settings = detector.network_, detector.network_settings_
     for segments, valid, _ in detector.batches(episodes):
-        for part in torch.arange(len(valid)).split(network.episodes_at_once(segments)):
+        for part in torch.arange(len(valid)).split(episodes_at_once(settings, segments.shape[1])):
             with torch.inference_mode():
                 x = network.embed(segments[part], valid[part])
                 forward = network.attend(x, valid[part], return_attention=True)

@@ -1,4 +1,4 @@
-"""Positional encodings: where in the episode a segment stands."""
+"""Positional encodings: the place of a segment in its episode, and which episodes an encoding can carry."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import check_segment_length, count_segments
 from dfstrans.errors import DfstransError, option_name, reading_option_name
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the runtime of exported files loads this module, and does without pydantic
     from dfstrans.settings import Encoding
 
 
 def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
-    """The encoding of that name; "none" is all zeros, for ablations.
+    """The encoding of this name; "none" is all zeros, for ablations.
 
     Shape:
         (n_segments, d_model)
@@ -33,7 +33,7 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
     e^(τ) = √(2/d) · (1/√2, cos ω₁τ, sin ω₁τ, …, cos ω_Kτ, sin ω_Kτ, cos(πτ)/√2),  ω_k = 2πk/d,  K = d/2 − 1
 
     Its rows are orthonormal, so no two positions are closer than any other two. Beyond d segments it would repeat
-    itself, which is refused.
+    itself, and is refused.
 
     Shape:
         (n_segments, d_model)
@@ -96,16 +96,8 @@ def vanilla_frequencies(d_model: int, rho: float = 10_000.0) -> npt.NDArray[np.f
     return frequencies
 
 
-def _check_width(d_model: int) -> None:
-    if d_model < 2 or d_model % 2:
-        even = max(2, d_model + 1)
-        raise DfstransError(
-            f"expected an even d_model of at least 2, got {d_model}; sine and cosine come in pairs: take {even}"
-        )
-
-
 class Cut(Protocol):
-    """How a network cuts and encodes episodes."""
+    """The settings that say how a network cuts and encodes episodes."""
 
     @property
     def segment_length(self) -> int:
@@ -121,9 +113,9 @@ class Cut(Protocol):
 
 
 def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
-    """Refuse episodes that are too short, or too long, for the segments of a network.
+    """Refuse episodes that are too short for a segment, or have more segments than the encoding can tell apart.
 
-    Of one that is `trained`, nothing can be set any more: it takes other episodes, or there has to be another network.
+    The settings of a `trained` network are fixed: the error then suggests shorter episodes instead of other settings.
     """
     if len(episodes) == 0:
         return
@@ -138,3 +130,11 @@ def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
             "longer segments"
         )
     positional_encoding(cut.encoding, n_segments, cut.d_model)
+
+
+def _check_width(d_model: int) -> None:
+    if d_model < 2 or d_model % 2:
+        even = max(2, d_model + 1)
+        raise DfstransError(
+            f"expected an even d_model of at least 2, got {d_model}; sine and cosine come in pairs: take {even}"
+        )

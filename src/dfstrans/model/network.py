@@ -1,7 +1,12 @@
-"""DFStrans: the diagnostic Fourier-based spatio-temporal transformer, top to bottom."""
+"""DFStrans, the diagnostic Fourier-based spatio-temporal transformer, from top to bottom in plain operations.
+
+This network defines the results: it is what is exported, and tests compare `FastDFSTrans`, which is trained, with it.
+Axes: b episode, t segment, s sensor, p point of a segment, d = d_model; h head, q query, k key.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -9,28 +14,26 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dfstrans.model.arithmetic import ExactLinear
-from dfstrans.model.attention import Attended, Attention
-from dfstrans.model.detector import DetectorNetwork, LossOfPart, TrainingPart
-from dfstrans.model.embedding import build_embedding
+from dfstrans.model.detector import DetectorNetwork, ExactLinear, LossOfPart, Mixing, TrainingPart
 from dfstrans.model.encoding import positional_encoding
-from dfstrans.model.feedforward import FeedForward
-from dfstrans.model.loss_by_parts import loss_by_parts
-from dfstrans.model.mixing import Mixing
-from dfstrans.model.pooling import added, even_share, pool, pooled_width
-from dfstrans.model.quantile_features import STATISTICS, QuantileFeatures
-from dfstrans.settings import NetworkShape
+from dfstrans.model.quantile_features import QuantileFeatures
+from dfstrans.settings import NetworkShape, Pooling
 
-PART_VALUES = 1 << 22  # of a part of a batch: larger ones win nothing, smaller ones cost calls (docs/performance.md)
+LEAST_VARIANCE = 1e-4  # added, so that the root has a slope where all segments are equal
+
+# batch renorm [ADR 16]
+BATCH_NORM_STEPS = 50  # before the running statistics are worth following
+TRANSITION_STEPS = 100
+RENORM_MOMENTUM = 0.05
+LARGEST_CORRECTION = 5.0  # factor of the deviation; shift of the mean in deviations
 
 
 class AttentionPair(NamedTuple):
     """One tensor along time and one along sensors: attention weights, or masks that keep (1) or drop (0) them.
 
     Shape:
-        temporal (episode, layer, sensor, head, query, key), items are segments;
-        spatial (episode, layer, segment, head, query, key), items are sensors.
-        A mask may have size 1 wherever it is the same for all.
+        temporal (b, layer, s, h, q, k), items are segments; spatial (b, layer, t, h, q, k), items are sensors.
+        A mask may have size 1 along any axis.
     """
 
     temporal: Tensor
@@ -38,85 +41,26 @@ class AttentionPair(NamedTuple):
 
 
 class ForwardPass(NamedTuple):
-    """What one pass gives: a logit per episode, what the classifier saw and, on request, the attention behind it.
+    """The output of one pass. Padded segments have attention 0, as query and as key, and contribution 0."""
 
-    Padded segments have attention 0, as query and as key, and contribute 0.
-    """
-
-    logit: Tensor  # (episode,)
-    features: Tensor  # (episode, head_width), of which the logit is a weighted sum
-    attention: AttentionPair | None
-    contribution: Tensor | None  # (episode, segment, sensor): what each adds to the logit; see `DFSTrans.contribution`
-
-
-class Dropout(nn.Dropout):
-    """Dropout from 16 random bits per value that keeps one byte of it; torch's takes thrice as long and four bytes.
-
-    The rate is a multiple of 1/65536 for that.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Drop values in training only."""
-        if not self.training or self.p == 0:
-            return input
-        words = torch.empty(-(-input.numel() // 4), dtype=torch.int64, device=input.device).random_(-(1 << 63), None)
-        dropped = round(self.p * (1 << 16))  # of 65536 equally likely values
-        kept = words.view(torch.int16)[: input.numel()].view(input.shape) >= dropped - (1 << 15)
-        return input * kept * ((1 << 16) / ((1 << 16) - dropped))
-
-
-class SpatioTemporalLayer(nn.Module):
-    """Temporal and spatial attention side by side, added, then a feed-forward network [subsec:dependency_model].
-
-    X ← LayerNorm(X + Dropout(X̂)) + LayerNorm(X + Dropout(X̄)),  X ← LayerNorm(X + Dropout(FF(X)))
-
-    Shape:
-        (b, t, s, d) → (b, t, s, d)
-    """
-
-    def __init__(self, settings: NetworkShape) -> None:
-        super().__init__()
-        d = settings.d_model
-        self.temporal = Attention(d, settings.heads)
-        self.spatial = Attention(d, settings.heads)
-        self.temporal_norm = nn.LayerNorm(d)
-        self.spatial_norm = nn.LayerNorm(d)
-        self.feedforward = FeedForward(d, settings.feedforward)
-        self.norm = nn.LayerNorm(d)
-        self.dropout = Dropout(settings.dropout)
-
-    def forward(
-        self, x: Tensor, valid: Tensor | None = None, keep: AttentionPair | None = None
-    ) -> tuple[Tensor, AttentionPair]:
-        """Enrich each (segment, sensor) by the others; also the weights, without the layer axis."""
-        along_time = self.temporal(
-            rearrange(x, "b t s d -> b s t d"), valid=valid, keep=None if keep is None else keep.temporal
-        )
-        along_sensors: Attended = self.spatial(x, keep=None if keep is None else keep.spatial)
-        x_hat = rearrange(along_time.context, "b s t d -> b t s d")
-        x_bar = along_sensors.context
-        x = self.temporal_norm(x + self.dropout(x_hat)) + self.spatial_norm(x + self.dropout(x_bar))
-        return self.norm(x + self.dropout(self.feedforward(x))), AttentionPair(
-            along_time.weights, along_sensors.weights
-        )
+    logit: Tensor  # (b,)
+    features: Tensor  # (b, head_width), of which the logit is a weighted sum
+    attention: AttentionPair | None  # on request
+    contribution: Tensor | None  # (b, t, s), on request; see `DFSTrans.contribution`
 
 
 class DFSTrans(DetectorNetwork):
-    """Segments of many sensors in, the logit of "anomalous" out.
-
-    Inside, the order of axes is always `b t s d`: episode, segment, sensor, d_model.
-    """
+    """Segments of many sensors in, the logit of "anomalous" out."""
 
     def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         self.settings = settings
-        d = settings.d_model
-        self.embedding = build_embedding(settings)
+        self.embedding = _embedding(settings)
         self.quantile_features = QuantileFeatures(settings) if settings.quantile_features else None
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
-        self.head = ExactLinear(pooled_width(settings.n_sensors * d, settings.pooling), settings.head_width)
+        self.head = ExactLinear(pooled_width(settings), settings.head_width)
         self.logit = ExactLinear(settings.head_width, 1)
-        self.dropout = Dropout(settings.dropout)
+        self.dropout: nn.Module = nn.Dropout(settings.dropout)
 
     def forward(
         self,
@@ -129,81 +73,29 @@ class DFSTrans(DetectorNetwork):
         """Score episodes.
 
         Shape:
-            segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, whose content has no
-            influence on anything; keep, see `AttentionPair`, for the attention trust score
+            segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, which have no influence
+            whatever they contain; keep, see `AttentionPair`, for the attention trust score
         """
-        if not torch.is_grad_enabled() and keep is None and not self.training:
-            parts = self._split(segments, valid)
-            if len(parts) > 1:
-                return _join([self._score(*part, None, return_attention) for part in parts])
-        return self._score(segments, valid, keep, return_attention)
-
-    def prepare(self, part: TrainingPart) -> None:
-        """Take the quantiles that statistics are coded by."""
-        if self.quantile_features is not None:
-            self.quantile_features.fit(part)
-
-    def training_loss(
-        self,
-        segments: Tensor,
-        valid: Tensor | None,
-        labels: Tensor,
-        loss_of_part: LossOfPart,
-        mixing: Mixing | None = None,
-    ) -> Tensor:
-        """Few episodes at a time after the embedding, whose batch norm looks at all of them: see `loss_by_parts`.
-
-        Pairs are mixed after it, too, so that the embedding sees values and levels that occur.
-        """
-        if valid is not None and bool(valid.all()):
-            valid = None
-        embeds = {
-            *self.embedding.parameters(),
-            *([] if self.quantile_features is None else self.quantile_features.parameters()),
-        }
-
-        def loss(x: Tensor, rows: slice) -> Tensor:
-            return loss_of_part(self.attend(x, None if valid is None else valid[rows]).logit, rows)
-
-        embedded = self.embed(segments, valid)
-        return loss_by_parts(
-            embedded if mixing is None else mixing.of_segments(embedded, valid),
-            self.episodes_at_once(segments),
-            loss,
-            [one for one in self.parameters() if one.requires_grad and one not in embeds],
-        )
-
-    def episodes_at_once(self, segments: Tensor) -> int:
-        """How many episodes of that shape (b, t, s, p) make a part, by what is held of each (segment, sensor) cell.
-
-        In training that is its embedding and its attention in every layer, in prediction perhaps its first convolution
-        or the code of its statistics.
-        """
-        _, t, s, p = segments.shape
-        settings = self.settings
-        attended = settings.layers * (settings.d_model + settings.heads * (t + s))
-        convolved = settings.filters * (p // 2)
-        coded = settings.quantile_features * STATISTICS
-        return max(1, PART_VALUES // (t * s * max(attended, convolved, coded)))
-
-    def _split(self, segments: Tensor, valid: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
-        """Few episodes at a time."""
-        size = self.episodes_at_once(segments)
-        if valid is None:
-            return [(part, None) for part in segments.split(size)]
-        return list(zip(segments.split(size), valid.split(size), strict=True))
-
-    def _score(
-        self, segments: Tensor, valid: Tensor | None, keep: AttentionPair | None, return_attention: bool
-    ) -> ForwardPass:
-        if valid is not None and bool(valid.all()):
-            valid = None
+        valid = _mask_if_padded(valid)
         return self.attend(self.embed(segments, valid), valid, keep=keep, return_attention=return_attention)
 
     def embed(self, segments: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Embedding and positional encoding, all that comes before attention: (b, t, s, p) → (b, t, s, d)."""
-        x = self._embed(segments, valid)
-        return self.dropout(x + self._encode(segments.shape[1], x))  # type: ignore[no-any-return]
+        """Embedding and positional encoding, everything before attention: (b, t, s, p) → (b, t, s, d)."""
+        b, t, _, _ = segments.shape
+        if valid is None:
+            x = self.embed_segments(segments.flatten(0, 1)).unflatten(0, (b, t))  # (b, t, s, d)
+        else:  # padded segments become 0 and never reach the batch norm
+            embedded = self.embed_segments(segments[valid])  # (n_valid, s, d)
+            x = embedded.new_zeros(b, t, *embedded.shape[1:])  # (b, t, s, d)
+            x[valid] = embedded
+        encoding = positional_encoding(self.settings.encoding, t, self.settings.d_model)  # (t, d)
+        x = x + torch.as_tensor(encoding, dtype=x.dtype, device=x.device).unsqueeze(1)  # the same for every sensor
+        return self.dropout(x)  # type: ignore[no-any-return]
+
+    def embed_segments(self, segments: Tensor) -> Tensor:
+        """Embed each segment of each sensor by itself: (n, s, p) → (n, s, d)."""
+        x: Tensor = self.embedding(segments)
+        return x if self.quantile_features is None else x + self.quantile_features(segments).to(x.dtype)
 
     def attend(
         self,
@@ -213,15 +105,14 @@ class DFSTrans(DetectorNetwork):
         keep: AttentionPair | None = None,
         return_attention: bool = False,
     ) -> ForwardPass:
-        """All that comes after `embed`, so that one embedding serves many masks: (b, t, s, d) → a logit each."""
+        """Everything after `embed`, so that one embedding serves many masks: (b, t, s, d) → a logit each."""
         attention = []
         for number, layer in enumerate(self.layers):
-            layer_keep = None if keep is None else _of_layer(keep, number)
-            x, pair = layer(x, valid, layer_keep)
+            x, weights = layer(x, valid, None if keep is None else _mask_of_layer(keep, number))  # (b, t, s, d)
             if return_attention:
-                attention.append(pair)
-        share = None if valid is None else even_share(x, valid)
-        pooled = pool(rearrange(x, "b t s d -> b t (s d)"), share, self.settings.pooling)
+                attention.append(weights)
+        share = None if valid is None else segment_share(x, valid)  # (b, t)
+        pooled = pool(x.flatten(2), share, self.settings.pooling)  # (b, s·d), or twice that
         features = functional.relu(self.head(pooled))  # (b, head_width)
         logit = self.logit(self.dropout(features)).squeeze(-1)  # (b,)
         if not return_attention:
@@ -229,58 +120,283 @@ class DFSTrans(DetectorNetwork):
         return ForwardPass(logit, features, _stack(attention, valid), self.contribution(x, features, valid))
 
     def contribution(self, x: Tensor, features: Tensor, valid: Tensor | None) -> Tensor:
-        """What each sensor at each moment adds to the logit, exactly, given which features are above 0.
+        """What each sensor in each segment adds to the logit, exactly, given which features are above 0.
 
-        The classifier is linear in what it sees but for its ReLU, and that is a sum over segments (see `pooling`): with
-        the features that are above 0 held, the logit is a sum over (segment, sensor) and a constant.
+        The head is linear but for its ReLU, and what it sees is a sum over segments: with the active features held
+        fixed, the logit is a sum over (segment, sensor) and a constant. The part of a segment in a deviation is the
+        part of its squared distance from the mean in the variance.
 
         Shape:
             x (b, t, s, d), features (b, head_width) → (b, t, s)
         """
         active = self.logit.weight * (features > 0)  # (b, head_width)
-        return added(x, active @ self.head.weight, even_share(x, valid), self.settings.pooling)
+        share = segment_share(x, valid)  # (b, t)
+        # the weights of the mean, and of the deviation where the head sees one
+        weights = rearrange(active @ self.head.weight, "b (k s d) -> k b s d", s=x.shape[2], d=x.shape[3])
+        total = torch.einsum("btsd,bsd->bts", x, weights[0])
+        if self.settings.pooling == "mean+deviation":
+            squares = (x - torch.einsum("btsd,bt->bsd", x, share).unsqueeze(1)) ** 2  # (b, t, s, d)
+            per_square = weights[1] / _deviation(torch.einsum("btsd,bt->bsd", squares, share))  # (b, s, d)
+            total = total + torch.einsum("btsd,bsd->bts", squares, per_square)
+            total = total + LEAST_VARIANCE * per_square.sum(dim=-1).unsqueeze(1)
+        return total * share.unsqueeze(-1)
 
-    def _embed(self, segments: Tensor, valid: Tensor | None) -> Tensor:
-        """Embed the segments that are there; padded ones become 0 and never meet the batch norm."""
-        b, t = segments.shape[:2]
-        if valid is None:
-            x = self._embed_segments(rearrange(segments, "b t s p -> (b t) s p"))
-            return rearrange(x, "(b t) s d -> b t s d", b=b)
-        embedded = self._embed_segments(segments[valid])  # (n_valid, s, d)
-        x = embedded.new_zeros(b, t, *embedded.shape[1:])
-        x[valid] = embedded
-        return x
+    def training_loss(
+        self,
+        segments: Tensor,
+        valid: Tensor | None,
+        labels: Tensor,
+        loss_of_part: LossOfPart,
+        mixing: Mixing | None = None,
+    ) -> Tensor:
+        """The loss of a training batch: (). Embeddings are mixed, so that the embedding sees only real values."""
+        valid = _mask_if_padded(valid)
+        x = self.embed(segments, valid)
+        if mixing is not None:
+            x = mixing.of_segments(x, valid)
+        return self.attended_loss(x, valid, loss_of_part)
 
-    def _embed_segments(self, segments: Tensor) -> Tensor:
-        """(segment, sensor, point) → (segment, sensor, d)."""
-        x: Tensor = self.embedding(segments)
-        return x if self.quantile_features is None else x + self.quantile_features(segments).to(x.dtype)
+    def attended_loss(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
+        """The loss of embedded episodes: (b, t, s, d) → ()."""
+        return loss_of_part(self.attend(x, valid).logit, slice(None))
 
-    def _encode(self, n_segments: int, like: Tensor) -> Tensor:
-        """The positional encoding, the same for every sensor, as a constant of shape (t, 1, d)."""
-        encoding = positional_encoding(self.settings.encoding, n_segments, self.settings.d_model)
-        return torch.as_tensor(encoding, dtype=like.dtype, device=like.device).unsqueeze(1)
-
-
-def _join(parts: list[ForwardPass]) -> ForwardPass:
-    """The passes of some parts as one."""
-    logit, features = torch.cat([part.logit for part in parts]), torch.cat([part.features for part in parts])
-    pairs = [part.attention for part in parts if part.attention is not None]
-    if not pairs:
-        return ForwardPass(logit, features, None, None)
-    temporal, spatial = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-    contribution = torch.cat([part.contribution for part in parts if part.contribution is not None])
-    return ForwardPass(logit, features, AttentionPair(temporal, spatial), contribution)
+    def prepare_training(self, part: TrainingPart) -> None:
+        """Fit the quantiles that statistics are coded by."""
+        if self.quantile_features is not None:
+            self.quantile_features.fit(part)
 
 
-def _of_layer(keep: AttentionPair, number: int) -> AttentionPair:
-    """One layer's part of a keep-mask; a mask with one layer serves them all."""
+class SpatioTemporalLayer(nn.Module):
+    """Temporal and spatial attention side by side, added, then a feed-forward network [subsec:dependency_model].
+
+    X ← LayerNorm(X + Dropout(X̂)) + LayerNorm(X + Dropout(X̄)),  X ← LayerNorm(X + Dropout(FF(X)))
+    """
+
+    def __init__(self, settings: NetworkShape) -> None:
+        super().__init__()
+        d = settings.d_model
+        self.temporal = Attention(d, settings.heads)
+        self.spatial = Attention(d, settings.heads)
+        self.temporal_norm = nn.LayerNorm(d)
+        self.spatial_norm = nn.LayerNorm(d)
+        self.feedforward = FeedForward(d, settings.feedforward)
+        self.norm = nn.LayerNorm(d)
+        self.dropout: nn.Module = nn.Dropout(settings.dropout)
+
+    def forward(
+        self, x: Tensor, valid: Tensor | None = None, keep: AttentionPair | None = None
+    ) -> tuple[Tensor, AttentionPair]:
+        """Enrich each (segment, sensor) by the others: (b, t, s, d) → same; also the weights, without a layer axis."""
+        keep_temporal, keep_spatial = (None, None) if keep is None else keep
+        along_time = self.temporal(rearrange(x, "b t s d -> b s t d"), valid=valid, keep=keep_temporal)
+        along_sensors = self.spatial(x, keep=keep_spatial)
+        x_hat = rearrange(along_time.context, "b s t d -> b t s d")
+        x_bar = along_sensors.context  # (b, t, s, d)
+        x = self.temporal_norm(x + self.dropout(x_hat)) + self.spatial_norm(x + self.dropout(x_bar))
+        x = self.norm(x + self.dropout(self.feedforward(x)))
+        return x, AttentionPair(along_time.weights, along_sensors.weights)
+
+
+class Attended(NamedTuple):
+    """The output of an attention: the mixed values, and the weights that they are mixed with."""
+
+    context: Tensor  # (a, b, item, d)
+    weights: Tensor  # (a, b, h, q, k), rows sum to 1 before a keep-mask is applied
+
+
+class Attention(nn.Module):
+    """softmax(Q Kᵀ / √(M/h)) V over the items of a sequence; no output projection, as the paper's counts say.
+
+    The same weights serve every sequence: every sensor where the items are segments, every segment where they are
+    sensors.
+    """
+
+    def __init__(self, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.scale = 1 / math.sqrt(d_model / heads)
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+
+    def forward(self, x: Tensor, *, valid: Tensor | None = None, keep: Tensor | None = None) -> Attended:
+        """Mix each item with the others.
+
+        Shape:
+            x (a, b, item, d); valid (a, item), False where an item is padding that nothing may attend to;
+            keep, broadcastable to (a, b, h, q, k), multiplies the weights without renormalising them
+        """
+        x = x.contiguous()  # one copy here instead of one in each projection
+        q, k, v = (
+            rearrange(project(x), "a b n (h m) -> a b h n m", h=self.heads)
+            for project in (self.query, self.key, self.value)
+        )
+        logits = (q * self.scale) @ k.transpose(-1, -2)  # (a, b, h, q, k)
+        if valid is not None:
+            logits = logits.masked_fill(~rearrange(valid, "a k -> a 1 1 1 k"), -math.inf)
+        weights = logits.softmax(dim=-1).to(v.dtype)
+        if keep is not None:
+            weights = weights * keep
+        return Attended(rearrange(weights @ v, "a b h n m -> a b n (h m)"), weights)
+
+
+class FeedForward(nn.Module):
+    """ReLU(x W₁ + b₁) W₂ + b₂ for each (segment, sensor) by itself: (…, d) → (…, d)."""
+
+    def __init__(self, d_model: int, width: int) -> None:
+        super().__init__()
+        self.widen = nn.Linear(d_model, width)
+        self.narrow = nn.Linear(width, d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply to every row."""
+        rows = x.flatten(0, -2)
+        return self.narrow(functional.relu(self.widen(rows))).view(x.shape)  # type: ignore[no-any-return]
+
+
+class SensorCNN(nn.Module):
+    """One small convolutional network per sensor, all sensors at once [app:mh1dcnn].
+
+    Sensors are the groups of a grouped convolution, so that each has its own weights and sees no other.
+    """
+
+    def __init__(self, *, n_sensors: int, blocks: int, filters: int, kernel: int, renormalise: bool = False) -> None:
+        super().__init__()
+        width = n_sensors * filters
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(n_sensors if block == 0 else width, width, kernel, padding="same", groups=n_sensors)
+            for block in range(blocks)
+        )
+        self.norms = nn.ModuleList(ChannelNorm(width, renormalise=renormalise) for _ in range(blocks))
+
+    def forward(self, segments: Tensor) -> Tensor:
+        """Embed each segment of each sensor: (n, s, p) → (n, s, d)."""
+        x = segments
+        for convolution, norm in zip(self.convolutions, self.norms, strict=True):
+            x = norm(functional.relu(functional.max_pool1d(convolution(x), 2)))  # (n, s·filters, p/2), …
+        return x.reshape(*segments.shape[:2], -1)
+
+
+class SegmentProjection(nn.Module):
+    """One linear map for the segments of all sensors, alone or followed by tanh [app:mh1dcnn, tab:linear_comp]."""
+
+    def __init__(self, segment_length: int, d_model: int, *, tanh: bool) -> None:
+        super().__init__()
+        self.tanh = tanh
+        self.projection = nn.Linear(segment_length, d_model, bias=False)
+
+    def forward(self, segments: Tensor) -> Tensor:
+        """Embed each segment of each sensor: (n, s, p) → (n, s, d)."""
+        x: Tensor = self.projection(segments)
+        return torch.tanh(x) if self.tanh else x
+
+
+class ChannelNorm(nn.BatchNorm1d):
+    """Batch norm with running statistics; with `renormalise`, batch renorm [Ioffe 2017, arXiv:1702.03275; ADR 16].
+
+    Batch norm measures a spike against the other spikes of its batch, prediction against the running statistics.
+    Renorm corrects the former to the latter, after some steps, and lets gradients pass as batch norm does.
+
+    Shape:
+        (n, channel, point) → same
+    """
+
+    running_mean: Tensor  # always kept: an episode's score must not depend on its batch
+    running_var: Tensor
+    num_batches_tracked: Tensor
+    momentum: float
+
+    def __init__(self, n_channels: int, *, renormalise: bool = False) -> None:
+        super().__init__(n_channels, momentum=RENORM_MOMENTUM if renormalise else 0.1)
+        self.renormalise = renormalise
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each channel."""
+        if not (self.training and self.renormalise):
+            return super().forward(x)
+        variance, mean = torch.var_mean(x.detach(), dim=(0, 2), correction=0)
+        gamma, beta = self.update(mean, variance, x.numel() // x.shape[1])
+        return functional.batch_norm(x, None, None, gamma, beta, training=True, eps=self.eps)
+
+    def update(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Move the running statistics towards those of a batch; γ and β for an input normalised by the batch's own.
+
+        With renorm, γ and β give what the running statistics of before would have given.
+        """
+        if count < 2:
+            raise ValueError(f"expected more than one value per channel to normalise in training, got {count}")
+        gamma: Tensor = self.weight
+        beta: Tensor = self.bias
+        if self.renormalise:
+            share = min(max((float(self.num_batches_tracked) - BATCH_NORM_STEPS) / TRANSITION_STEPS, 0.0), 1.0)
+            scale, running_scale = ((one + self.eps).rsqrt() for one in (variance, self.running_var))
+            stretch = ((running_scale / scale) ** share).clamp(1 / LARGEST_CORRECTION, LARGEST_CORRECTION)
+            shift = (mean - self.running_mean) * running_scale * share
+            shift = shift.clamp(-LARGEST_CORRECTION, LARGEST_CORRECTION)
+            gamma, beta = self.weight * stretch, self.bias + self.weight * shift
+        self.num_batches_tracked.add_(1)
+        self.running_mean.lerp_(mean, self.momentum)
+        self.running_var.lerp_(variance * (count / (count - 1)), self.momentum)
+        return gamma, beta
+
+
+def _embedding(settings: NetworkShape) -> nn.Module:
+    if settings.embedding != "cnn":
+        return SegmentProjection(settings.segment_length, settings.d_model, tanh=settings.embedding == "tanh")
+    return SensorCNN(
+        n_sensors=settings.n_sensors,
+        blocks=settings.blocks,
+        filters=settings.filters,
+        kernel=settings.kernel,
+        renormalise=settings.norm == "renorm",
+    )
+
+
+def pooled_width(settings: NetworkShape) -> int:
+    """How many numbers of an episode the head sees."""
+    return settings.n_sensors * settings.d_model * (1 if settings.pooling == "mean" else 2)
+
+
+def pool(x: Tensor, share: Tensor | None, pooling: Pooling) -> Tensor:
+    """The mean over segments, as in the paper, or the mean and then the deviation, which shows a spike that it hides.
+
+    Shape:
+        x (b, t, c), share (b, t) of each segment in the mean, None: all the same → (b, c) or (b, 2·c)
+    """
+    mean = _mean(x, share)
+    if pooling == "mean":
+        return mean
+    return torch.cat([mean, _deviation(_mean((x - mean.unsqueeze(1)) ** 2, share))], dim=1)
+
+
+def segment_share(x: Tensor, valid: Tensor | None) -> Tensor:
+    """The share of each segment in a mean, 0 for padded ones: (b, t, …), (b, t) → (b, t)."""
+    if valid is None:
+        return x.new_full(x.shape[:2], 1 / x.shape[1])
+    return valid.to(x.dtype) / valid.sum(dim=1, keepdim=True)
+
+
+def _mean(x: Tensor, share: Tensor | None) -> Tensor:
+    return x.mean(dim=1) if share is None else (x * share.unsqueeze(-1)).sum(dim=1)
+
+
+def _deviation(variance: Tensor) -> Tensor:
+    return (variance + LEAST_VARIANCE).sqrt()
+
+
+def _mask_if_padded(valid: Tensor | None) -> Tensor | None:
+    """None where no segment is padded: then nothing has to be masked."""
+    return None if valid is None or bool(valid.all()) else valid
+
+
+def _mask_of_layer(keep: AttentionPair, number: int) -> AttentionPair:
+    """One layer's part of a keep-mask; a mask with one layer serves all."""
     temporal, spatial = (mask[:, 0 if mask.shape[1] == 1 else number] for mask in keep)
     return AttentionPair(temporal, spatial)
 
 
 def _stack(layers: list[AttentionPair], valid: Tensor | None) -> AttentionPair:
-    """All layers' weights in one pair, with padded segments set to 0."""
+    """The weights of all layers in one pair, with padded segments set to 0."""
     temporal = torch.stack([pair.temporal for pair in layers], dim=1)  # (b, layer, s, h, q, k)
     spatial = torch.stack([pair.spatial for pair in layers], dim=1)  # (b, layer, t, h, q, k)
     if valid is not None:  # padded keys of the temporal attention are 0 already

@@ -24,8 +24,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import written_atomically
-from dfstrans.model.arithmetic import uses_bf16
-from dfstrans.model.detector import DetectorNetwork
+from dfstrans.model.detector import DetectorNetwork, uses_bf16
 from dfstrans.settings import TrainingPlan
 from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.calibration import positive_weight
@@ -90,7 +89,7 @@ def train_network(
         network = build()
         whole_part = batch_loader(train, scaler, length, batch_size)
         if checkpoint is None:
-            network.prepare(whole_part)
+            network.prepare_training(whole_part)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         trainer = _trainer(settings, [best, log], run_folder, progress)
         with _interruptible(trainer):

@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from dfstrans.files import written_atomically
-from dfstrans.model.detector import DetectorNetwork, TrainingPart
-from dfstrans.model.mixing import Mixing
+from dfstrans.model.detector import DetectorNetwork, Mixing, TrainingPart
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
@@ -84,8 +83,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     def on_validation_epoch_start(self) -> None:
         """Prepare the averaged network for prediction, since it is what is validated and kept."""
-        if self.averaged.settles:
-            self.averaged.settle(self.whole_part)
+        self.averaged.prepare_prediction(self.whole_part)
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Collect logits; the metrics need them all."""

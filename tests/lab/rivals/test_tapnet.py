@@ -51,7 +51,7 @@ def test_prototypes_of_streamed_batches_are_those_of_all_episodes_at_once(batch_
     segments, labels = torch.rand(24, 20, 3, 1), (torch.arange(24) % 3 == 0).float()
     valid = torch.ones(24, 20, dtype=torch.bool)
     parts = (tensor.split(batch_size) for tensor in (segments, valid, labels))
-    network.settle(list(zip(*parts, strict=True)))
+    network.prepare_prediction(list(zip(*parts, strict=True)))
     e = network.embed(segments)
     for label in (0, 1):
         expected = network._prototype(label, e[labels == label])[0]
@@ -61,7 +61,7 @@ def test_prototypes_of_streamed_batches_are_those_of_all_episodes_at_once(batch_
 def test_kept_prototypes_are_those_of_the_whole_training_part(fitted: TapNetClassifier) -> None:
     kept = fitted.network_.prototypes.clone()
     assert kept.abs().sum(dim=1).min() > 0
-    fitted.network_.settle(batch_loader(TRAIN, fitted.scaler_, 1, 5))
+    fitted.network_.prepare_prediction(batch_loader(TRAIN, fitted.scaler_, 1, 5))
     torch.testing.assert_close(fitted.network_.prototypes, kept, atol=1e-4, rtol=1e-3)
     fitted.network_.prototypes.copy_(kept)
 

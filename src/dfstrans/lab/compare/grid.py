@@ -264,7 +264,7 @@ def _training_record(detector: EpisodeClassifier, train_episodes: int, seconds: 
 
 def _precision(detector: EpisodeClassifier) -> Literal["32", "bf16"] | None:
     """What a network was trained in on this processor."""
-    from dfstrans.model.arithmetic import uses_bf16
+    from dfstrans.model.detector import uses_bf16
 
     chosen = getattr(detector.training_settings_, "precision", None)
     return None if chosen is None else ("bf16" if uses_bf16(chosen) else "32")

@@ -147,7 +147,7 @@ NO_RESULT: dict[str, str] = {
     "fig:notation": "drawing of the notation, nothing to compute: see docs/notation.md",
     "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/notation.md",
     "fig:elevator": "drawing of the elevator, nothing to compute: see docs/elevator.md",
-    "fig:1d_multihead": "drawing of the embedding, nothing to compute: see dfstrans.model.embedding",
+    "fig:1d_multihead": "drawing of the embedding, nothing to compute: see dfstrans.model.network",
     "tab:elevator": "list of sensors, nothing to compute: see docs/elevator.md",
     "tab:mh1dcnn": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
     "tab:trans_hyp": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",

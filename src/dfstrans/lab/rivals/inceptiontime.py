@@ -22,8 +22,7 @@ from dfstrans.lab.rivals.layers import (
     rejoin,
     silence,
 )
-from dfstrans.model.arithmetic import ExactLinear
-from dfstrans.model.detector import DetectorNetwork, Logits
+from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 from dfstrans.settings import setting_name
 
 FILTERS = 32  # tab:hyp_benchmark: of the bottleneck and of each convolution

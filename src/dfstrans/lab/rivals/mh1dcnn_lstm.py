@@ -20,9 +20,9 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, default_segment_length
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.lab.rivals.layers import EPOCHS, last_of_each
-from dfstrans.model.arithmetic import ExactLinear
-from dfstrans.model.detector import DetectorNetwork, Logits
-from dfstrans.model.embedding import SensorCNN
+from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
+from dfstrans.model.fast import FastSensorCNN
+from dfstrans.model.network import SensorCNN
 from dfstrans.settings import DetectorSettings, NetworkShape, check_kernel, setting_name
 
 UNITS, LAYERS = 128, 2  # of the LSTM: tab:hyp_benchmark, and what the counts of parameters say
@@ -69,7 +69,7 @@ class UnpooledSensorCNN(SensorCNN):
         x = segments
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             x = norm(functional.relu(convolution(x)))
-        return rearrange(x, "n (s f) p -> n s (f p)", s=self.n_sensors)
+        return x.reshape(*segments.shape[:2], -1)
 
 
 class MH1DCNNLSTM(DetectorNetwork):
@@ -77,7 +77,8 @@ class MH1DCNNLSTM(DetectorNetwork):
 
     def __init__(self, settings: MH1DCNNLSTMSettings) -> None:
         super().__init__()
-        self.heads = (SensorCNN if settings.pool else UnpooledSensorCNN)(settings)
+        sizes = settings.model_dump(include={"n_sensors", "blocks", "filters", "kernel"})
+        self.heads = FastSensorCNN(SensorCNN(**sizes)) if settings.pool else UnpooledSensorCNN(**sizes)
         self.lstm = nn.LSTM(settings.width, UNITS, num_layers=LAYERS, batch_first=True)
         self.dropout = nn.Dropout(settings.dropout)
         self.logit = ExactLinear(UNITS, 1)

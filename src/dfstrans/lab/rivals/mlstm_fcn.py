@@ -23,8 +23,7 @@ from dfstrans.lab.rivals.layers import (
     mean_over_time,
     rejoin,
 )
-from dfstrans.model.arithmetic import ExactLinear
-from dfstrans.model.detector import DetectorNetwork, Logits
+from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 
 FILTERS, KERNELS = (128, 256, 128), (8, 5, 3)  # tab:hyp_benchmark
 UNITS = 128  # of the LSTM; the table's "Dim feedforward 128" is in no layer that the counts know of

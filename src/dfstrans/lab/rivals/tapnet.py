@@ -63,7 +63,6 @@ class TapNet(DetectorNetwork):
     6144·⌊S/1.5⌋ + 512·T + 980 090 parameters.
     """
 
-    settles = True
     groups: Tensor
     prototypes: Tensor
     usual: Tensor
@@ -105,7 +104,7 @@ class TapNet(DetectorNetwork):
         return _logit(embedded, prototypes)
 
     @torch.no_grad()
-    def settle(self, part: TrainingPart) -> None:
+    def prepare_prediction(self, part: TrainingPart) -> None:
         """Freeze the prototypes of all episodes, holding one batch at a time.
 
         A softmax over all of them is the softmax over batches of the softmax within each.

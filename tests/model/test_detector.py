@@ -1,4 +1,4 @@
-"""Mixed pairs: values and label in the same share, and nothing of what comes after an end."""
+"""Mixup of episodes, and what networks do with it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dfstrans.model.detector import DetectorNetwork, Logits
-from dfstrans.model.mixing import Mixing
+from dfstrans.model.detector import DetectorNetwork, Logits, Mixing
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
 
@@ -31,7 +30,7 @@ def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None
     assert len(set(shares)) > 10
 
 
-def test_an_episode_is_not_mixed_with_what_comes_after_the_end_of_a_shorter_one() -> None:
+def test_an_episode_is_not_mixed_with_the_padding_of_a_shorter_one() -> None:
     segments, valid = torch.rand(2, 4, 2, 8), torch.ones(2, 4, dtype=torch.bool)
     valid[1, 2:] = False
     segments[1, 2:] = torch.nan
@@ -40,29 +39,29 @@ def test_an_episode_is_not_mixed_with_what_comes_after_the_end_of_a_shorter_one(
     torch.testing.assert_close(mixed[:, :2], 0.7 * segments[:, :2] + 0.3 * segments[[1, 0], :2])
 
 
-def test_mixing_comes_again_with_the_seed() -> None:
+def test_mixing_repeats_with_the_seed() -> None:
     first, second = (torch.manual_seed(5) and Mixing.draw(6, 0.3) for _ in range(2))
     assert torch.equal(first.share, second.share)
     assert torch.equal(first.other, second.other)
 
 
-class Watching(DetectorNetwork):
-    """A network of nothing but the mean, which keeps what it was given."""
+class Recorder(DetectorNetwork):
+    """A network that is nothing but a mean and records its input."""
 
     def forward(self, segments: Tensor, valid: Tensor) -> Logits:
         self.seen = segments
         return Logits(segments.mean(dim=(1, 2, 3)))
 
 
-def test_a_network_that_does_not_say_otherwise_is_given_mixed_values() -> None:
+def test_networks_are_given_mixed_values_by_default() -> None:
     segments, valid = torch.rand(3, 2, 2, 16), torch.ones(3, 2, dtype=torch.bool)
     mixing = Mixing(torch.tensor(0.3), torch.tensor([1, 2, 0]))
-    network = Watching()
+    network = Recorder()
     network.training_loss(segments, valid, torch.zeros(3), lambda logits, rows: logits.sum(), mixing)
     torch.testing.assert_close(network.seen, 0.7 * segments + 0.3 * segments[[1, 2, 0]])
 
 
-def test_dfstrans_embeds_values_as_they_are_and_attends_to_mixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dfstrans_mixes_embeddings_instead_of_values(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     shape = {"n_sensors": 2, "segment_length": 16, "filters": 4, "heads": 2, "feedforward": 8, "head_width": 6}
     network = DFSTrans(NetworkShape.paper(**shape, quantile_features=3, dropout=0)).train()
