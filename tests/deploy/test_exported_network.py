@@ -10,7 +10,7 @@ import torch
 from torch.testing import assert_close
 
 from dfstrans.deploy.exported_network import ExportedNetwork, ExportedPass
-from dfstrans.diagnosis.scores import global_spatial_relevance, global_temporal_relevance
+from dfstrans.diagnosis.scores import AttentionScores
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkShape
@@ -75,11 +75,11 @@ def test_relevances_are_the_diagnostic_scores_of_the_real_segments() -> None:
     for row, n_segments in enumerate((6, 4, 1)):
         temporal = exported.temporal_attention[row, -1].mean(dim=1).double().numpy()[:, :n_segments, :n_segments]
         spatial = exported.spatial_attention[row, -1].mean(dim=1).double().numpy()[:n_segments]
-        moment = global_temporal_relevance(temporal)
-        np.testing.assert_allclose(exported.global_temporal_relevance[row, :n_segments], moment, atol=1e-6)
-        np.testing.assert_array_equal(exported.global_temporal_relevance[row, n_segments:], 0)
-        sensor = global_spatial_relevance(spatial, moment)
-        np.testing.assert_allclose(exported.global_spatial_relevance[row], sensor, atol=1e-6)
+        expected = AttentionScores(temporal, spatial)
+        moments, sensors = exported.global_temporal_relevance[row], exported.global_spatial_relevance[row]
+        np.testing.assert_allclose(moments[:n_segments], expected.global_temporal_relevance, atol=1e-6)
+        np.testing.assert_array_equal(moments[n_segments:], 0)
+        np.testing.assert_allclose(sensors, expected.global_spatial_relevance, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["faithful", "vanilla", "none"])

@@ -8,7 +8,7 @@ import pytest
 from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
-from dfstrans.model import arithmetic
+from dfstrans.model import detector as detector_module
 from dfstrans.training.lightning_module import DetectorModule
 from tests.tiny import TINY, tiny_episodes
 
@@ -60,7 +60,7 @@ def test_the_number_of_steps_follows_the_episodes_drawn_per_epoch(monkeypatch: p
 
 
 def test_bf16_scores_are_close_to_32_bits_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: True)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: True)
     detector = Diagnoser.from_settings(**TINY).fit(EPISODES)
     exact = detector.decision_function(EPISODES)
     rounded = detector.predict_in("auto").decision_function(EPISODES)
@@ -74,7 +74,7 @@ def test_bf16_scores_are_close_to_32_bits_until_the_next_fit(monkeypatch: pytest
 
 
 def test_bf16_falls_back_to_32_bits_with_a_warning(detector: Diagnoser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arithmetic, "bf16_is_fast", lambda: False)
+    monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: False)
     exact = detector.decision_function(EPISODES)
     with pytest.warns(UserWarning, match="32 bits instead"):
         np.testing.assert_array_equal(detector.predict_in("bf16").decision_function(EPISODES), exact)

@@ -115,7 +115,7 @@ def test_sensors_segments_and_pairs_above_their_bands_by_hand() -> None:
 def test_the_excess_is_that_of_the_stored_band_for_usual_and_unusual_lengths(
     detector: Diagnoser, planted: Episodes, n_segments: int
 ) -> None:
-    reference = detector.require_reference()
+    reference = detector.reference_
     (one,) = detector.diagnose(planted.values[:1, :, : 16 * n_segments])
     assert tuple(one.bands) == SCORES
     for name in SCORES:

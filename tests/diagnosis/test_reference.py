@@ -37,13 +37,13 @@ def test_normal_episodes_are_seldom_beyond_their_own_bands(
 def test_a_deviating_sensor_stands_out(tiny: Diagnoser, normal: Episodes, reference: NormalReference) -> None:
     values = np.array(normal.values[:1])
     values[0, 1] += 5 * np.ptp(values[0, 1])
-    (scores,) = episode_scores(tiny, values)
+    (scores,) = episode_scores(tiny, tiny.check_input(values))
     assert reference.deviation(scores).max(axis=0).argmax() == 1
     assert (reference.band(3, "level").excess(scores.level)[:, 1] > 3).all()
 
 
 def test_an_unusual_length_is_compared_with_all_segments(tiny: Diagnoser, reference: NormalReference) -> None:
-    (scores,) = episode_scores(tiny, [tiny_episodes().values[0][:, :24]])
+    (scores,) = episode_scores(tiny, tiny.check_input([tiny_episodes().values[0][:, :24]]))
     assert (scores.n_segments, reference.n_segments) == (2, 3)
     bands = reference.bands(2)
     assert {name: bands[name].excess(getattr(scores, name)).shape for name in SCORES} == {

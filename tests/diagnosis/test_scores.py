@@ -38,9 +38,9 @@ def test_relevances_sum_to_the_number_of_items(n_sensors: int, n_segments: int) 
 def test_scores_do_not_depend_on_batch_mates_or_padding(tiny: Diagnoser) -> None:
     values = tiny_episodes().values[:4]
     mixed = [values[0][:, :24], *values[1:]]
-    together = list(episode_scores(tiny, mixed))
+    together = list(episode_scores(tiny, tiny.check_input(mixed)))
     for one, scores in zip(mixed, together, strict=True):
-        (alone,) = episode_scores(tiny, [one])
+        (alone,) = episode_scores(tiny, tiny.check_input([one]))
         for name in (*SCORES, "embedding", "contribution", "level", "features"):
             np.testing.assert_allclose(getattr(scores, name), getattr(alone, name), atol=1e-5)
     np.testing.assert_allclose([one.logit for one in together], tiny.decision_function(mixed), atol=1e-5)

@@ -76,7 +76,7 @@ def attention_trust_score(
     ks: list[float] = np.atleast_1d(np.asarray(percentages, dtype=np.float64)).tolist()
     check_request(ks, draws, scope)
     falls = []
-    for row, (x, attention, logit) in enumerate(_embedded(detector, episodes)):
+    for row, (x, attention, logit) in enumerate(_embedded(detector, detector.check_input(episodes))):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, row)).generate_state(1)[0]))
         falls.append([_falls(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
     if not falls:
