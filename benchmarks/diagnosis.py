@@ -1,6 +1,6 @@
 """How good a model's diagnoses of detected anomalies are, with chance levels, floors and controls.
 
-    python -m benchmarks.diagnosis MODEL DATA --part test --out docs/results/diagnosis_elevator.json
+    python -m benchmarks.diagnosis MODEL DATA --part test --out diagnosis_elevator.json
 
 For each kind of fault: is a faulty moment among the first three, is one of the sensors that a mechanic would look at,
 how many blamed sensors are found, how well are cells told apart (beside two floors), does the decision follow what is

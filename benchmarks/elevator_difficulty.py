@@ -1,7 +1,7 @@
 """How hard the simulated elevator is: three simple classifiers, from naive to informed.
 
-    python -m benchmarks.elevator_difficulty --preset small --results docs/results/elevator_difficulty_small.json
-    python -m benchmarks.elevator_difficulty --preset paper --results docs/results/elevator_difficulty_paper.json
+    python -m benchmarks.elevator_difficulty --preset small --results elevator_difficulty_small.json
+    python -m benchmarks.elevator_difficulty --preset paper --results elevator_difficulty_paper.json
 
 Five folds over journeys, or with --grouped over installations; each threshold is set inside the training part, on folds
 of the same kind where it needs any. Only the features of a journey are kept.

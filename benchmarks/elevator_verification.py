@@ -1,6 +1,6 @@
 """The figures of "How it was verified" in docs/elevator.md, measured by the functions that the tests use.
 
-    python -m benchmarks.elevator_verification --results docs/results/elevator_verification.json
+    python -m benchmarks.elevator_verification --results results/elevator_verification.json
 
 Takes some ten minutes; `--only modes` (may be repeated) measures a part and keeps the rest of the results.
 """

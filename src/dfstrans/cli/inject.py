@@ -21,7 +21,7 @@ from dfstrans.cli.output import (
 )
 from dfstrans.cli.train import model_written_at
 from dfstrans.errors import DfstransError
-from dfstrans.lab.compare.commands import command_line, data_name
+from dfstrans.lab.compare.runs import command_line, data_name
 from dfstrans.lab.injection.page import verdict
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
 from dfstrans.settings import PRESETS, NetworkSettings, Preset, TrainingSettings, check_settings
