@@ -34,9 +34,9 @@ def test_every_name_gives_the_estimator_of_that_name() -> None:
     assert detector_kind("dfstrans") is Diagnoser
 
 
-def test_the_gauge_of_leak_is_compared_and_not_trained(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=r"boosting.*got 'neighbours'"):
-        train_model(EPISODES, tmp_path / "model", model="neighbours")
+def test_leakage_baseline_cannot_be_trained_as_a_detector(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"boosting.*got 'leakage'"):
+        train_model(EPISODES, tmp_path / "model", model="leakage")
 
 
 def test_an_unknown_name_gets_the_known_ones() -> None:
