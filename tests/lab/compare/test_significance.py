@@ -20,7 +20,7 @@ from dfstrans.lab.compare.significance import (
 )
 from tests.lab.compare.made_up import made_up_run
 
-# ---- tests ------------------------------------------------------------------------------------------------------------
+# ---- tests ----------------------------------------------------------------------------------------------------------
 
 
 def test_corrected_t_test_equals_a_hand_calculation() -> None:

@@ -143,7 +143,7 @@ def test_options_that_a_target_does_not_have_are_refused(target: str, refused: s
 
 
 def test_counts_need_no_data(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match="expected threads only with .* with times, got it with tab:timeparams"):
+    with pytest.raises(DfstransError, match=r"expected threads only with .* with times, got it with tab:timeparams"):
         reproduce(Request("tab:timeparams", tmp_path, threads=1, counts_only=True))
 
 
