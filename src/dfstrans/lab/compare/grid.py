@@ -6,6 +6,8 @@ import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,8 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from joblib import Parallel, delayed
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.externals.loky import ProcessPoolExecutor  # unlike the standard one, it can kill its workers
 from threadpoolctl import threadpool_limits
 
 from dfstrans.data.episodes import Episodes
@@ -271,26 +272,30 @@ def _attempts(
                 yield key, grid.attempt(key)
         return
 
-    def tasks() -> Iterator[Any]:
-        comparison = pickle.dumps(grid.comparison)
-        for key in keys:  # the next one when a process is free
-            begin(key)
-            yield delayed(_attempt)(comparison, key, threads)
-
-    workers = Parallel(jobs, pre_dispatch=jobs, batch_size=1, return_as="generator_unordered")
+    pool = ProcessPoolExecutor(jobs)
+    comparison, left = pickle.dumps(grid.comparison), list(keys)
+    running: dict[Future[Outcome], RunKey] = {}
     try:
-        yield from workers(tasks())
-    except TerminatedWorkerError as error:
+        while left or running:
+            while left and len(running) < jobs:
+                key = left.pop(0)
+                begin(key)
+                running[pool.submit(_attempt, comparison, key, threads)] = key
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+    except BrokenProcessPool as error:
         raise DfstransError(
             f"expected {jobs} processes to work to the end, but one was terminated (perhaps memory ran out); use "
             "fewer jobs: finished runs are kept"
         ) from error
+    finally:
+        pool.shutdown(kill_workers=True)
 
 
-def _attempt(comparison: bytes, key: RunKey, threads: int) -> tuple[RunKey, Outcome]:
+def _attempt(comparison: bytes, key: RunKey, threads: int) -> Outcome:
     """Compute a run in a worker process."""
     with settings_as_options(), limited(threads):
-        return key, _grid_of(comparison).attempt(key)
+        return _grid_of(comparison).attempt(key)
 
 
 @lru_cache(maxsize=1)
