@@ -47,7 +47,7 @@ LARGEST_WIDTH = 4096  # a d × d basis of this size takes 134 MB
 
 @dataclass(frozen=True)
 class EncodingStudy:
-    """Two encodings of the paper side by side, perhaps with one's own; each dictionary goes by their names."""
+    """The two encodings of the paper, and possibly the user's own; dictionaries have their names as keys."""
 
     segments: int
     positions: tuple[int, ...]  # whose one-hot functions are reconstructed
@@ -65,7 +65,7 @@ class EncodingStudy:
 
     @property
     def blurs(self) -> dict[str, list[Blur]]:
-        """What each reconstruction kept of each position."""
+        """What each reconstruction keeps of each position."""
         return {
             name: [blur_of(row, position) for row, position in zip(rows, self.positions, strict=True)]
             for name, rows in self.reconstructions.items()
@@ -89,9 +89,9 @@ class EncodingStudy:
 def study_encodings(
     segments: int = SEGMENTS, width: int | None = None, own: npt.ArrayLike | None = None
 ) -> EncodingStudy:
-    """Compare the vanilla and the faithful encoding, and check one's own.
+    """Compare the vanilla and the faithful encoding, and check the user's own.
 
-    Without a width it is the paper's: 256 for frequencies and reconstructions, 240 for the encodings themselves.
+    The default width is the paper's: 256 for frequencies and reconstructions, 240 for the encodings themselves.
 
     Shape:
         own (n_positions, any d)
@@ -177,9 +177,9 @@ def _read_text(path: Path) -> npt.NDArray[np.float64]:
     return np.loadtxt(lines, delimiter=delimiter, ndmin=2)
 
 
-def _is_number(cell: str) -> bool:
+def _is_number(text: str) -> bool:
     try:
-        float(cell)
+        float(text)
     except ValueError:
         return False
     return True
@@ -206,7 +206,7 @@ def encodings(request: Request) -> Outcome:
 
 
 def write_encodings(path: Path, study: EncodingStudy) -> Path:
-    """Write a page with the four figures and their numbers, which needs nothing from outside."""
+    """Write a self-contained page with the four figures and their numbers."""
     figures = {
         "distribution": distribution_figure(study.distributions),
         "reconstruction": reconstruction_figure(study.reconstructions, study.positions, study.segments),
@@ -295,7 +295,7 @@ def image_figure(encodings: Arrays) -> go.Figure:
 
 
 def similarity_figure(grams: Arrays) -> go.Figure:
-    """How alike the codes of two positions are: the cosine of the angle between them.
+    """The cosine similarity of the codes of any two positions.
 
     Shape:
         grams: each (n_positions, n_positions)
@@ -325,12 +325,12 @@ def image_title(name: str, codes: npt.NDArray[np.float64]) -> str:
 
 
 def visible(codes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """As much of an encoding as a picture can show: sampling its rows or columns would show waves it does not have."""
+    """The beginning of an encoding, as much as a picture can show: sampling would show waves that it does not have."""
     return codes[:MOST_POSITIONS, :MOST_COLUMNS]
 
 
 def cosines(gram: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """A Gram matrix of codes scaled to length 1; codes of length 0 resemble none.
+    """The Gram matrix of codes scaled to length 1; codes of length 0 are similar to none.
 
     Shape:
         (n_positions, at least the first n_positions)
@@ -394,7 +394,7 @@ def print_images(encodings: Arrays) -> Figure:
 
 
 def print_similarity(grams: Arrays) -> Figure:
-    """How alike the codes of two positions are; shapes as in `similarity_figure`."""
+    """The cosine similarity of the codes of any two positions; shapes as in `similarity_figure`."""
     figure = new_figure(height=0.75 + (WIDTH - 1.75) / len(grams))  # what labels and the scale take
     panels = figure.subplots(1, len(grams), squeeze=False)[0]
     for axes, (name, gram) in zip(panels, grams.items(), strict=True):
