@@ -1,6 +1,6 @@
 """How good a model's diagnoses of detected anomalies are, with chance levels, floors and controls.
 
-    python -m benchmarks.diagnosis MODEL DATA --part test --out docs/results/diagnosis_elevator.json
+    python -m benchmarks.diagnosis MODEL DATA --part test --out diagnosis_elevator.json
 
 For each kind of fault: is a faulty moment among the first three, is one of the sensors that a mechanic would look at,
 how many blamed sensors are found, how well are cells told apart (beside two floors), does the decision follow what is
@@ -25,7 +25,7 @@ from dfstrans.diagnosis.assessment import SHOWN, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics import measure, rc_top_k
 from dfstrans.diagnosis.trust import AttentionTrust, attention_trust_score
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import circumstances
 
 FRICTION = ("Iq", "Id", "Vq", "Vd", "FrictionCabin", "FrictionCw")
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
         **circumstances(),
     }
     if options.out is not None:
-        with written_atomically(options.out) as temporary:
+        with atomic_write(options.out) as temporary:
             temporary.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1) if options.json else table(result))
 

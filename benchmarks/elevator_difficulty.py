@@ -1,7 +1,7 @@
 """How hard the simulated elevator is: three simple classifiers, from naive to informed.
 
-    python -m benchmarks.elevator_difficulty --preset small --results docs/results/elevator_difficulty_small.json
-    python -m benchmarks.elevator_difficulty --preset paper --results docs/results/elevator_difficulty_paper.json
+    python -m benchmarks.elevator_difficulty --preset small --results elevator_difficulty_small.json
+    python -m benchmarks.elevator_difficulty --preset paper --results elevator_difficulty_paper.json
 
 Five folds over journeys, or with --grouped over installations; each threshold is set inside the training part, on folds
 of the same kind where it needs any. Only the features of a journey are kept.
@@ -23,7 +23,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import f1_score, precision_score, recall_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, cross_val_predict
 
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import circumstances
 from dfstrans.lab.elevator.journey import PHASES
 from dfstrans.lab.elevator.settings import PRESETS, SimulationSettings
@@ -56,7 +56,7 @@ def main() -> None:
         )
     if given.results:
         content = {"settings": settings.model_dump(), "grouped": given.grouped, "figures": figures, **circumstances()}
-        with written_atomically(given.results) as temporary:
+        with atomic_write(given.results) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n")
 
 

@@ -1,6 +1,6 @@
 """The figures of "How it was verified" in docs/elevator.md, measured by the functions that the tests use.
 
-    python -m benchmarks.elevator_verification --results docs/results/elevator_verification.json
+    python -m benchmarks.elevator_verification --results results/elevator_verification.json
 
 Takes some ten minutes; `--only modes` (may be repeated) measures a part and keeps the rest of the results.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import elevator_reference
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import circumstances
 from dfstrans.lab.elevator.fleet import draw_installation
 from dfstrans.lab.elevator.journey import PHASES
@@ -45,7 +45,7 @@ def main() -> None:
         kept[name] = {**PARTS[name](), "commit": here["commit"]}
         content = {"seed": SEED, "figures": {part: kept[part] for part in PARTS if part in kept}, **here}
         if given.results:
-            with written_atomically(given.results) as temporary:
+            with atomic_write(given.results) as temporary:
                 temporary.write_text(json.dumps(content, indent=2) + "\n")
     print(json.dumps(content["figures"], indent=2))
 

@@ -18,7 +18,7 @@ from benchmarks.measure import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.data.splits import folds
 from dfstrans.errors import DfstransError
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.lab.compare.protocols import protocol_name
 from dfstrans.lab.compare.runs import circumstances
 from dfstrans.model.detector import bf16_is_fast
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
                 progress(f"split {number}, {precision}")
                 how = {"seed": SEED, "protocol": protocol_name(reading, "random"), "command": _command(asked)}
                 found = {**asked, **train(parts, precision, settings), **how, **circumstances()}
-                with written_atomically(path) as temporary:
+                with atomic_write(path) as temporary:
                     temporary.write_text(json.dumps(found, indent=2) + "\n")
             runs.append(_matching(path, asked))
     print(json.dumps(runs, indent=2) if options.json else table(runs))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dfstrans.errors import DfstransError
-from dfstrans.files import disk_errors_explained, filled_at_once, written_atomically
+from dfstrans.files import atomic_fill, atomic_write, explain_disk_errors
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def assert_unchanged(model: Path) -> None:
 def test_a_file_appears_in_one_step(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file.txt"
     for before, after in ((None, "first"), ("first", "second")):
-        with written_atomically(target) as temporary:
+        with atomic_write(target) as temporary:
             temporary.write_text(after)
             assert (target.read_text() if target.exists() else None) == before
         assert target.read_text() == after
@@ -38,7 +38,7 @@ def test_a_file_appears_in_one_step(tmp_path: Path) -> None:
 
 
 def test_a_folder_replaces_a_folder(model: Path) -> None:
-    with written_atomically(model) as temporary:
+    with atomic_write(model) as temporary:
         temporary.mkdir()
         (temporary / "new.txt").write_text("new")
     assert [file.name for file in model.iterdir()] == ["new.txt"]
@@ -48,7 +48,7 @@ def test_a_folder_replaces_a_folder(model: Path) -> None:
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("other")])
 def test_a_failure_changes_nothing(model: Path, error: BaseException) -> None:
     def write() -> None:
-        with written_atomically(model) as temporary:
+        with atomic_write(model) as temporary:
             temporary.mkdir()
             (temporary / "half.txt").write_text("half")
             raise error
@@ -67,13 +67,13 @@ def test_a_refused_rename_restores_the_old_folder(model: Path, monkeypatch: pyte
         return rename(path, to)
 
     monkeypatch.setattr(Path, "rename", refuse_new)
-    with pytest.raises(DfstransError, match="Input/output error"), written_atomically(model) as temporary:
+    with pytest.raises(DfstransError, match="Input/output error"), atomic_write(model) as temporary:
         temporary.mkdir()
     assert_unchanged(model)
 
 
 def test_a_file_does_not_replace_a_folder(model: Path) -> None:
-    with pytest.raises(DfstransError, match="a folder of that name"), written_atomically(model) as temporary:
+    with pytest.raises(DfstransError, match="a folder of that name"), atomic_write(model) as temporary:
         temporary.write_text("table")
     assert_unchanged(model)
 
@@ -91,7 +91,7 @@ def test_each_disk_error_has_its_own_remedy(tmp_path: Path, number: int, remedy:
     said = re.escape(os.strerror(number))
     with (
         pytest.raises(DfstransError, match=rf"{said}; {remedy}.*\(the old one is kept\)"),
-        disk_errors_explained(tmp_path / "file", kept="the old one is kept"),
+        explain_disk_errors(tmp_path / "file", kept="the old one is kept"),
     ):
         raise OSError(number, os.strerror(number))
 
@@ -101,7 +101,7 @@ def test_each_disk_error_has_its_own_remedy(tmp_path: Path, number: int, remedy:
 )
 def test_an_impossible_path_gives_one_clear_error(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / "blocked").write_text("a file where a folder should be")
-    with pytest.raises(DfstransError, match=said), written_atomically(tmp_path / name) as temporary:
+    with pytest.raises(DfstransError, match=said), atomic_write(tmp_path / name) as temporary:
         temporary.write_text("x")
 
 
@@ -111,11 +111,11 @@ def test_a_folder_is_filled_in_one_step_and_keeps_its_other_files(tmp_path: Path
     if there:
         folder.mkdir()
         (folder / "mine.txt").write_text("mine")
-    with filled_at_once(folder) as temporary:
+    with atomic_fill(folder) as temporary:
         (temporary / "a.txt").write_text("a")
         assert not (folder / "a.txt").exists()
     assert {path.name for path in folder.iterdir()} == {"a.txt", *(["mine.txt"] if there else [])}
-    with pytest.raises(ZeroDivisionError), filled_at_once(folder) as temporary:
+    with pytest.raises(ZeroDivisionError), atomic_fill(folder) as temporary:
         (temporary / "b.txt").write_text(f"{1 / 0}")
     assert {path.name for path in folder.iterdir()} == {"a.txt", *(["mine.txt"] if there else [])}
     assert list(tmp_path.iterdir()) == [folder]
@@ -128,7 +128,7 @@ def test_a_folder_on_another_disk_is_filled_from_that_disk(tmp_path: Path, there
     link.symlink_to(disk / "figures")
     if there:
         (disk / "figures").mkdir()
-    with filled_at_once(link) as temporary:
+    with atomic_fill(link) as temporary:
         assert temporary.parent == (disk / "figures" if there else disk)  # the folder itself may be a mount, too
         (temporary / "a.txt").write_text("a")
     assert link.is_symlink()
@@ -140,7 +140,7 @@ def test_a_file_in_place_of_the_folder_is_refused_before_the_block(tmp_path: Pat
     (tmp_path / "figures").write_text("mine")
     with (
         pytest.raises(DfstransError, match="a file is where a folder should be"),
-        filled_at_once(tmp_path / "figures"),
+        atomic_fill(tmp_path / "figures"),
     ):
         pytest.fail("the block started")
     assert (tmp_path / "figures").read_text() == "mine"

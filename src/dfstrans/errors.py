@@ -20,7 +20,7 @@ class DfstransError(ValueError):
     """
 
 
-class Remark(UserWarning):
+class Note(UserWarning):
     """Information that requires no action; the command line prints it without the word "warning"."""
 
 
@@ -69,10 +69,10 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def shortlist(items: Iterable[Any], limit: int = 5) -> str:
+def list_few(items: Iterable[Any], limit: int = 5) -> str:
     """Join items with commas; of more than `limit`, show the first ones and the total.
 
-    >>> shortlist(range(9), limit=3)
+    >>> list_few(range(9), limit=3)
     '0, 1, 2, … (9 in all)'
     """
     texts = [str(item) for item in items]

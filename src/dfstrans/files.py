@@ -26,7 +26,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def written_atomically(target: Path) -> Iterator[Path]:
+def atomic_write(target: Path) -> Iterator[Path]:
     """Give a temporary path next to `target` to write a file or folder to; rename it to `target` on success.
 
     If the block fails, the temporary path is removed and `target` is unchanged. A disk or permission error becomes a
@@ -35,7 +35,7 @@ def written_atomically(target: Path) -> Iterator[Path]:
     target = Path(target)
     temporary = target.with_name(_hidden_name(target, "tmp"))
     try:
-        with disk_errors_explained(target):
+        with explain_disk_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
             replace_file(temporary, target)
@@ -44,7 +44,7 @@ def written_atomically(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def filled_at_once(folder: Path) -> Iterator[Path]:
+def atomic_fill(folder: Path) -> Iterator[Path]:
     """Give a temporary folder to fill; move its files into `folder` on success.
 
     Other files in `folder` stay. If the block fails, `folder` is unchanged.
@@ -53,7 +53,7 @@ def filled_at_once(folder: Path) -> Iterator[Path]:
     hidden = _hidden_name(folder, "tmp")
     temporary = folder / hidden if folder.exists() else folder.with_name(hidden)  # inside: it may be a mount point
     try:
-        with disk_errors_explained(folder):
+        with explain_disk_errors(folder):
             temporary.mkdir(parents=True)
             yield temporary
             if folder.exists():
@@ -66,7 +66,7 @@ def filled_at_once(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def disk_errors_explained(target: Path, kept: str = "no file was left half-written") -> Iterator[None]:
+def explain_disk_errors(target: Path, kept: str = "no file was left half-written") -> Iterator[None]:
     """Turn a disk or permission error into a `DfstransError` with a remedy and a note on what is kept."""
     try:
         yield

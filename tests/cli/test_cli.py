@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dfstrans.cli.app import _Warnings
-from dfstrans.errors import Remark
+from dfstrans.errors import Note
 from tests.cli.command_line import run
 
 
@@ -93,6 +93,6 @@ def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
 
 def test_a_remark_is_not_called_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     say = _Warnings()
-    for message in (Remark("nothing to go on with"), UserWarning("too few"), UserWarning("too few")):
+    for message in (Note("nothing to go on with"), UserWarning("too few"), UserWarning("too few")):
         say(message)
     assert capsys.readouterr().err == "nothing to go on with\nwarning: too few\n"

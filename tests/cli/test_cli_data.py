@@ -10,7 +10,7 @@ import pytest
 
 from dfstrans import Episodes, load_episodes
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.errors import Remark
+from dfstrans.errors import Note
 from tests.cli.command_line import run
 
 
@@ -73,7 +73,7 @@ def test_a_warning_of_two_files_is_one_finding_and_a_remark_is_none(
     def load(*_: Any, **__: Any) -> Episodes:
         for _ in range(2):
             warnings.warn("points are missing", stacklevel=1)
-            warnings.warn("worth knowing", Remark, stacklevel=1)
+            warnings.warn("worth knowing", Note, stacklevel=1)
             warnings.warn("overflow in a library", RuntimeWarning, stacklevel=1)
         return planted_episodes(8, 8)
 

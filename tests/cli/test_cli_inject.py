@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
 from dfstrans.cli.app import app
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.errors import Remark
+from dfstrans.errors import Note
 from tests.cli import command_line
 
 SMALL = [*command_line.SMALL, "--epochs", "3"]
@@ -148,7 +148,7 @@ def test_a_finished_run_is_not_trained_again(
 ) -> None:
     folder, found = study
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(Remark, match="is the result of this run"):
+    with pytest.warns(Note, match="is the result of this run"):
         again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
     assert "already holds these faults" in said
     assert "replaced" not in said

@@ -30,14 +30,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mh1dcnn-lstm": {**QUICK, "segment_length": 16, "filters": 4},
     "minirocket": {"kernels": 84, "n_timepoints": 48},
     "boosting": {"trees": 10, "fewest_in_leaf": 3},
-    "neighbours": {},
+    "leakage": {},
 }
 # a setting of each that cannot be, and its value
 IMPOSSIBLE = {
     "minirocket": ("kernels", 3),
     "boosting": ("leaves", 1),
     "inceptiontime": ("kernels", (2, 4, 6)),
-    "neighbours": ("seed", -1),
+    "leakage": ("seed", -1),
 }
 EPISODES = tiny_episodes()
 X, Y = np.asarray(EPISODES.values), EPISODES.require_labels()

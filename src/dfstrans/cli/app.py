@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dfstrans import __version__
-from dfstrans.errors import DfstransError, Remark, settings_as_options
+from dfstrans.errors import DfstransError, Note, settings_as_options
 
 COMMANDS = {  # short help of each command, which is the `app` of the module of that name
     "train": "Train a detector on labelled recordings, test it, and save it.",
@@ -121,4 +121,4 @@ class _Warnings:
     def __call__(self, message: Any, *_: Any, **__: Any) -> None:
         if str(message) not in self._said:
             self._said.add(str(message))
-            print(message if isinstance(message, Remark) else f"warning: {message}", file=sys.stderr)
+            print(message if isinstance(message, Note) else f"warning: {message}", file=sys.stderr)

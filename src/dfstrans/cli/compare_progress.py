@@ -1,39 +1,36 @@
-"""How far a comparison is: cells and epochs done and time left, as bars on stderr or as lines."""
+"""The progress of a comparison on stderr: runs, epochs and time left, as bars or as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dfstrans.cli.output import remark
 from dfstrans.errors import DfstransError
+from dfstrans.lab.compare.grid import Grid, Outcome
+from dfstrans.lab.compare.runs import Run, RunKey
 from dfstrans.training.run_folder import Epochs, checkpoint_is_whole, epochs_of
 
-if TYPE_CHECKING:
-    from dfstrans.lab.compare.grid import Grid
-    from dfstrans.lab.compare.runs import Cell, CellKey
+BAR_SECONDS = 1.0  # between updates of the bars
+LINE_SECONDS = 60.0  # between lines without a terminal
 
 
-LOOK_SECONDS = 1.0  # between looks at the epochs for the bars
-LINE_SECONDS = 60.0  # between lines where there are no bars
+class RunProgress:
+    """One bar for all runs, and one for the epochs of each run that is being computed.
 
-
-class CellProgress:
-    """Tells of cells that are begun, under way and finished: a bar of all cells, and one of epochs for each that runs.
-
-    The epochs of a cell are read from the folder of its training, whichever process computes it.
+    The epochs are read from the training folder of a run, whichever process computes it.
     """
 
-    def __init__(self, grid: Grid, jobs: int) -> None:
-        self.grid, self.jobs = grid, jobs
-        self.running: dict[str, CellKey] = {}
+    def __init__(self, grid: Grid, jobs: int, line_seconds: float = LINE_SECONDS) -> None:
+        self.grid, self.jobs, self.line_seconds = grid, jobs, line_seconds
+        self.running: dict[str, RunKey] = {}
         self.tasks: dict[str, TaskID] = {}
-        self.lock = Lock()  # two threads show what runs
+        self.lock = Lock()  # several threads update the bars
         self.failed: set[str] = set()
         self.said = ""
         console = Console(stderr=True)
@@ -53,9 +50,9 @@ class CellProgress:
     def __enter__(self) -> Self:
         self.done = self.grid.finished()
         total = len(self.grid.keys)
-        self.task = self.bar.add_task("cells", total=total, completed=len(self.done), note=self._left())
+        self.task = self.bar.add_task("runs", total=total, completed=len(self.done), note=self._left())
         if self.done:
-            remark(f"{len(self.done)} of {total} cells are there already")
+            remark(f"{len(self.done)} of {total} runs are finished already")
         self.bar.start()
         self.watch.start()
         return self
@@ -65,37 +62,39 @@ class CellProgress:
         self.watch.join()
         self.bar.stop()
 
-    def begin(self, key: CellKey) -> None:
-        """A cell is begun, or gone on with."""
+    def begin(self, key: RunKey) -> None:
+        """Show that a run starts or continues."""
         with self.lock:
             self.running[key.label] = key
             self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
         self._show()
         if self.bar.disable:
-            run = self.grid.run_folder(key)
-            epochs = epochs_of(run) if checkpoint_is_whole(run) else None
-            remark(f"{key.label}: begun" if epochs is None else f"{key.label}: goes on after epoch {epochs.done}")
+            folder = self.grid.training_folder(key)
+            epochs = epochs_of(folder) if checkpoint_is_whole(folder) else None
+            remark(f"{key.label}: started" if epochs is None else f"{key.label}: continues after epoch {epochs.done}")
 
-    def tell(self, what: Cell | DfstransError, key: CellKey) -> None:
-        """One more cell is done, or could not be."""
+    def end(self, outcome: Outcome, key: RunKey) -> None:
+        """Show that a run is finished or has failed."""
         with self.lock:
             del self.running[key.label]
             self.bar.remove_task(self.tasks.pop(key.label))
             self.done = self.grid.finished()
-            if isinstance(what, DfstransError):
+            if isinstance(outcome, DfstransError):
                 self.failed.add(key.label)
         self._show()
-        if isinstance(what, DfstransError):
-            self._line(f"{key.label} failed: {what}")
+        if outcome is None:
             return
-        figures = f"F1 {what.test['f1']:.3f}, PR-AUC {what.test['pr_auc']:.3f}"
-        took = duration(what.training.seconds)
-        done = f"{len(self.done)} of {len(self.grid.keys)} cells"
+        if isinstance(outcome, DfstransError):
+            self._line(f"{key.label} failed: {outcome}")
+            return
+        figures = f"F1 {outcome.test['f1']:.3f}, PR-AUC {outcome.test['pr_auc']:.3f}"
+        took = duration(outcome.training.seconds)
+        done = f"{len(self.done)} of {len(self.grid.keys)} runs"
         self._line("; ".join(filter(None, (f"{done}: {key.label}: {figures}, in {took}", self._left()))))
 
     def _watch(self) -> None:
-        """Show the epochs of what runs, from time to time."""
-        while not self.ended.wait(LINE_SECONDS if self.bar.disable else LOOK_SECONDS):
+        """Show the epochs from time to time."""
+        while not self.ended.wait(self.line_seconds if self.bar.disable else BAR_SECONDS):
             self._show()
             doing = self._doing()
             if self.bar.disable and doing not in ("", self.said):
@@ -110,11 +109,11 @@ class CellProgress:
                     self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note="epochs")
 
     def _doing(self) -> str:
-        """What runs, with its epoch."""
+        """The current runs with their epochs."""
         return "; ".join(f"{label}{_epoch(epochs)}" for label, epochs in self._epochs().items())
 
     def _epochs(self) -> dict[str, Epochs | None]:
-        return {label: epochs_of(self.grid.run_folder(key)) for label, key in tuple(self.running.items())}
+        return {label: epochs_of(self.grid.training_folder(key)) for label, key in tuple(self.running.items())}
 
     def _line(self, text: str) -> None:
         if self.bar.disable:
@@ -123,19 +122,19 @@ class CellProgress:
             self.bar.console.print(text, highlight=False)
 
     def _left(self) -> str:
-        """How long what is not done will take; nothing where nothing is left."""
-        there = {(cell.model, cell.fold) for cell in self.done}
+        """The estimated time left; empty if nothing is left."""
+        there = {(run.model, run.fold) for run in self.done}
         waiting = [key for key in self.grid.keys if (key.model, key.fold) not in there and key.label not in self.failed]
         if not waiting:
             return ""
         seconds = seconds_left(waiting, self.done, self._epochs())
         if seconds is None:
-            return "time left: not known yet"
+            return "time left: unknown"
         return f"about {duration(seconds / min(self.jobs, len(waiting)))} left"
 
 
 def duration(seconds: float) -> str:
-    """For people, to the second, the minute or so.
+    """A duration for people.
 
     >>> duration(9.6), duration(90), duration(3 * 3600 + 125)
     ('10 s', '1 min 30 s', '3 h 2 min')
@@ -148,14 +147,14 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def seconds_left(waiting: list[CellKey], done: list[Cell], running: Mapping[str, Epochs | None]) -> float | None:
-    """How long one process would take for the cells that wait or run, if each takes as long as its model did.
+def seconds_left(waiting: list[RunKey], done: list[Run], running: Mapping[str, Epochs | None]) -> float | None:
+    """How long one process takes for the unfinished runs, if each takes as long as earlier ones of its model.
 
-    Of a model without a finished cell, the epochs of one that runs tell; None where there are none yet.
+    For a model without a finished run, the epochs of a running one count; None without any.
     """
     took: dict[str, list[float]] = {}
-    for cell in done:
-        took.setdefault(cell.model, []).append(cell.training.seconds)
+    for run in done:
+        took.setdefault(run.model, []).append(run.training.seconds)
     known = set(took)
     under_way = [(key, epochs) for key in waiting if (epochs := running.get(key.label))]
     for key, epochs in under_way:
@@ -170,7 +169,7 @@ def seconds_left(waiting: list[CellKey], done: list[Cell], running: Mapping[str,
 
 
 def _epoch(epochs: Epochs | None) -> str:
-    """Which epoch is computed, as it follows the name of a cell.
+    """The current epoch, to follow the name of a run.
 
     >>> _epoch(Epochs(2, 44, 9.0)), _epoch(None)
     (': epoch 3 of 44', '')

@@ -15,7 +15,7 @@ from dfstrans.data.check import Finding, check_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import save_episodes
-from dfstrans.errors import Remark
+from dfstrans.errors import Note
 
 app = typer.Typer(no_args_is_help=True, help="Check recordings, and convert them to another format.")
 
@@ -60,7 +60,7 @@ def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, lis
     finally:
         for warning in warned:
             kind = warning.category
-            if read_well and issubclass(kind, UserWarning) and not issubclass(kind, Remark):
+            if read_well and issubclass(kind, UserWarning) and not issubclass(kind, Note):
                 found.append(str(warning.message))
             else:
                 warnings.showwarning(warning.message, kind, warning.filename, warning.lineno)

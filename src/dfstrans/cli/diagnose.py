@@ -26,7 +26,7 @@ from dfstrans.detectors.workflow import part_of, scorable, select_ids, trained_f
 from dfstrans.diagnosis.recordings import recordings_of
 from dfstrans.diagnosis.trust import attention_trust_score
 from dfstrans.errors import DfstransError, counted
-from dfstrans.files import filled_at_once, written_atomically
+from dfstrans.files import atomic_fill, atomic_write
 from dfstrans.report.diagnosis_page import write_diagnosis
 from dfstrans.report.index import NUMBERS, diagnoses_table, write_index
 from dfstrans.report.page import page_name, write_script
@@ -155,10 +155,10 @@ def diagnose_table(
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
     recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
     with ExitStack() as stack:
-        temporary = None if out is None else stack.enter_context(written_atomically(out))
+        temporary = None if out is None else stack.enter_context(atomic_write(out))
         prints = None
         if figures is not None:
-            folder = stack.enter_context(filled_at_once(figures))
+            folder = stack.enter_context(atomic_fill(figures))
             prints = FigureFolder(folder, partial(attention_trust_score, detector))
         for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
             advance(1)

@@ -1,18 +1,21 @@
-"""`dfstrans encoding`: what positional encodings keep of positions, and whether one's own does."""
+"""`dfstrans encoding`: what positional encodings keep of positions, and a check of your own."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dfstrans.cli.output import AsJson, print_columns, print_json, remark
-
-if TYPE_CHECKING:
-    from dfstrans.lab.paper.encoding_study import EncodingStudy
-
+from dfstrans.lab.paper.encodings import (
+    EncodingStudy,
+    read_encoding,
+    study_encodings,
+    write_encodings,
+    write_print_figures,
+)
 
 EXAMPLE = "Example: dfstrans encoding --file my_encoding.npy --out encodings"
 
@@ -22,23 +25,21 @@ app = typer.Typer()
 @app.command(epilog=EXAMPLE)
 def encoding(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for the figures.", show_default=False)] = None,
-    segments: Annotated[int, typer.Option(help="Number of segments, that is of positions.")] = 80,
+    segments: Annotated[int, typer.Option(help="Number of positions.")] = 80,
     width: Annotated[
         int | None,
-        typer.Option(help="Width of a code; without it 256 for frequencies, 240 for codes.", show_default=False),
+        typer.Option(help="Width of a code (default: 256 for frequencies, 240 for codes).", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(help="One's own encoding, .npy or .csv, one row per position.", show_default=False),
+        typer.Option(help="Your own encoding, .npy or .csv, one row per position.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the vanilla and the faithful positional encoding, and check one's own.
+    """Compare the vanilla and the faithful positional encoding, and check your own.
 
-    The exit code is 1 when one's own encoding is not faithful.
+    The exit code is 1 when your own encoding is not faithful.
     """
-    from dfstrans.lab.paper.encoding_study import read_encoding, study_encodings
-
     study = study_encodings(segments, width, None if file is None else read_encoding(file))
     written = [] if out is None else _draw(out, study)
     if as_json:
@@ -51,13 +52,11 @@ def encoding(
 
 
 def _draw(folder: Path, study: EncodingStudy) -> list[Path]:
-    """The page, and the figures for print where matplotlib is installed."""
-    from dfstrans.lab.paper.encoding_figures import write_encodings, write_print_figures
-
+    """Write the page, and the figures for print if matplotlib is installed."""
     remark("drawing")
     written = [write_encodings(folder / "encodings.html", study)]
     if find_spec("matplotlib") is None:
-        remark("figures in PDF and SVG were left out: they need matplotlib; pip install 'dfstrans[paper]'")
+        remark("figures in PDF and SVG were skipped: they need matplotlib; pip install 'dfstrans[paper]'")
     else:
         written += write_print_figures(folder, study)
     return written

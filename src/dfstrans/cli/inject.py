@@ -21,7 +21,7 @@ from dfstrans.cli.output import (
 )
 from dfstrans.cli.train import model_written_at
 from dfstrans.errors import DfstransError
-from dfstrans.lab.compare.commands import command_line, data_name
+from dfstrans.lab.compare.runs import command_line, data_name
 from dfstrans.lab.injection.page import verdict
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
 from dfstrans.settings import Preset, command_options
@@ -226,10 +226,10 @@ def _study(
 
 def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
     """Write the page and its JSON twin."""
-    from dfstrans.files import written_atomically
+    from dfstrans.files import atomic_write
     from dfstrans.lab.injection.page import write_injection
 
-    with written_atomically(folder / "report.json") as temporary:
+    with atomic_write(folder / "report.json") as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
     return write_injection(folder / "report.html", study, content["recordings"], content["command"])
 

@@ -22,7 +22,7 @@ from dfstrans.data.inputs import match_sensors
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.errors import DfstransError, shortlist
+from dfstrans.errors import DfstransError, list_few
 from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings
 from dfstrans.training.evaluation import ChanceCheck
 
@@ -196,7 +196,7 @@ def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> N
     names = [name for name, hit in zip(detector.sensors_, silent, strict=True) if hit]
     if len(episodes):
         warnings.warn(
-            f"no value of {shortlist(names)} in these recordings: such a sensor is set to its training mean and "
+            f"no value of {list_few(names)} in these recordings: such a sensor is set to its training mean and "
             "contributes nothing; record it, or train without it",
             stacklevel=2,
         )
@@ -216,7 +216,7 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
     if new:
         warnings.warn(
-            f"constant in training, but not here: {shortlist(new)}; the model ignores such a sensor, so look at it "
+            f"constant in training, but not here: {list_few(new)}; the model ignores such a sensor, so look at it "
             "yourself, or train again with recordings in which it varies",
             stacklevel=2,
         )

@@ -20,7 +20,7 @@ from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import predict_table, scorable
 from dfstrans.errors import counted
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.settings import Precision
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
@@ -53,7 +53,7 @@ def predict(
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:
-        with written_atomically(out) as temporary:
+        with atomic_write(out) as temporary:
             table.to_csv(temporary, index=False)
         remark(f"predictions of {counted(len(table), 'episode')} written to {out}")
     if as_json:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from dfstrans.cli.compare import Finished, Jobs, Threads, names_in, print_table, run_with_progress
+from dfstrans.cli.compare import (
+    Finished,
+    Jobs,
+    Threads,
+    compute_with_progress,
+    end_with,
+    names_in,
+    print_table,
+    write_tables,
+)
 from dfstrans.cli.output import AsJson, print_json, progress, remark
 from dfstrans.errors import option_name
-from dfstrans.lab.elevator.settings import Preset
-
-if TYPE_CHECKING:
-    from dfstrans.lab.compare.grid import Comparison
-    from dfstrans.lab.paper.request import Outcome, Request
-
+from dfstrans.lab.compare.grid import Comparison, Grid
+from dfstrans.lab.compare.protocols import PROTOCOLS
+from dfstrans.lab.compare.variants import check_models, check_names
+from dfstrans.lab.elevator.settings import Preset, SimulationSettings
+from dfstrans.lab.paper.datasets import DATA_SETS, simulate_elevator
+from dfstrans.lab.paper.request import Outcome, Request
+from dfstrans.lab.paper.targets import NO_RESULT, TARGETS, table_path, target_of, would_replace
+from dfstrans.lab.paper.targets import reproduce as make
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
+QUICK = "--quick: one split, one epoch, 60 episodes. These are NO RESULTS; they only show that everything works."
 
 app = typer.Typer()
-LOUD = "--quick: one split, one epoch, 60 episodes. These are NO RESULTS; they only show that everything runs."
 
 
 @app.command(epilog=EXAMPLE)
@@ -35,8 +46,8 @@ def reproduce(
         Path | None,
         typer.Option(
             "--data",
-            help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: what "
-            "the variable DFSTRANS_DATA names, or else ~/.cache/dfstrans). With --model: the recordings to diagnose.",
+            help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: the "
+            "variable DFSTRANS_DATA, or else ~/.cache/dfstrans). With --model: the recordings to diagnose.",
             show_default=False,
         ),
     ] = None,
@@ -44,8 +55,8 @@ def reproduce(
         Path | None,
         typer.Option(
             "--model",
-            help="Of figures of diagnoses: a trained model, instead of one trained on the simulated elevator and kept "
-            "in OUT.",
+            help="For figures of diagnoses: a trained model, instead of one trained on the simulated elevator and "
+            "kept in OUT.",
             show_default=False,
         ),
     ] = None,
@@ -59,49 +70,42 @@ def reproduce(
     models: Annotated[
         str | None, typer.Option("--models", help="Other models than the table's, as in compare.", show_default=False)
     ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=1, help="Different 70/15/15 splits.")] = 5,
+    folds: Annotated[int, typer.Option("--folds", min=1, help="Number of different 70/15/15 splits.")] = 5,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Other than each model's own.", show_default=False)
+        int | None, typer.Option("--epochs", min=1, help="Instead of each model's own number.", show_default=False)
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", min=0, help="Of splits and weights (default 0).", show_default=False)
+        int | None, typer.Option("--seed", min=0, help="Seed of splits and weights (default 0).", show_default=False)
     ] = None,
     seeds: Annotated[
-        int, typer.Option("--seeds", min=1, help="Of the ablation: this many, each with splits and weights of its own.")
+        int, typer.Option("--seeds", min=1, help="For the ablation: number of seeds, each with its own splits.")
     ] = 1,
-    preset: Annotated[Preset, typer.Option("--preset", help="Of the simulated elevator.")] = "small",
+    preset: Annotated[Preset, typer.Option("--preset", help="Preset of the simulated elevator.")] = "small",
     quick: Annotated[
-        bool, typer.Option("--quick", help="One split, one epoch, few episodes: to see that it runs.")
+        bool, typer.Option("--quick", help="One split, one epoch, few episodes: to see that it works.")
     ] = False,
     counts_only: Annotated[
-        bool, typer.Option("--counts-only", help="Of tab:timeparams, the parameters without the times.")
+        bool, typer.Option("--counts-only", help="For tab:timeparams: the parameters without the times.")
     ] = False,
     jobs: Jobs = 1,
     threads: Threads = None,
     finished: Finished = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table or a figure of the paper, with the printed figures beside those found here.
+    """Make a table or a figure of the paper, with the printed figures next to those found here.
 
-    Tables of detection are made from cells as those of `dfstrans compare`, in OUT/<data>_<protocol>; those that are
-    there are not computed again. The exit code is 1 when a cell could not be computed.
+    Tables of detection are made from runs like those of `dfstrans compare`, kept in OUT/<data>_<protocol>.jsonl;
+    finished runs are not computed again. The exit code is 1 when a run failed.
     """
-    from dfstrans.lab.paper.printed import TARGETS, figure_or_table
-
     if target is None:
         _list_targets(as_json)
         return
-    target = figure_or_table(target)
-    chosen = _chosen(data_sets, protocol, models)
-    from dfstrans.lab.paper import reproduce as run
-    from dfstrans.lab.paper.request import Request
-
     given = {"epochs": epochs, "seed": seed}
-    place = Path("results") if out is None else out
     request = Request(
-        target,
-        place,
+        target_of(target),
+        Path("results") if out is None else out,
         data,
+        **_selection(data_sets, protocol, models),
         folds=folds,
         overrides={name: value for name, value in given.items() if value is not None},
         preset=preset,
@@ -111,76 +115,55 @@ def reproduce(
         seeds=seeds,
         threads=threads,
         model=model,
-        **chosen,
+        compute=lambda comparison: _compute(comparison, preset, jobs, threads),
+        simulate=lambda path, of: _simulate(path, of, jobs),
     )
     if quick:
-        remark(LOUD)
-    only_shown = request.only_shown  # before it is there
-    outcome = run(
-        request,
-        lambda comparison: _compute(comparison, preset, jobs, threads),
-        lambda place, of: _simulate(place, of, jobs),
-    )
-    keep = out is not None or (TARGETS[target].takes != "seconds" and not counts_only)
+        remark(QUICK)
+    only_shown = would_replace(request)  # before anything is written
+    outcome = make(request)
+    keep = out is not None or (TARGETS[request.target].takes != "seconds" and not counts_only)
     if only_shown:
-        _say_that_it_is_a_part(request)
+        options = " and ".join(map(option_name, request.part))
+        remark(
+            f"shown, but not written: a part of {request.target}, selected by {options}; --finished without it writes "
+            "everything that is finished"
+        )
     _show(request, outcome, keep and not only_shown, as_json)
-    for label, message in outcome.failed.items():
-        remark(f"not computed: {label}: {message}")
-    raise typer.Exit(1 if outcome.failed else 0)
+    end_with(outcome.failed)
 
 
-def _say_that_it_is_a_part(request: Request) -> None:
-    options = " and ".join(map(option_name, request.part))
-    remark(
-        f"only shown, not written: a part of {request.target}, chosen by {options}; --finished without writes all that "
-        "is finished"
-    )
-
-
-def _chosen(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
-    """What was named, checked."""
-    from dfstrans.lab.compare.protocols import PROTOCOLS
-    from dfstrans.lab.compare.variants import check_models, check_names
-    from dfstrans.lab.paper.datasets import DATA_SETS
-
+def _selection(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
+    """The selected data sets, protocols and models, checked."""
     given = {"data_sets": data_sets, "protocol": protocol, "models": models}
-    named = {setting: None if text is None else names_in(text) for setting, text in given.items()}
+    named = {option: None if text is None else names_in(text) for option, text in given.items()}
     known_names: dict[str, list[str]] = {"data_sets": [*DATA_SETS], "protocol": [*PROTOCOLS]}
-    for setting, known in known_names.items():
-        if (names := named[setting]) is not None:
-            check_names(setting, names, known)
+    for option, known in known_names.items():
+        if (names := named[option]) is not None:
+            check_names(option, names, known)
     if named["models"] is not None:
         check_models(named["models"])
     return {"data_sets": named["data_sets"], "protocols": named["protocol"], "models": named["models"]}
 
 
 def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | None) -> dict[str, str]:
-    from dfstrans.lab.compare.grid import Grid
-
     if comparison.data.name == f"elevator_{preset}.h5":
         _simulate(comparison.data, preset, jobs)
-    remark(f"{comparison.out.name}: {', '.join(comparison.models)}")
-    return run_with_progress(Grid(comparison), jobs, threads)
+    remark(f"{comparison.store.stem}: {', '.join(comparison.models)}")
+    return compute_with_progress(Grid(comparison), jobs, threads)
 
 
-def _simulate(place: Path, preset: Preset, jobs: int) -> None:
-    from dfstrans.lab.elevator.settings import SimulationSettings
-    from dfstrans.lab.paper.datasets import simulate_elevator
-
+def _simulate(path: Path, preset: Preset, jobs: int) -> None:
     with progress("simulating", SimulationSettings.of(preset, {}).n_journeys) as advance:
-        simulate_elevator(place, preset, advance, jobs)
+        simulate_elevator(path, preset, advance, jobs)
 
 
 def _show(request: Request, outcome: Outcome, keep: bool, as_json: bool) -> None:
-    """Print the tables, and keep them as Markdown."""
-    from dfstrans.files import written_atomically
-
+    """Print the tables, and write them as Markdown."""
     written = list(outcome.written)
     if outcome.tables and keep:
-        with written_atomically(request.table) as temporary:
-            temporary.write_text("\n".join(table.to_markdown() for table in outcome.tables), encoding="utf-8")
-        written.append(request.table)
+        write_tables(table_path(request), outcome.tables)
+        written.append(table_path(request))
     if as_json:
         print_json(
             {
@@ -199,17 +182,12 @@ def _show(request: Request, outcome: Outcome, keep: bool, as_json: bool) -> None
 
 
 def _list_targets(as_json: bool) -> None:
-    from dfstrans.lab.paper.printed import NO_RESULT, PANELS, TARGETS
-
     if as_json:
-        print_json(
-            {
-                "targets": {
-                    name: {**target._asdict(), "panels": PANELS.get(name, ())} for name, target in TARGETS.items()
-                },
-                "without_result": NO_RESULT,
-            }
-        )
+        targets = {
+            name: {"what": target.what, "takes": target.takes, "panels": target.panels}
+            for name, target in TARGETS.items()
+        }
+        print_json({"targets": targets, "without_result": NO_RESULT})
         return
     for name, target in TARGETS.items():
         print(f"{name:<31}{target.what} ({target.takes})")

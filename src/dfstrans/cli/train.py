@@ -17,7 +17,7 @@ from dfstrans.cli.output import (
     warn_of_overlap,
 )
 from dfstrans.data.readers import load_episodes
-from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
@@ -105,7 +105,7 @@ def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
         remedies.append("choose it by the normal ones alone (--threshold-rule false-alarm-rate --threshold-value 0.05)")
     remedies.append("give one (--threshold-rule fixed --threshold-value …)")
     remark(
-        f"warning: no threshold was chosen: the validation part holds fewer than {FEWEST_OF_EACH_CLASS} "
+        f"warning: no threshold was chosen: the validation part holds fewer than {MIN_PER_CLASS} "
         f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 say little; "
         f"{', or '.join(remedies)}"
     )

@@ -22,7 +22,7 @@ from dfstrans.data.scaling import (
     sampling_stride,
 )
 from dfstrans.data.segments import MIN_SEGMENT_POINTS
-from dfstrans.errors import counted, option_name, reading_option_name, shortlist
+from dfstrans.errors import counted, list_few, option_name, reading_option_name
 
 MIN_EPISODES = 4  # of each class: 70 % of them are the two that training needs
 FEW_EPISODES = 10  # of the rarer class: fewer leave one or two for validation
@@ -288,7 +288,7 @@ def _class_findings(check: DataCheck) -> Iterator[Finding]:
     no_labels = "no labels: fine for prediction; to train, add a label column or a label table"
     if check.unlabelled and check.label_like_sensors:
         yield _warning(
-            f"{no_labels}; is {shortlist(check.label_like_sensors)}, read as a sensor, the label? it is 0 in some "
+            f"{no_labels}; is {list_few(check.label_like_sensors)}, read as a sensor, the label? it is 0 in some "
             "episodes and 1 in the others; if so, move it into an array called labels, or name the column "
             f"({reading_option_name('label_column', check.label_like_sensors[0])})"
         )
@@ -307,25 +307,25 @@ def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]
     if check.partly_anomalous:
         yield _info(
             f"{counted(len(check.partly_anomalous), 'episode')} with a fault in a part only: "
-            f"{shortlist(check.partly_anomalous)}; the label holds for the whole episode, and the place of the fault "
+            f"{list_few(check.partly_anomalous)}; the label holds for the whole episode, and the place of the fault "
             "serves to evaluate a diagnosis"
         )
     if check.empty_episodes:
-        yield _warning(f"episodes without any value: {shortlist(check.empty_episodes)}; leave them out")
+        yield _warning(f"episodes without any value: {list_few(check.empty_episodes)}; leave them out")
     if check.slower_episodes:
         yield _warning(describe_slow_rates(check.slower_episodes))
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]
         yield _info(
             f"{counted(sum(check.gaps.values()), 'point')} without a value of any sensor, in "
-            f"{counted(len(check.gaps), 'episode')}: {shortlist(shown)}; gaps in time are filled with such points, and "
+            f"{counted(len(check.gaps), 'episode')}: {list_few(shown)}; gaps in time are filled with such points, and "
             "the network sees the previous value there"
         )
     faulty = {name for faults in episodes.faults or () for fault in faults for name in fault.sensors}
     unknown = sorted(faulty - set(episodes.sensors))
     if unknown:
         yield _warning(
-            f"known faults are in sensors that are not there: {shortlist(unknown)}; they cannot serve to evaluate a "
+            f"known faults are in sensors that are not there: {list_few(unknown)}; they cannot serve to evaluate a "
             "diagnosis: correct the names, or keep these sensors"
         )
 
@@ -335,28 +335,26 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
     drop = reading_option_name("drop_sensors", ...)
     if check.infinite_values:
         yield _error(
-            f"infinite values in {shortlist(check.infinite_values)}: correct them, or read them as missing "
+            f"infinite values in {list_few(check.infinite_values)}: correct them, or read them as missing "
             f"({reading_option_name('infinite_as_missing', True)}); numbers above 3.4e38 are infinite in float32"
         )
     if check.empty_sensors:
-        yield _error(f"sensors without any value: {shortlist(check.empty_sensors)}; leave them out ({drop})")
+        yield _error(f"sensors without any value: {list_few(check.empty_sensors)}; leave them out ({drop})")
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
     if constant:
-        yield _info(f"constant sensors, which carry no information and may be left out: {shortlist(constant)}")
+        yield _info(f"constant sensors, which carry no information and may be left out: {list_few(constant)}")
     if check.offset_sensors:
         yield _warning(describe_hidden(check.offset_sensors))
     if check.rounded_sensors:
         yield _warning(describe_rounded(check.rounded_sensors))
     if check.telltale_sensors:
         yield _warning(
-            f"sensors that reveal the label: {shortlist(check.telltale_sensors)} (one maximum in all normal, another "
+            f"sensors that reveal the label: {list_few(check.telltale_sensors)} (one maximum in all normal, another "
             f"in all anomalous episodes); if it is the label and not a measurement, leave it out ({drop})"
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]
-        yield _warning(
-            f"identical sensors: {shortlist(groups)}; keep one of each ({drop}), or they share the relevance"
-        )
+        yield _warning(f"identical sensors: {list_few(groups)}; keep one of each ({drop}), or they share the relevance")
 
 
 def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
@@ -369,7 +367,7 @@ def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
     ]
     if much:
         drop = reading_option_name("drop_sensors", ...)
-        yield _warning(f"many missing values in {shortlist(much)}: find out why, or leave the sensors out ({drop})")
+        yield _warning(f"many missing values in {list_few(much)}: find out why, or leave the sensors out ({drop})")
     filled = check.episodes - len(check.empty_episodes)
     absent = [
         f"{name} ({counted(filled - n, 'episode')})"
@@ -377,7 +375,7 @@ def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
         if 0 < n < filled
     ]
     if absent:
-        yield _warning(f"no value in some episodes: {shortlist(absent)}; was the sensor off or renamed?")
+        yield _warning(f"no value in some episodes: {list_few(absent)}; was the sensor off or renamed?")
     off: list[str] = []
     stuck: list[str] = []
     for name, count in check.stuck_sensors.items():
@@ -385,10 +383,10 @@ def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
         shown = f"{name} ({counted(count, 'episode')}, such as {example})"
         (off if count > check.episodes / 2 else stuck).append(shown)
     if off:
-        yield _info(f"constant in most episodes, but active in others: {shortlist(off)}; switched off, or stuck?")
+        yield _info(f"constant in most episodes, but active in others: {list_few(off)}; switched off, or stuck?")
     if stuck:
         yield _warning(
-            f"constant for more than half of some episodes, but active in others: {shortlist(stuck)}; stuck, or unused "
+            f"constant for more than half of some episodes, but active in others: {list_few(stuck)}; stuck, or unused "
             "there? correct the recordings or leave the episodes out"
         )
 
@@ -415,6 +413,6 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> Itera
             "and a segment must fit into the shortest episode"
         )
     for ids in check.duplicated_episodes[:5]:
-        yield _warning(f"identical episodes: {shortlist(ids)}; keep one of them")
+        yield _warning(f"identical episodes: {list_few(ids)}; keep one of them")
     if len(check.duplicated_episodes) > 5:
         yield _warning(f"{len(check.duplicated_episodes) - 5} more sets of identical episodes; keep one of each")

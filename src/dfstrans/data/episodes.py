@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import Truth
-from dfstrans.errors import DfstransError, option_name, reading_option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
 
 Values = npt.NDArray[np.float32] | StoredValues
 
@@ -225,7 +225,7 @@ class Episodes:
         """The named sensors, in that order."""
         unknown = [name for name in names if name not in self.sensors]
         if unknown or not names:
-            raise DfstransError(f"expected names among {shortlist(self.sensors, 60)}, got {shortlist(unknown)}")
+            raise DfstransError(f"expected names among {list_few(self.sensors, 60)}, got {list_few(unknown)}")
         index = np.array([self.sensors.index(name) for name in names])
         values = self.values.select_sensors(index) if isinstance(self.values, StoredValues) else self.values[:, index]
         return replace(
@@ -353,7 +353,7 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
     if bad.any():
         strange = sorted({str(x) for x in array[bad].tolist()})
         raise DfstransError(
-            f"expected labels 0 (normal) or 1 (anomalous), got {shortlist(strange)}; give 0 and 1, or say which value "
+            f"expected labels 0 (normal) or 1 (anomalous), got {list_few(strange)}; give 0 and 1, or say which value "
             f"means anomalous ({reading_option_name('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
@@ -366,7 +366,7 @@ def _pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.
     if len(shapes) != 1 or -1 in shapes:
         raise DfstransError(
             "expected 2-D arrays (sensor, timepoint) with the same number of sensors, got shapes "
-            f"{shortlist(sorted({array.shape for array in arrays}))}; is an array transposed?"
+            f"{list_few(sorted({array.shape for array in arrays}))}; is an array transposed?"
         )
     lengths = np.array([array.shape[1] for array in arrays], dtype=np.int64)
     values = np.full((len(arrays), shapes.pop(), max(int(lengths.max()), 0)), np.nan, dtype=np.float32)
@@ -413,7 +413,7 @@ def _as_lengths(lengths: npt.ArrayLike, n: int, n_timepoints: int) -> npt.NDArra
     array = np.asarray(lengths, dtype=np.int64)
     if array.shape != (n,) or (n and (array.min() < 1 or array.max() > n_timepoints)):
         raise DfstransError(
-            f"expected {n} lengths between 1 and {n_timepoints}, got {shortlist(array.tolist())}; "
+            f"expected {n} lengths between 1 and {n_timepoints}, got {list_few(array.tolist())}; "
             "leave out empty episodes"
         )
     return array
@@ -427,7 +427,7 @@ def _check_count(what: str, given: Sized, expected: int) -> None:
 def _check_unique(what: str, names: Sequence[str], remedy: str) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise DfstransError(f"expected unique {what}, got repeated ones: {shortlist(repeated)}; {remedy}")
+        raise DfstransError(f"expected unique {what}, got repeated ones: {list_few(repeated)}; {remedy}")
 
 
 def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes, default_sensor_names
 from dfstrans.data.scaling import too_large_values
 from dfstrans.data.segments import looks_transposed
-from dfstrans.errors import DfstransError, shortlist
+from dfstrans.errors import DfstransError, list_few
 
 _SECONDS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
@@ -45,7 +45,7 @@ def align_to_training(
     ]
     if different:
         warnings.warn(
-            f"units differ from those of training: {shortlist(different)}; convert the values, unless it is the same "
+            f"units differ from those of training: {list_few(different)}; convert the values, unless it is the same "
             "unit in another spelling: otherwise the scores are meaningless",
             stacklevel=3,
         )
@@ -86,7 +86,7 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     missing = [name for name in sensors if name not in episodes.sensors]
     if missing:
         raise DfstransError(
-            f"expected {expected} sensors, as in fit, got {received} ({shortlist(episodes.sensors)}); missing: "
+            f"expected {expected} sensors, as in fit, got {received} ({list_few(episodes.sensors)}); missing: "
             f"{', '.join(missing)}; rename columns if the names differ, add the sensors (an empty one is set to its "
             "training mean) or train without them"
         )

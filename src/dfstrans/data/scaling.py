@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError, reading_option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, reading_option_name
 
 LARGEST_SCALED_VALUE = 1e18  # the square of a larger one overflows in float32
 MIN_STEPS = 64  # float32 numbers between the minimum and maximum of a sensor
@@ -147,7 +147,7 @@ def _suspicions(
     if hidden.any():
         yield describe_hidden(episodes.sensors[i] for i in np.flatnonzero(hidden))
     if empty_episodes:
-        yield f"training episodes without any value: {shortlist(empty_episodes)}; leave them out"
+        yield f"training episodes without any value: {list_few(empty_episodes)}; leave them out"
     if 0 < len(strides) < len(episodes) - len(empty_episodes):
         yield describe_slow_rates(strides)
 
@@ -186,7 +186,7 @@ def sampling_stride(present: npt.NDArray[np.bool_]) -> int:
 def describe_rounded(sensors: Iterable[str]) -> str:
     """Describe sensors that are `is_rounded`, with the remedy."""
     return (
-        f"small signal on a large offset, which float32 rounds to a few values: {shortlist(sensors)}; subtract the "
+        f"small signal on a large offset, which float32 rounds to a few values: {list_few(sensors)}; subtract the "
         "offset before reading the recordings"
     )
 
@@ -194,7 +194,7 @@ def describe_rounded(sensors: Iterable[str]) -> str:
 def describe_hidden(sensors: Iterable[str]) -> str:
     """Describe sensors that are `is_hidden_by_offset`, with the remedy."""
     return (
-        f"large and constant in float32: {shortlist(sensors)}; if the original values differ, subtract an offset "
+        f"large and constant in float32: {list_few(sensors)}; if the original values differ, subtract an offset "
         "before reading the recordings"
     )
 
@@ -203,7 +203,7 @@ def describe_slow_rates(strides: Mapping[str, int]) -> str:
     """Describe episodes with a sampling stride above 1 among others, with the remedy."""
     shown = [f"{name} ({stride} times)" for name, stride in strides.items()]
     return (
-        f"sampled at a lower rate than other episodes: {shortlist(shown)}; the points in between are missing, and a "
+        f"sampled at a lower rate than other episodes: {list_few(shown)}; the points in between are missing, and a "
         "detector may learn the rate instead of the fault: resample all recordings to one rate"
     )
 

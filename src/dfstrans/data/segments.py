@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_DEFAULT_SEGMENT_LENGTH = 100  # points; the paper's elevator
 DEFAULT_SEGMENTS = 10  # the paper's public data sets
-FEWEST_FILTERS = 8
+MIN_FILTERS = 8
 MIN_SEGMENT_POINTS = 8  # of a segment: each of three convolution blocks halves it
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
@@ -106,7 +106,7 @@ def default_filters(episodes: Episodes, network: NetworkShape, heads: int) -> in
     if network.encoding == "faithful":
         needed = count_segments(int(episodes.lengths.max()), network.segment_length) * 5 // 4
     step = math.lcm(2, max(heads // math.gcd(heads, points), 1))
-    enough = max(FEWEST_FILTERS, -(-needed // points))
+    enough = max(MIN_FILTERS, -(-needed // points))
     return -(-enough // step) * step
 
 

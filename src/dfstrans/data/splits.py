@@ -8,14 +8,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError, reading_option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, reading_option_name
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
 Fractions = tuple[float, float, float]
 SplitKind = Literal["random", "grouped"]  # grouped: no group is in two parts
 PAPER_FRACTIONS: Fractions = (0.70, 0.15, 0.15)
-FEWEST_OF_EACH_CLASS = 3  # validation episodes needed to calibrate a threshold and a temperature
+MIN_PER_CLASS = 3  # validation episodes needed to calibrate a threshold and a temperature
 MIN_TRAINING_PER_CLASS = 8  # training episodes of a class that are never given to the validation part
 MAX_DRAWS = 100  # of groups, in search of parts that all have both classes
 
@@ -88,7 +88,7 @@ def _part_sizes(n: int, fractions: Fractions) -> list[int]:
         if counts[number] == 0:
             counts[int(np.argmax(counts))] -= 1
             counts[number] += 1
-    if counts[1] == FEWEST_OF_EACH_CLASS - 1 and counts[0] > MIN_TRAINING_PER_CLASS:
+    if counts[1] == MIN_PER_CLASS - 1 and counts[0] > MIN_TRAINING_PER_CLASS:
         counts[0] -= 1
         counts[1] += 1
     return counts
@@ -105,7 +105,7 @@ def _assign_groups(
     wanted_parts = int(np.count_nonzero(fractions))
     if len(names) < wanted_parts:
         raise DfstransError(
-            f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({shortlist(names)}); name a "
+            f"expected at least {wanted_parts} groups to split by group, got {len(names)} ({list_few(names)}); name a "
             f"column with more groups ({reading_option_name('group_column', ...)}); if one long recording is cut into "
             "episodes, add a column with the day or shift of each row and name it "
             f"({reading_option_name('id_column', ...)}), so that each is a group; or split at random"

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.layout import FORMAT, PARQUET_KEY, VERSION, faults_to_json, truth_to_arrays, truth_to_text
 from dfstrans.errors import DfstransError
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 
 _BATCH_BYTES = 32_000_000  # of values in memory at a time
 _HDF5_OVERHEAD = 2_000_000  # bytes; an upper bound for names, labels and the chunk index
@@ -31,7 +31,7 @@ def save_episodes(episodes: Episodes, path: str | os.PathLike[str]) -> Path:
         raise DfstransError(f"expected a path that ends in {', '.join(_WRITERS)}, got {target}; choose one of them")
     if len(episodes) == 0:
         raise DfstransError(f"expected at least one episode to write to {target}, got none")
-    with written_atomically(target) as temporary:
+    with atomic_write(target) as temporary:
         writer(episodes, temporary)
     return target
 

@@ -19,7 +19,7 @@ from dfstrans.deploy.runtime import CONTENT, DIGEST, INPUTS, INSTALL, OnnxDetect
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import ExportRecord, read_whole_record, save_export
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.settings import DFSTRANS
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -69,7 +69,7 @@ def export_onnx(
         fingerprint=compared.fingerprint(),
     )
     save_export(model, found)
-    with written_atomically(out) as temporary:
+    with atomic_write(out) as temporary:
         temporary.write_bytes(_file_content(graph, _record(detector, found)))
     return found
 

@@ -10,7 +10,7 @@ import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.segments import FEWEST_FILTERS, default_filters, default_segment_length
+from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
 from dfstrans.detectors.network import TRAINING, NetworkClassifier
 from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.detectors.saved_model import StoredModel
@@ -120,7 +120,7 @@ class Diagnoser(NetworkClassifier):
     def network_settings(self, episodes: Episodes) -> NetworkShape:
         """The network that fit would build for these episodes."""
         given: NetworkSettings = self._settings(NetworkSettings)
-        values = given.model_dump() | {"n_sensors": episodes.n_sensors, "filters": given.filters or FEWEST_FILTERS}
+        values = given.model_dump() | {"n_sensors": episodes.n_sensors, "filters": given.filters or MIN_FILTERS}
         if given.segment_length is None:
             any_length = NetworkShape(**values | {"segment_length": 1 << 20, "heads": 1})
             values["segment_length"] = default_segment_length(episodes, any_length)

@@ -20,7 +20,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.card import model_card
 from dfstrans.errors import DfstransError, settings_as_options
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.settings import DFSTRANS, Settings
 from dfstrans.training.calibration import Calibration, Threshold
 from dfstrans.training.run_folder import LOG, TENSORBOARD, LogRows, read_log, write_log
@@ -135,7 +135,7 @@ class StoredModel(NamedTuple):
 def save_model(folder: Path, model: StoredModel) -> None:
     """Write the folder in one step: at any time it holds the earlier model or this one."""
     check_place(folder)
-    with written_atomically(folder) as temporary:
+    with atomic_write(folder) as temporary:
         temporary.mkdir()
         weights = {name: tensor.contiguous() for name, tensor in model.weights.items()}
         (temporary / WEIGHTS).write_bytes(safetensors.torch.save(weights))
@@ -154,9 +154,9 @@ def save_model(folder: Path, model: StoredModel) -> None:
 def save_export(folder: Path, export: ExportRecord) -> None:
     """Record in a saved model how much its export differs from it."""
     content = _signed(read_whole_record(folder).model_copy(update={"export": export}))
-    with written_atomically(folder / RECORD) as temporary:
+    with atomic_write(folder / RECORD) as temporary:
         _write_json(temporary, content)
-    with written_atomically(folder / CARD) as temporary:
+    with atomic_write(folder / CARD) as temporary:
         temporary.write_text(model_card(content), encoding="utf-8")
 
 

@@ -20,7 +20,7 @@ from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.registry import detector_kind
 from dfstrans.detectors.saved_model import check_place, holds_model, library_versions, read_record
 from dfstrans.diagnosis.assessment import assess
-from dfstrans.errors import DfstransError, Remark, option_name
+from dfstrans.errors import DfstransError, Note, option_name
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
 from dfstrans.training.run_folder import TENSORBOARD, can_resume
@@ -146,7 +146,7 @@ def _finished(
             stacklevel=3,
         )
     else:
-        warnings.warn(f"the model in {out} is the result of this run: {remedy}", Remark, stacklevel=3)
+        warnings.warn(f"the model in {out} is the result of this run: {remedy}", Note, stacklevel=3)
     return kept
 
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 
 SCRIPT_FILE = "plotly.min.js"
 
@@ -25,7 +25,7 @@ def write_page(path: Path, template: str, *, script_file: str | None = None, **c
         loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template(template).render(plotly_script=plotly_script, script_file=script_file, **content)
-    with written_atomically(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return path
 
@@ -46,7 +46,7 @@ def plotly_script() -> Markup:
 
 def write_script(folder: Path) -> str:
     """Write plotly's code into a folder, shared by all its pages, and return its file name."""
-    with written_atomically(folder / SCRIPT_FILE) as temporary:
+    with atomic_write(folder / SCRIPT_FILE) as temporary:
         temporary.write_text(plotly_script(), encoding="utf-8")
     return SCRIPT_FILE
 

@@ -14,7 +14,7 @@ from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
 from dfstrans.diagnosis.trust import AttentionTrust
 from dfstrans.errors import DfstransError, counted
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL
 from dfstrans.report.page import file_stem
 from dfstrans.report.views import (
@@ -116,7 +116,7 @@ def write_figures(
             figure = draw()
             for suffix in formats:
                 path = folder / f"{name}.{suffix}"
-                with written_atomically(path) as temporary:
+                with atomic_write(path) as temporary:
                     figure.savefig(temporary, format=suffix, metadata=UNDATED[suffix], dpi=200)
                 written.append(path)
     return written

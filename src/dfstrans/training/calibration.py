@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit
 from sklearn.metrics import f1_score
 
-from dfstrans.data.splits import FEWEST_OF_EACH_CLASS
+from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.settings import DecisionSettings, Settings, ThresholdRule
 from dfstrans.training.evaluation import Labels, Scores, best_f1
 
@@ -75,10 +75,10 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
     lowered = f"logits lowered by {shift:.3g}, since training raised the odds of an anomaly {odds:.3g} times; "
     shifted = lowered if shift else ""
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
-    if min(n_anomalous, n_normal) < FEWEST_OF_EACH_CLASS:
+    if min(n_anomalous, n_normal) < MIN_PER_CLASS:
         note = (
             f"{shifted}no temperature fitted: the validation part has {n_anomalous} anomalous and {n_normal} normal "
-            f"episodes, at least {FEWEST_OF_EACH_CLASS} of each are needed"
+            f"episodes, at least {MIN_PER_CLASS} of each are needed"
         )
         return Calibration(shift=shift, note=note)
 
@@ -134,7 +134,7 @@ def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
         "false-alarm-rate": {"normal": n_normal},
         "fixed": {},
     }
-    return [name for name, episodes in looked_at[rule].items() if episodes < FEWEST_OF_EACH_CLASS]
+    return [name for name, episodes in looked_at[rule].items() if episodes < MIN_PER_CLASS]
 
 
 def f1_threshold(labels: Labels, probabilities: Scores) -> float:
@@ -199,7 +199,7 @@ def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
 
 def _fallback(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> Threshold:
     note = (
-        f"0.5, because the rule {rule} needs at least {FEWEST_OF_EACH_CLASS} validation episodes of each class it "
+        f"0.5, because the rule {rule} needs at least {MIN_PER_CLASS} validation episodes of each class it "
         f"looks at and there are {n_anomalous} anomalous and {n_normal} normal"
     )
     return Threshold(value=0.5, rule=rule, note=note)

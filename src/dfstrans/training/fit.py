@@ -23,7 +23,7 @@ from lightning.pytorch.utilities.warnings import PossibleUserWarning
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, uses_bf16
 from dfstrans.settings import TrainingPlan
 from dfstrans.training.batches import Draw, batch_loader
@@ -149,7 +149,7 @@ class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
         """Write to a temporary file and rename it; through memory, since torch hides errors of the disk."""
         content = io.BytesIO()
         torch.save(checkpoint, content)
-        with written_atomically(Path(path)) as temporary:
+        with atomic_write(Path(path)) as temporary:
             temporary.write_bytes(content.getbuffer())
 
 

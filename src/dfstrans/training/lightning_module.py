@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 from torch.nn import functional
 
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, Mixing, TrainingPart
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
@@ -227,7 +227,7 @@ class EpochLog(Callback):  # type: ignore[misc]
         row["seconds"] = time.perf_counter() - self.started
         self.rows.append(row)
         if self.path is not None:
-            with written_atomically(self.path) as temporary:
+            with atomic_write(self.path) as temporary:
                 write_log(self.rows, temporary)
 
     def state_dict(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.settings import setting_name
 
 LogRows = list[dict[str, float]]
@@ -70,7 +70,7 @@ def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Pa
         return folder / CHECKPOINT
     if resume:
         warnings.warn(f"there is no interrupted run in {folder} to resume: starting a new one", stacklevel=4)
-    with written_atomically(folder / RUN_RECORD) as temporary:  # also makes the folder, or explains why it cannot
+    with atomic_write(folder / RUN_RECORD) as temporary:  # also makes the folder, or explains why it cannot
         for earlier in (CHECKPOINT, LOG):
             (folder / earlier).unlink(missing_ok=True)
         temporary.write_text(json.dumps(record, indent=2))

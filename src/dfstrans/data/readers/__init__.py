@@ -23,7 +23,7 @@ from dfstrans.data.readers.columns import drop_sensors, handle_infinite
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
 from dfstrans.data.readers.recordings import FOLDER, LONG_TABLE
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
 
@@ -57,8 +57,8 @@ def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> Non
     if ignored:
         raise DfstransError(
             f"expected only options that apply to {path}, which is {reader.name}, got also "
-            f"{shortlist(map(option_name, ignored))}; leave them out (applicable: "
-            f"{shortlist(map(option_name, sorted(applicable)), 20)})"
+            f"{list_few(map(option_name, ignored))}; leave them out (applicable: "
+            f"{list_few(map(option_name, sorted(applicable)), 20)})"
         )
 
 

@@ -16,7 +16,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening, require_content
 from dfstrans.data.storage import StoredArray, StoredValues
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 _VALUES = ("values", "X", "x", "data")
 _LABELS = ("labels", "y", "Y", "label")
@@ -55,12 +55,12 @@ def _read_numpy(path: Path, options: ReadOptions) -> Episodes:
         label = next((name for name in _LABELS if name in arrays), None)
         if values is None:
             raise DfstransError(
-                f"expected an array called values or X in {path}, got {shortlist(arrays) or 'none'}; rename it"
+                f"expected an array called values or X in {path}, got {list_few(arrays) or 'none'}; rename it"
             )
         unread = [name for name in arrays if name not in (values, label, *_OTHERS)]
         if unread and not own:
             warnings.warn(
-                f"ignored arrays of {path.name}: {shortlist(unread)}; known names are values, labels, "
+                f"ignored arrays of {path.name}: {list_few(unread)}; known names are values, labels, "
                 f"{', '.join(_OTHERS)}",
                 stacklevel=3,
             )
@@ -108,7 +108,7 @@ def _read_hdf5(path: Path, options: ReadOptions) -> Episodes:
         if file.attrs.get("format") != layout.FORMAT:
             raise DfstransError(
                 f"expected an HDF5 file of dfstrans, or the paper authors' with one 2-D data set called dataset, in "
-                f"{path}, got {shortlist(file) or 'nothing'}; convert it (save_episodes)"
+                f"{path}, got {list_few(file) or 'nothing'}; convert it (save_episodes)"
             )
         layout.require_version(file.attrs["version"], path)
         about = {name: list(file[name].asstr()[:]) for name in ("ids", "groups", "faults") if name in file}
@@ -172,7 +172,7 @@ def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
         raise DfstransError(
             f"expected {option_name('n_sensors')} × {option_name('n_timepoints')} = {width} values and a label in "
             f"each row of {path}, got {got}; give one of them ({option_name('n_sensors', ...)} or "
-            f"{option_name('n_timepoints', ...)}); possible: {shortlist(possible, 30)}"
+            f"{option_name('n_timepoints', ...)}); possible: {list_few(possible, 30)}"
         )
     return n_sensors, n_timepoints
 

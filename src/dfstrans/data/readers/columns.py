@@ -18,7 +18,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.readers.tables import MISSING
 from dfstrans.data.storage import StoredValues, infinite_to_nan
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 UNLABELLED = -1
 _SYNONYMS = {
@@ -81,7 +81,7 @@ def _require_column(names: Sequence[str], wanted: str, option: str, source: Path
     found = find_column(names, wanted)
     if found is None:
         raise DfstransError(
-            f"expected a column {wanted!r} in {source} ({option_name(option)}), got {shortlist(names, 20)}; "
+            f"expected a column {wanted!r} in {source} ({option_name(option)}), got {list_few(names, 20)}; "
             f"correct {option_name(option)}"
         )
     return found
@@ -93,7 +93,7 @@ def warn_of_second_label(roles: Roles, source: Path) -> None:
     second = [name for name in roles.sensors if bare_name(name).lower() in usual]
     if roles.label is not None and second:
         warnings.warn(
-            f"{shortlist(second)} of {source} is read as a sensor, because {roles.label!r} is the label; if it also "
+            f"{list_few(second)} of {source} is read as a sensor, because {roles.label!r} is the label; if it also "
             f"contains the answer, drop it ({option_name('drop_sensors', second[0])})",
             stacklevel=3,
         )
@@ -164,8 +164,8 @@ def handle_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
     rows, sensors, _ = np.nonzero(infinite)
     raise DfstransError(
         f"expected finite values (32 bits: up to 3.4e38), got {len(rows)} infinite ones in sensors "
-        f"{shortlist(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
-        f"{shortlist(episodes.ids[np.unique(rows)])}; correct them, or treat them as missing "
+        f"{list_few(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
+        f"{list_few(episodes.ids[np.unique(rows)])}; correct them, or treat them as missing "
         f"({option_name('infinite_as_missing', True)})"
     )
 
@@ -270,7 +270,7 @@ def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArra
     require_occurs(anomalous_value, words, source)
     missing = np.flatnonzero(found == UNLABELLED)
     if len(missing):
-        raise DfstransError(f"expected a label in each row of {source}, got none in {shortlist(missing + 1)}; add them")
+        raise DfstransError(f"expected a label in each row of {source}, got none in {list_few(missing + 1)}; add them")
     return found
 
 
@@ -289,7 +289,7 @@ def labels_and_words(
         unknown = [word for word, label in meaning.items() if label is None]
         if unknown:
             raise UnreadableLabelsError(
-                f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {shortlist(unknown)}; say which value "
+                f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; say which value "
                 f"means anomalous ({option_name('anomalous_value', ...)})",
                 name,
             )
@@ -304,7 +304,7 @@ def require_occurs(anomalous_value: str | None, words: Collection[str], source: 
     """Refuse an anomalous value that is not among the labels; a single label may well be the normal one."""
     if anomalous_value is not None and len(words) > 1 and not any(_same(word, anomalous_value) for word in words):
         raise DfstransError(
-            f"expected the anomalous label {anomalous_value!r} in {source}, got {shortlist(words)}; "
+            f"expected the anomalous label {anomalous_value!r} in {source}, got {list_few(words)}; "
             f"correct {option_name('anomalous_value')}"
         )
 

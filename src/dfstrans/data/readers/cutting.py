@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.errors import DfstransError, counted, option_name, shortlist
+from dfstrans.errors import DfstransError, counted, list_few, option_name
 
 _PIECE = re.compile(r"(?P<recording>.+)@(?P<start>0|[1-9][0-9]{0,17})", re.DOTALL)
 _PLANTED = re.compile(r"\+[a-z]+(-[a-z]+)*$")
@@ -88,7 +88,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     left = points_left(recordings.lengths, options.length, step)
     cropped = np.flatnonzero(left)
     if len(cropped):
-        named = shortlist(f"{recordings.ids[row]} ({left[row]})" for row in cropped)
+        named = list_few(f"{recordings.ids[row]} ({left[row]})" for row in cropped)
         warnings.warn(
             f"in no episode: {counted(int(left.sum()), 'point')} at the end of {len(cropped)} of "
             f"{counted(len(recordings), 'recording')}: {named}; choose a {option_name('length')} that divides the "
@@ -132,7 +132,7 @@ def _warn_of_labels_for_whole_recordings(recordings: Episodes, counts: npt.NDArr
     whole = recordings.ids[(recordings.labels == 1) & (counts > 1)]
     if len(whole):
         warnings.warn(
-            f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {shortlist(whole)}; if "
+            f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {list_few(whole)}; if "
             "only a part of them is, label each row, or give a fault table with start and end "
             f"({option_name('faults', ...)})",
             stacklevel=3,

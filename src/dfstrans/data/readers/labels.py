@@ -14,7 +14,7 @@ from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, labels, texts
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
 from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 _LABEL_TABLE_ROLES = ("id", "label", "group")
 _FILE_COLUMNS = ("file", "filename", "file_name", "name")  # that may hold the id in a label or fault table
@@ -56,8 +56,8 @@ class LabelTable:
         unlabelled = [name for name in ids if name not in self.label]
         if unlabelled:
             raise DfstransError(
-                f"expected a label for each episode in {self.path}, got none for {shortlist(unlabelled)} but for "
-                f"{shortlist(self.label, 3)}; write the ids alike (001 is not 1), add the missing rows, or "
+                f"expected a label for each episode in {self.path}, got none for {list_few(unlabelled)} but for "
+                f"{list_few(self.label, 3)}; write the ids alike (001 is not 1), add the missing rows, or "
                 f"give another label table ({option_name('labels', ...)})"
             )
         if episodes.labels is None or not keep_labels:
@@ -73,7 +73,7 @@ def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = 
     id_column, label_column, group_column = _label_table_columns(table, options)
     if id_column is None or label_column is None:
         raise DfstransError(
-            f"expected the columns id and label in the label table {path}, got {shortlist(table.names)}; rename them, "
+            f"expected the columns id and label in the label table {path}, got {list_few(table.names)}; rename them, "
             f"or name them ({option_name('id_column', ...)}, {option_name('label_column', ...)})"
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
@@ -84,7 +84,7 @@ def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = 
         raise DfstransError(f"expected an id in each row of {path}, got none in row {ids.index(None) + 1}; add it")
     if len(set(ids)) < len(ids):
         repeated = sorted({name for name in ids if ids.count(name) > 1})
-        raise DfstransError(f"expected each id once in {path}, got repeated ids: {shortlist(repeated)}; keep one each")
+        raise DfstransError(f"expected each id once in {path}, got repeated ids: {list_few(repeated)}; keep one each")
     if ids_are_files:
         ids = [without_suffix(name) for name in ids]
     groups = [name or "" for name in texts(columns[group_column]).to_pylist()] if group_column else None
@@ -115,7 +115,7 @@ def roles_in_label_table(names: Sequence[str], label_table: Path | None, options
         if column is None:
             raise DfstransError(
                 f"expected a column {wanted!r} ({option_name(option)}) in the recordings or in their label table "
-                f"{label_table}, got {shortlist(dict.fromkeys(names), 20)} and {shortlist(there, 20)}; correct "
+                f"{label_table}, got {list_few(dict.fromkeys(names), 20)} and {list_few(there, 20)}; correct "
                 f"{option_name(option)}"
             )
         found[role] = column
@@ -192,7 +192,7 @@ def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> E
     unknown = sorted({row["id"] for row in rows} - position.keys())
     if unknown and options.faults is None and recordings.is_file() and table_stem(path).lower() == _FAULTS:
         warnings.warn(
-            f"ignored the fault table {path}: {recordings.name} has no episodes {shortlist(unknown)}; if it belongs "
+            f"ignored the fault table {path}: {recordings.name} has no episodes {list_few(unknown)}; if it belongs "
             f"to these recordings, correct the ids and name it ({option_name('faults', ...)})",
             stacklevel=2,
         )
@@ -200,7 +200,7 @@ def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> E
     if unknown:
         raise DfstransError(
             f"expected faults of the {len(episodes)} episodes in {recordings}, such as {str(episodes.ids[0])!r}, got "
-            f"others in {path}: {shortlist(unknown)}; correct the ids, or remove the rows"
+            f"others in {path}: {list_few(unknown)}; correct the ids, or remove the rows"
         )
     found: dict[str, list[Fault]] = {}
     for number, row in enumerate(rows, start=1):
@@ -244,7 +244,7 @@ def _fault_table_columns(table: Table, options: ReadOptions) -> dict[str, str]:
     if id_column is None or columns.keys().isdisjoint(("kind", "sensors", "start")):
         raise _NoFaultColumnsError(
             f"expected the columns id and fault, and perhaps sensors, start, end and severity, in the fault table "
-            f"{table.path}, got {shortlist(table.names)}; rename them"
+            f"{table.path}, got {list_few(table.names)}; rename them"
         )
     return {"id": id_column, **columns}
 

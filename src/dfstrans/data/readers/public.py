@@ -17,7 +17,7 @@ from dfstrans.data.episodes import Episodes, Fault, default_sensor_names
 from dfstrans.data.readers.columns import labels
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening, require_content
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 _LENGTH = 500  # the paper's T for MSL and SMAP
 _SPACECRAFT_LABELS = "labeled_anomalies.csv"
@@ -41,7 +41,7 @@ def _read_telemanom(path: Path, options: ReadOptions) -> Episodes:
     channels = [channel for channel in faults if (path / "test" / f"{channel}.npy").is_file()]
     if not channels:
         raise DfstransError(
-            f"expected test/<channel>.npy for channels such as {shortlist(faults, 3)} in {path}, got none; "
+            f"expected test/<channel>.npy for channels such as {list_few(faults, 3)} in {path}, got none; "
             "unpack telemanom's data there"
         )
     series: list[npt.NDArray[np.float32]] = []
@@ -90,7 +90,7 @@ def _choose_spacecraft(found: set[str], options: ReadOptions, path: Path) -> str
     if options.spacecraft is None and len(found) == 1:
         return found.pop()
     raise DfstransError(
-        f"expected one of the spacecraft {shortlist(sorted(found))} in {path}, got {options.spacecraft or 'none'}; "
+        f"expected one of the spacecraft {list_few(sorted(found))} in {path}, got {options.spacecraft or 'none'}; "
         f"choose one, because their sensors differ ({option_name('spacecraft', 'SMAP')})"
     )
 
@@ -202,7 +202,7 @@ def _read_ts(path: Path, options: ReadOptions) -> Episodes:
     unknown = [word for word in words if classes and word not in classes]
     if unknown:
         raise DfstransError(
-            f"expected the classes {shortlist(classes)} at the line ends of {path}, got {shortlist(unknown)}: "
+            f"expected the classes {list_few(classes)} at the line ends of {path}, got {list_few(unknown)}: "
             "a line ends early or is damaged; write the file again"
         )
     return Episodes.from_arrays(
@@ -259,7 +259,7 @@ def _ts_case(parts: list[str], header: dict[str, str], where: str) -> npt.NDArra
     if len(lengths) > 1 or (expected and lengths != {int(expected)}):
         raise DfstransError(
             f"expected {expected or 'equally many'} points in each dimension in {where}, got "
-            f"{shortlist(sorted(lengths))}: the line ends early or is damaged; write the file again"
+            f"{list_few(sorted(lengths))}: the line ends early or is damaged; write the file again"
         )
     try:
         return np.array(cells, dtype=np.float32)

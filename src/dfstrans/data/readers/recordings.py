@@ -24,7 +24,7 @@ from dfstrans.data.readers.labels import (
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.rows import Rows, gather, join_files, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 _OPTIONS = frozenset(
     {
@@ -89,7 +89,7 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
     if roles.id is None and options.length is None:
         raise DfstransError(
             f"expected a column with the episode of each row (such as episode_id) in {table.path}, got "
-            f"{shortlist(table.names, 12)}; name it ({option_name('id_column', ...)}), or give a length to cut one "
+            f"{list_few(table.names, 12)}; name it ({option_name('id_column', ...)}), or give a length to cut one "
             f"recording into episodes ({option_name('length', ...)})"
         )
     return roles
@@ -182,8 +182,8 @@ def _is_recording(path: Path) -> bool:
 def _require_same_episodes(path: Path, stems: set[str], table: LabelTable) -> None:
     without_file = sorted(set(table.label) - stems)
     unlabelled = sorted(stems - set(table.label))
-    problems = [f"no file for {shortlist(without_file)}"] if without_file else []
-    problems += [f"no label for {shortlist(unlabelled)}"] if unlabelled else []
+    problems = [f"no file for {list_few(without_file)}"] if without_file else []
+    problems += [f"no label for {list_few(unlabelled)}"] if unlabelled else []
     if problems:
         raise DfstransError(
             f"expected one file in {path} for each row of {table.path}, got {' and '.join(problems)}; "

@@ -33,7 +33,7 @@ from dfstrans.data.readers.times import (
     times,
     unwrap_midnight,
 )
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 _Reorder = Callable[[Any], Any]
 
@@ -139,8 +139,8 @@ def _require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path)
     missing = [name for name in first.sensors if name not in units]
     extra = sorted(set(units) - set(first.sensors), key=part.sensors.index)
     if missing or extra:
-        got = [f"no {shortlist(missing)}"] if missing else []
-        got += [f"also {shortlist(extra)}"] if extra else []
+        got = [f"no {list_few(missing)}"] if missing else []
+        got += [f"also {list_few(extra)}"] if extra else []
         raise DfstransError(
             f"expected the sensors of {first_file.name} in {file}, got {' and '.join(got)}; rename or add the column, "
             f"or {drop}"
@@ -178,7 +178,7 @@ def _warn_of_units_in_some_files(parts: Sequence[Rows], files: Sequence[Path]) -
         if 0 < len(known) < len(units):
             unknown = [file for file, of_file in units.items() if not of_file[name]]
             warnings.warn(
-                f"{name} has a unit in {shortlist(known, 3)} and none in {shortlist(unknown, 3)}; the same unit is "
+                f"{name} has a unit in {list_few(known, 3)} and none in {list_few(unknown, 3)}; the same unit is "
                 "assumed for all: write it in all headers, or convert the values",
                 stacklevel=2,
             )
@@ -259,7 +259,7 @@ def _labels_and_faults(
     unlabelled = [ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
     if unlabelled:
         raise DfstransError(
-            f"expected a label for each episode, got none for {shortlist(unlabelled)}; label or remove them"
+            f"expected a label for each episode, got none for {list_few(unlabelled)}; label or remove them"
         )
     vary = np.flatnonzero((highest == 1) & (lowest == 0)).tolist()
     if not vary:
@@ -280,7 +280,7 @@ def _require_label_in_each_row(labels: npt.NDArray[np.int8], episode: Index, ids
     if incomplete:
         raise DfstransError(
             f"expected a label in each row of recordings that are cut ({option_name('length')}), got rows without one "
-            f"in {shortlist(incomplete)}; write 0 where they are normal, or remove rows whose label is unknown"
+            f"in {list_few(incomplete)}; write 0 where they are normal, or remove rows whose label is unknown"
         )
 
 
@@ -289,7 +289,7 @@ def _groups(group: Index, rows: Rows, starts: Index) -> list[str]:
     mixed = [rows.ids[i] for i in np.flatnonzero(first != last).tolist()]
     if mixed:
         raise DfstransError(
-            f"expected one group per episode, got several in {shortlist(mixed)}; if each group numbers its episodes "
+            f"expected one group per episode, got several in {list_few(mixed)}; if each group numbers its episodes "
             "from the start, make the ids distinct; if each group is a recording, name its column "
             f"({option_name('id_column')})"
         )

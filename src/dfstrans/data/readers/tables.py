@@ -22,7 +22,7 @@ from pyarrow import csv as arrow_csv
 
 from dfstrans.data.episodes import default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
-from dfstrans.errors import DfstransError, shortlist
+from dfstrans.errors import DfstransError, list_few
 
 Kind = Literal["number", "time", "text"]
 MISSING = (
@@ -337,12 +337,12 @@ def _require_names_and_rows(path: Path, names: list[str], cells: list[list[str]]
     numbered = [str(i) for i in range(len(names))], [str(i + 1) for i in range(len(names))]
     if any(names) and all(_is_number(name) for name in names if name) and names not in numbered:
         raise DfstransError(
-            f"expected a header line with column names in {path}, got numbers: {shortlist(names)}; add a header line"
+            f"expected a header line with column names in {path}, got numbers: {list_few(names)}; add a header line"
         )
     repeated = sorted(name for name, count in Counter(names).items() if name and count > 1)
     if repeated:
         raise DfstransError(
-            f"expected each column name once in {path}, got repeated names: {shortlist(repeated)}; rename the columns"
+            f"expected each column name once in {path}, got repeated names: {list_few(repeated)}; rename the columns"
         )
     if not cells:
         raise EmptyTableError(f"expected rows below the header of {path}, got none; write it again or remove it")
@@ -385,13 +385,13 @@ def _warn_of_ambiguous_points(dialect: Dialect, kinds: Mapping[str, Kind]) -> No
     thousands = [name for name in numbers if name in dialect.thousands]
     if points and commas:
         warnings.warn(
-            f"points in {shortlist(points)} and commas in {shortlist(commas)} are both read as decimal signs; if one "
+            f"points in {list_few(points)} and commas in {list_few(commas)} are both read as decimal signs; if one "
             "of them separates thousands, remove it",
             stacklevel=3,
         )
     elif thousands:
         warnings.warn(
-            f"points in {shortlist(thousands)} look like thousands separators but are read as decimal points; if "
+            f"points in {list_few(thousands)} look like thousands separators but are read as decimal points; if "
             "1.001 means a thousand and one, remove the separators",
             stacklevel=3,
         )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dfstrans.data.readers.columns import is_text, name_and_unit
 from dfstrans.data.readers.tables import MISSING
-from dfstrans.errors import DfstransError, option_name, shortlist
+from dfstrans.errors import DfstransError, list_few, option_name
 
 Index = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -126,7 +126,7 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
     padded = pc.replace_substring_regex(text, r"\b(\d)([.:])", r"0\1\2")
     with suppress(pa.ArrowInvalid):  # strptime does not know fractions of a second
         return pc.replace_substring_regex(padded, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ").cast(pa.timestamp("ns"))
-    got = shortlist(written.drop_null().unique()[:3].to_pylist())
+    got = list_few(written.drop_null().unique()[:3].to_pylist())
     if pc.any(pc.match_substring_regex(text, r"^[-+]?\d*,\d+$")).as_py():
         raise DfstransError(
             f"expected one decimal sign in {source}, got commas in column {name!r} ({got}) and points in others; use "
@@ -230,7 +230,7 @@ def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
     if len(unclear):
         raise DfstransError(
             "expected times of day that fall only at midnight, got them unsorted, or with a gap there, in "
-            f"{shortlist(ids[i] for i in unclear)}; write the times with their date"
+            f"{list_few(ids[i] for i in unclear)}; write the times with their date"
         )
     nights = np.concatenate([[0], np.cumsum(midnight & ~np.isin(number, unsorted))])
     unwrapped = time.copy()
@@ -290,7 +290,7 @@ def _require_rising(
     row = int(back[0])
     where = f"in episode {ids[episode[row]]!r}: {time[row + 1]:.12g} after {time[row]:.12g}"
     repeated = _episodes_with_repeated_times(time, episode)
-    named = shortlist(ids[i] for i in repeated)
+    named = list_few(ids[i] for i in repeated)
     if not (steps[back] < 0).any():
         raise DfstransError(
             f"expected each time once within an episode, got a repeated one {where}; episodes with repeated times: "
@@ -323,7 +323,7 @@ def _require_one_rate(time: Floats, episode: Index, ids: Sequence[str], interval
     if all(abs(rate / interval - 1) > _JITTER for rate in rates.values()):
         raise DfstransError(
             f"expected one sampling rate in all episodes (median step {interval:g}), got others in "
-            f"{shortlist(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
+            f"{list_few(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
             "rate, or read the recordings of each rate separately"
         )
 

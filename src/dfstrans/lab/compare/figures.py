@@ -1,4 +1,4 @@
-"""Models beside each other: a page with the figure, the table and the tests."""
+"""The page and the figures of a comparison."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dfstrans.lab.compare.comparison import ComparisonResult, Spread
+from dfstrans.lab.compare.comparison import TESTED, ComparisonResult, Spread
 from dfstrans.lab.compare.variants import CHANGE
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL, styled
 from dfstrans.report.page import as_div, write_page
@@ -19,30 +19,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-LEAST_SHOWN = 0.2  # of a figure between 0 and 1
-PANELS = {"f1": "F1", "pr_auc": "PR-AUC"}
+LEAST_SHOWN = 0.2  # length of an axis
 CAPTION = (
-    "A point is one split; the mark and its bar are mean and standard deviation, drawn from 0 to 1 only. F1 is at the "
+    "A point is one split; the mark and its bar are mean and standard deviation, clipped to 0 … 1. F1 is at the "
     "threshold of each split."
 )
-LEAK = " Dashed: neighbours, which look at no value: what knowing where an episode comes from gives."
+LEAKAGE_CAPTION = " Dashed: the leakage baseline, which only knows where an episode was recorded."
 
 
 def write_comparison(path: Path, result: ComparisonResult) -> Path:
-    """Write a page that needs nothing from outside."""
+    """Write a self-contained page with the figure, the tables and the tests."""
     figure = as_div(comparison_figure(result))
     return write_page(path, "comparison.html", tables=result.tables(), figure=figure, caption=caption(result))
 
 
 def caption(result: ComparisonResult) -> str:
-    """What the marks of the figure are."""
-    return CAPTION if result.leak("f1") is None else CAPTION + LEAK
+    """The explanation of the marks in the figure."""
+    return CAPTION if result.leakage("f1") is None else CAPTION + LEAKAGE_CAPTION
 
 
 def comparison_figure(result: ComparisonResult) -> go.Figure:
     """Each split as a point, with the mean and standard deviation of each model."""
-    figure = make_subplots(cols=len(PANELS), shared_yaxes=True, subplot_titles=list(PANELS.values()))
-    for column, name in enumerate(PANELS, start=1):
+    figure = make_subplots(cols=len(TESTED), shared_yaxes=True, subplot_titles=list(TESTED.values()))
+    for column, name in enumerate(TESTED, start=1):
         for model in result.models:
             spread = result.spreads(model).get(name)
             if spread is None:
@@ -50,7 +49,7 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
             figure.add_scatter(
                 x=spread.values,
                 y=[model] * len(spread.values),
-                text=[f"split {cell.fold}" for cell in result.of(model)],
+                text=[f"split {run.fold}" for run in result.of(model)],
                 mode="markers",
                 marker={"color": NORMAL, "size": 9, "opacity": 0.55},
                 hovertemplate="%{y}, %{text}: %{x:.3f}<extra></extra>",
@@ -75,8 +74,8 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
                 row=1,
                 col=column,
             )
-        if (leak := result.leak(name)) is not None:
-            figure.add_vline(leak, line={"color": INK, "width": 1, "dash": "dash"}, row=1, col=column)
+        if (leakage := result.leakage(name)) is not None:
+            figure.add_vline(leakage, line={"color": INK, "width": 1, "dash": "dash"}, row=1, col=column)
         figure.update_xaxes(range=shown_range(result, name), row=1, col=column)
     figure.update_yaxes(
         autorange="reversed", type="category", categoryorder="array", categoryarray=list(result.models), color=INK
@@ -85,7 +84,7 @@ def comparison_figure(result: ComparisonResult) -> go.Figure:
 
 
 def bar(spread: Spread) -> tuple[float, float]:
-    """From where to where the bar of a mean goes: a standard deviation to both sides, as far as the figure can be.
+    """The ends of an error bar: one standard deviation to both sides, clipped to 0 … 1.
 
     >>> bar(Spread(0.75, 0.5, [0.4, 1.0]))
     (0.25, 1.0)
@@ -95,7 +94,7 @@ def bar(spread: Spread) -> tuple[float, float]:
 
 
 def shown_range(result: ComparisonResult, name: str) -> tuple[float, float]:
-    """From where to where a figure is drawn: all points and bars with a margin, at least a fifth of 0 to 1."""
+    """The range of an axis: all points and bars with a margin, at least a fifth of 0 … 1."""
     spreads = [spread for model in result.models if (spread := result.spreads(model).get(name)) is not None]
     ends = [end for spread in spreads for end in (*spread.values, *bar(spread))] or [0.0, 1.0]
     high = max(*ends, LEAST_SHOWN)
@@ -104,7 +103,7 @@ def shown_range(result: ComparisonResult, name: str) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-LABEL_WIDTH = 24  # characters; longer names take several lines, so that the axes keep most of the width
+LABEL_WIDTH = 24  # characters; longer names wrap, so that the axes keep most of the width
 CAPTION_WIDTH = 110  # characters
 LINE_HEIGHT = 0.16  # inches
 
@@ -120,8 +119,8 @@ def print_comparison(result: ComparisonResult) -> Figure:
     most_lines = max(label.count("\n") + 1 for label in labels)
     figure = new_figure(1.2 + (0.12 + LINE_HEIGHT * most_lines) * len(labels))
     figure.set_layout_engine("constrained", w_pad=0.1, h_pad=0.1, wspace=0.04)
-    panels = figure.subplots(1, len(PANELS), sharey=True, squeeze=False)[0]
-    for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
+    panels = figure.subplots(1, len(TESTED), sharey=True, squeeze=False)[0]
+    for axes, (name, title) in zip(panels, TESTED.items(), strict=True):
         for row, model in enumerate(result.models):
             spread = result.spreads(model).get(name)
             if spread is not None:
@@ -129,8 +128,8 @@ def print_comparison(result: ComparisonResult) -> Figure:
                 low, high = bar(spread)
                 reach = [[spread.mean - low], [high - spread.mean]]
                 axes.errorbar(spread.mean, row, xerr=reach, fmt="|", color=ANOMALOUS, capsize=3)
-        if (leak := result.leak(name)) is not None:
-            axes.axvline(leak, color=INK, linewidth=0.8, linestyle="--")
+        if (leakage := result.leakage(name)) is not None:
+            axes.axvline(leakage, color=INK, linewidth=0.8, linestyle="--")
         axes.set(title=title, yticks=range(len(labels)), yticklabels=labels)
         axes.set_xlim(shown_range(result, name))
         axes.tick_params(axis="y", length=0)
@@ -140,7 +139,7 @@ def print_comparison(result: ComparisonResult) -> Figure:
 
 
 def wrapped(model: str) -> str:
-    """The name of a model on lines of at most 24 characters, each setting on one line if it can be.
+    """The name of a model on lines of at most 24 characters, broken between settings if possible.
 
     >>> wrapped("dfstrans+schedule=constant+epochs=2+mixup=0").splitlines()
     ['dfstrans', '+schedule=constant', '+epochs=2+mixup=0']

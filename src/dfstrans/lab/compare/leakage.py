@@ -1,8 +1,8 @@
-"""How much is leak: the labels of neighbouring pieces and groups alone, without a look at any value.
+"""A baseline for data leakage: the labels of neighbouring pieces and groups, without a look at any value.
 
-Pieces of one long recording that stand next to each other mostly have the same label. A split that is not by group puts
-some of them into training and others into the test, so that a model which only recognises where a piece comes from does
-well. What that alone is worth is what this detector reaches; skill is what a model has beyond it.
+Neighbouring pieces of one long recording mostly have the same label. A random split puts some of them into training and
+others into the test part, so a model that only recognises where a piece comes from scores well. This detector measures
+how well; a model has skill as far as it scores higher.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_fini
 from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 
-NEIGHBOURS = "neighbours"  # no detector but a gauge: it looks at no value, so that what it reaches is leak
+LEAKAGE = "leakage"
 
 SUREST = 0.99  # share, before calibration: a logit has to be finite
-NOT_CUT = -1  # start of an episode that is no piece of a recording
+NOT_CUT = -1  # start of an episode that was not cut from a recording
 
 
-class NeighbourSettings(DetectorSettings):
-    """Nothing to set but the decision."""
+class LeakageSettings(DetectorSettings):
+    """The baseline has no settings except those of calibration."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
 
 
 class Places(NamedTuple):
-    """Where episodes come from: a recording and a group, each as 64 bits of its name, and the first point.
+    """Where episodes come from: the hashed names of recording and group, and the first point.
 
     Shape:
         (n_episodes,) each
@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, episodes: Episodes) -> Places:
-        """What ids and groups tell."""
+        """The places that ids and groups name."""
         cut = [recording_and_start(str(name)) or (str(name), NOT_CUT) for name in episodes.ids]
         groups = [""] * len(episodes) if episodes.groups is None else episodes.groups.tolist()
         return cls(
@@ -56,16 +56,15 @@ class Places(NamedTuple):
         )
 
 
-class NeighbourClassifier(EpisodeClassifier):
-    """The label between those of the nearest training pieces of the same recording: what recognising alone brings.
+class LeakageBaseline(EpisodeClassifier):
+    """Interpolate the labels of the nearest training pieces of the same recording.
 
-    Between a piece before and a piece after it counts how near each is; at an end there is one. An episode without a
-    training piece of its recording has the share of anomalies in its group, or else in all. No value is looked at, but
-    for those that no detector takes. The arguments are explained by the fields of `DecisionSettings`.
+    An episode of a recording without training pieces gets the share of anomalies in its group, or else in all training
+    episodes. Values are only checked for being valid. Its arguments are the fields of `DecisionSettings`.
     """
 
-    estimator_name: ClassVar[str] = NEIGHBOURS
-    network_kind = shape_kind = NeighbourSettings
+    estimator_name: ClassVar[str] = LEAKAGE
+    network_kind = shape_kind = LeakageSettings
 
     def __init__(
         self,
@@ -93,7 +92,7 @@ class NeighbourClassifier(EpisodeClassifier):
         return np.where(_absurd(episodes, self.scaler_), np.nan, np.log(share / (1 - share)))
 
     def _share(self, recording: np.int64, group: np.int64, start: np.int64) -> float:
-        """How much of an anomaly the place of an episode tells."""
+        """The probability of an anomaly at a place."""
         cut = (self.places_.recording == recording) & (self.places_.start != NOT_CUT) & (start != NOT_CUT)
         if cut.any():
             starts, order = np.unique(self.places_.start[cut], return_index=True)
@@ -111,7 +110,7 @@ class NeighbourClassifier(EpisodeClassifier):
 
 
 def _absurd(episodes: Episodes, scaler: SensorScaler) -> list[bool]:
-    """Which episodes have a value beyond all measure; infinite ones are refused."""
+    """Which episodes have an absurdly large value; infinite values are refused."""
     found = []
     for episode in episodes:
         check_finite(episode.values, episode.id, episodes.sensors)
@@ -120,5 +119,5 @@ def _absurd(episodes: Episodes, scaler: SensorScaler) -> list[bool]:
 
 
 def _number(name: str) -> int:
-    """64 bits of a name, the same on every machine."""
+    """A 64-bit hash of a name, the same on every machine."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)

@@ -1,4 +1,4 @@
-"""How a data set is cut and split: three protocols, and what each of them measures."""
+"""Three protocols of cutting and splitting a data set, and what each of them measures."""
 
 from __future__ import annotations
 
@@ -30,26 +30,25 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
     "paper-like": Protocol(
         "random",
         overlapping=True,
-        meaning="overlapping sub-series, split at random: pieces of one anomaly stand on both sides, so this measures "
-        "how well a model recognises what it has seen",
+        meaning="overlapping pieces, split at random: pieces of one anomaly are in training and in test, so this "
+        "measures how well a model recognises what it has seen",
     ),
     "no-overlap": Protocol(
         "random",
         overlapping=False,
-        meaning="no point is in two episodes, split at random: episodes of one machine may stand on both sides",
+        meaning="no point is in two episodes, split at random: episodes of one machine may be in training and test",
     ),
     "grouped": Protocol(
         "grouped",
         overlapping=False,
-        meaning="no channel, machine or installation stands on both sides: how well a model does on one that it has "
-        "never seen",
+        meaning="no channel, machine or installation is both in training and in test: how well a model does on one "
+        "that it has never seen",
     ),
 }
-"""What can be told from a figure depends on these; every result names its protocol."""
 
 
 def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:
-    """The protocol that recordings read in this way and split like this are compared by.
+    """The protocol of recordings that are read and split in this way.
 
     >>> protocol_name({"length": 500, "stride": 50}, "random"), protocol_name({"length": 500}, "random")
     ('paper-like', 'no-overlap')
@@ -63,12 +62,12 @@ def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:
 
 
 def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> list[Split]:
-    """The splits, each with both classes in all its parts; the first ones are the same for any number of folds."""
+    """The splits, each with both classes in all parts; the first splits do not depend on the number of folds."""
     if n_folds < 1:
         raise DfstransError(f"expected at least one of {option_name('folds')}, got {n_folds}; correct it")
     labels = episodes.require_labels()
     if n_folds > (rarer := _rarer(labels)):
-        splits_of(episodes, split, rarer, seed)  # tells of what fewer folds would not mend
+        splits_of(episodes, split, rarer, seed)  # reports what fewer folds would not solve
     groups = episodes.require_groups() if split == "grouped" else None
     found = list(folds(labels, groups, k=n_folds, seed=seed))
     for number, parts in enumerate(found):
@@ -87,7 +86,7 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
 
 
 def recordings_on_both_sides(episodes: Episodes, splits: Sequence[Split]) -> int:
-    """Of how many recordings pieces are both in the training and in the test part of some split, by their ids."""
+    """The number of recordings with pieces both in the training and in the test part of some split."""
     places = [recording_and_start(str(piece)) for piece in episodes.ids]
     recordings = np.array([None if place is None else place[0] for place in places], dtype=object)
     found = (set(recordings[train]) & set(recordings[test]) for train, _, test in splits)
@@ -95,7 +94,7 @@ def recordings_on_both_sides(episodes: Episodes, splits: Sequence[Split]) -> int
 
 
 def _rarer(labels: npt.NDArray[np.int8]) -> int:
-    """How many episodes of the rarer class there are; refuses so few that not even one split can be cut from them."""
+    """The number of episodes of the rarer class; fewer than one split needs are refused."""
     anomalous = int(labels.sum())
     normal = len(labels) - anomalous
     if min(anomalous, normal) < FEWEST:

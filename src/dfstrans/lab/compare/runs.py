@@ -1,82 +1,64 @@
-"""One finished cell of a comparison, that is one model on one split, as a small JSON file that is never overwritten."""
+"""Finished runs of a comparison, one model on one split each, and the file that stores them.
+
+A store is a text file with one run per line, as JSON. Several processes may work on one store: each claims the run that
+it computes, and adds it under a lock.
+"""
 
 from __future__ import annotations
 
-import fcntl
 import json
+import re
+import shlex
 import shutil
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+import torch
+from filelock import FileLock, Timeout
+from pydantic import AfterValidator
 
 from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.saved_model import library_versions
 from dfstrans.errors import DfstransError, option_name, settings_as_options
-from dfstrans.files import disk_errors_explained, written_atomically
+from dfstrans.files import atomic_write, explain_disk_errors
 from dfstrans.lab.compare.protocols import ProtocolName
 from dfstrans.settings import Settings
 from dfstrans.training.evaluation import Evaluation
 
+VERSION: Literal[4] = 4  # to be raised when the same settings and data no longer give the same figures
 
-def commit() -> str | None:
-    """The commit of the checkout that this code is in, with a + where files differ from it; None outside of one."""
-    source = Path(__file__).resolve().parent
-    known = _git(source, "ls-files", "--error-unmatch", Path(__file__).name)
-    if known is None:  # an installed copy, which may lie inside of someone else's checkout
-        return None
-    name = _git(source, "rev-parse", "--short", "HEAD")
-    changed = _git(source, "status", "--porcelain", "--untracked-files=no", "--", ":/src")
-    return None if name is None else name + ("+" if changed else "")
-
-
-def circumstances() -> dict[str, Any]:
-    """The commit, the versions and the number of threads."""
-    import torch
-
-    return {"commit": commit(), "versions": library_versions(), "threads": torch.get_num_threads()}
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    try:
-        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return done.stdout.strip()
-
-
-FORMAT: Literal["dfstrans-cell"] = "dfstrans-cell"
-VERSION: Literal[3] = (
-    3  # of what a cell holds and how it is found: the same settings, data and version give the same figures
-)
-
+ON_TEST = tuple(field.name for field in fields(Evaluation))
+AT_HALF = ("precision", "recall", "f1", "false_alarms_per_100_normal")
+ON_VALIDATION = ("episodes", "anomalous", "f1", "pr_auc")
 SHARES = ("precision", "recall", "f1", "pr_auc")  # figures between 0 and 1
 
-
-def _whole(figures: dict[str, int | float | None]) -> dict[str, int | float | None]:
-    """The figures, if none of an evaluation is missing and the shares are some."""
-    missing = [field.name for field in fields(Evaluation) if field.name not in figures]
-    if missing:
-        raise ValueError(f"expected all figures of an evaluation, got none for {', '.join(missing)}")
-    for name in SHARES:
-        if (value := figures[name]) is not None and not 0 <= value <= 1:
-            raise ValueError(f"expected {name} between 0 and 1, got {value}")
-    return figures
+Figures = dict[str, int | float | None]
 
 
-Figures = Annotated[dict[str, int | float | None], AfterValidator(_whole)]  # of `training.evaluation.Evaluation`
+def _with(names: tuple[str, ...]) -> Callable[[Figures], Figures]:
+    """A check that all these figures are there and that none of them is impossible."""
+
+    def check(figures: Figures) -> Figures:
+        if missing := [name for name in names if name not in figures]:
+            raise ValueError(f"expected the figures {', '.join(names)}, got none for {', '.join(missing)}")
+        for name in SHARES:
+            if (value := figures.get(name)) is not None and not 0 <= value <= 1:
+                raise ValueError(f"expected {name} between 0 and 1, got {value}")
+        return figures
+
+    return check
 
 
 class DataRecord(Settings):
-    """Which episodes were split."""
+    """The episodes that were split."""
 
     name: str
-    read: dict[str, Any]  # the options of reading that were given
+    read: dict[str, Any]  # the reading options that were given
     fingerprint: str
     episodes: int
     anomalous: int
@@ -85,55 +67,52 @@ class DataRecord(Settings):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The name of the data set, for people."""
         return f"{self.name}, {self.read['spacecraft']}" if "spacecraft" in self.read else self.name
 
 
 class ProtocolRecord(Settings):
-    """How they were cut and split."""
+    """How the recordings were cut and split."""
 
     name: ProtocolName
     split: SplitKind
     seed: int
-    at_most: int | None = None  # episodes that were used, where it was only a quick look
+    at_most: int | None = None  # number of episodes in a quick look
 
 
 class TrainingRecord(Settings):
-    """What training took."""
+    """Size and cost of the training."""
 
     train_episodes: int
     parameters: int
-    epochs: int | None  # None where there are no epochs
+    epochs: int | None  # None for models without epochs
     best_epoch: int
     seconds_per_epoch: float | None  # the median
     seconds: float
     threads: int
-    precision: Literal["32", "bf16"] | None = None  # of a network's products; None where it was not recorded
+    precision: Literal["32", "bf16"] | None = None  # of a network's matrix products
 
 
-class Cell(Settings):
-    """A model on one split: what was done, and how good it was."""
+class Run(Settings):
+    """One model on one split: how it was trained and how good it is."""
 
-    format: Literal["dfstrans-cell"] = FORMAT
-    version: Literal[3] = VERSION
+    version: Literal[4] = VERSION
     model: str
     fold: int
     data: DataRecord
     protocol: ProtocolRecord
     settings: dict[str, Any]  # all arguments of the detector
     training: TrainingRecord
-    test: Figures  # at the threshold that was chosen on validation
-    test_at_half: Figures  # at a probability of 0.5
-    validation: Figures
-    validation_at_half: Figures
+    test: Annotated[Figures, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
+    test_at_half: Annotated[Figures, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
+    validation: Annotated[Figures, AfterValidator(_with(ON_VALIDATION))]
     command: str
-    commit: str | None  # None where the code was not a checkout
+    commit: str | None  # None for an installed copy of the code
     versions: dict[str, str]
-    created: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
 
-class CellKey(Settings):
-    """What a cell is about. One with another key stands for another experiment."""
+class RunKey(Settings):
+    """What identifies a run; a run with another key is another experiment."""
 
     model: str
     fold: int
@@ -144,132 +123,246 @@ class CellKey(Settings):
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The name of the run, for people."""
         return f"{self.model}, split {self.fold}"
 
 
-def cell_path(results: Path, model: str, fold: int) -> Path:
-    """Where the cell of a model on a split is."""
-    return results / model / f"fold_{fold}.json"
+# ---- the store ------------------------------------------------------------------------------------------------------
 
 
-def write_cell(path: Path, cell: Cell) -> None:
-    """Write a cell in one step. Whoever holds the claim on it has seen that there is none yet."""
-    with written_atomically(path) as temporary:
-        temporary.write_text(json.dumps(cell.model_dump(mode="json"), indent=2, allow_nan=False) + "\n", "utf-8")
-
-
-def read_cell(path: Path) -> Cell:
-    """Read a cell; anything damaged, foreign or of another version gives one clear error."""
+def read_runs(store: Path) -> list[Run]:
+    """All runs of a store, sorted by model and split; none if the file does not exist."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        lines = store.read_text(encoding="utf-8").splitlines() if store.exists() else []
     except (ValueError, OSError) as error:
-        raise _unusable(path, f"a file that cannot be read ({error})", "restore it from a copy, or move it") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise _unusable(path, "a file of another kind", "move it, or choose another folder")
-    if content.get("version") != VERSION:
+        raise _unusable(store, f"a file that cannot be read ({error})", RESTORE) from error
+    return [_read_line(f"{store}, line {number}", line) for number, line in enumerate(lines, start=1)]
+
+
+def add_run(store: Path, run: Run) -> None:
+    """Add a finished run; a reader finds the store with it or without it, never half of it."""
+    with _locked(store):
+        runs = [*read_runs(store), run]
+        lines = [_as_line(one) for one in sorted(runs, key=lambda one: (one.model, one.fold))]
+        with atomic_write(store) as temporary:
+            temporary.write_text("".join(lines), encoding="utf-8")
+
+
+def _as_line(run: Run) -> str:
+    return json.dumps(run.model_dump(mode="json"), separators=(",", ":"), allow_nan=False) + "\n"
+
+
+RESTORE = "restore the file from a copy, or move it"
+
+
+def _read_line(place: str, line: str) -> Run:
+    try:
+        content = json.loads(line)
+    except ValueError as error:
+        raise _unusable(place, f"text that cannot be read ({error})", RESTORE) from error
+    if not isinstance(content, dict) or "version" not in content:
+        raise _unusable(place, "something else", "move the file, or choose another folder")
+    if content["version"] != VERSION:
+        writer = content.get("versions", {}).get("dfstrans", "unknown")
         raise _unusable(
-            path,
-            f"one of version {content.get('version')}, this being {VERSION}",
-            "choose another folder, or use the version of dfstrans that wrote it "
-            f"({content.get('versions', {}).get('dfstrans', 'unknown')})",
+            place,
+            f"one of version {content['version']}, expected {VERSION}",
+            f"choose another folder, or use the version of dfstrans that wrote it ({writer})",
         )
     try:
         with settings_as_options(False):
-            return Cell(**content)
+            return Run(**content)
     except DfstransError as error:
-        raise _unusable(path, f"a damaged one ({error})", "restore it from a copy, or move it") from error
+        raise _unusable(place, f"a damaged one ({error})", RESTORE) from error
 
 
-def read_matching_cell(path: Path, key: CellKey, train_episodes: int, defaults: Mapping[str, Any]) -> Cell:
-    """Read a cell that has to be about this very thing; `defaults` as in `require_settings`."""
-    cell = read_cell(path)
-    found = key_of(cell)
-    for name, what in {
-        "fingerprint": "other recordings (or the same ones, read otherwise)",
-        "split": f"a {found.split} split",
-        "seed": f"splits by the seed {found.seed}",
-        "model": f"the model {found.model}",
-        "fold": f"split {found.fold}",
-    }.items():
-        if getattr(found, name) != getattr(key, name):
-            raise _unusable(path, f"one of {what}", "choose another folder for this comparison")
-    require_settings(path, cell, key.settings, defaults)
-    if cell.training.train_episodes != train_episodes:
-        learned = f"one that learned from {cell.training.train_episodes} episodes instead of {train_episodes}"
-        raise _unusable(path, f"{learned}, as an earlier version cut the parts", "choose another folder, or remove it")
-    return cell
+def check_run(store: Path, run: Run, key: RunKey, train_episodes: int) -> None:
+    """Refuse a stored run that is not the one that the key describes."""
+    for same, what in (
+        (run.data.fingerprint == key.fingerprint, "other recordings (or the same ones, read in another way)"),
+        (run.protocol.split == key.split, f"a {run.protocol.split} split"),
+        (run.protocol.seed == key.seed, f"splits of seed {run.protocol.seed}"),
+    ):
+        if not same:
+            raise _unusable(store, f"{key.label} of {what}", "choose another folder for this comparison")
+    check_settings(store, run, key.settings)
+    if run.training.train_episodes != train_episodes:
+        learned = f"{key.label} trained on {run.training.train_episodes} episodes instead of {train_episodes}"
+        raise _unusable(store, learned, "choose another folder, or remove that line")
 
 
-def require_settings(path: Path, cell: Cell, wanted: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Refuse a cell of other settings; one that it does not know, being older, was as `defaults` have it."""
-    settings = {**defaults, **cell.settings}
+def check_settings(store: Path, run: Run, wanted: Mapping[str, Any]) -> None:
+    """Refuse a stored run of other settings."""
     changed = [
-        f"{name}={settings[name]!r} instead of {value!r}" for name, value in wanted.items() if settings[name] != value
+        f"{name}={run.settings.get(name)!r} instead of {value!r}"
+        for name, value in wanted.items()
+        if run.settings.get(name) != value
     ]
     if changed:
-        raise _unusable(
-            path, f"one with {', '.join(changed)}", "choose another folder for this comparison, or give these settings"
+        what = f"{run.model}, split {run.fold} with {', '.join(changed)}"
+        raise _unusable(store, what, "choose another folder for this comparison, or give these settings")
+
+
+def require_some(place: Path, runs: Collection[Run]) -> None:
+    """Refuse to show results where no run is finished."""
+    if not runs:
+        raise DfstransError(
+            f"expected finished runs in {place}, got none; omit {option_name('finished', True)} to compute them, or "
+            f"give the folder that has them ({option_name('out', ...)})"
         )
 
 
-def key_of(cell: Cell) -> CellKey:
-    """What a cell is about."""
-    return CellKey(
-        model=cell.model,
-        fold=cell.fold,
-        split=cell.protocol.split,
-        seed=cell.protocol.seed,
-        fingerprint=cell.data.fingerprint,
-        settings=cell.settings,
+def _unusable(place: Path | str, what: str, remedy: str) -> DfstransError:
+    return DfstransError(
+        f"expected a run of this comparison at {place}, got {what}; {remedy} (nothing was overwritten)"
     )
 
 
-def require_some(folder: Path, cells: Collection[Cell]) -> None:
-    """Refuse to show a folder of which no cell is finished."""
-    if not cells:
-        raise DfstransError(
-            f"expected finished cells in {folder}, got none; leave out {option_name('finished', True)} to compute "
-            f"them, or give the folder that has them ({option_name('out', ...)})"
-        )
+# ---- unfinished runs ------------------------------------------------------------------------------------------------
 
 
-def as_recorded(values: dict[str, Any]) -> dict[str, Any]:
-    """As JSON gives them back; of a path only the name, since the rest is the machine's."""
-    return dict(json.loads(json.dumps(values, default=lambda value: Path(value).name)))
-
-
-def partial_folder(path: Path) -> Path:
-    """Where the unfinished work on a cell is."""
-    return path.with_name(f"{path.name}.partial")
+def training_folder(store: Path, key: RunKey) -> Path:
+    """Where the training of a run, with exactly these settings, saves its progress."""
+    return _folder_of(store, key) / f"{zlib.crc32(key.model_dump_json().encode()):08x}"
 
 
 @contextmanager
-def claimed(path: Path) -> Iterator[Path | None]:
-    """The folder for the unfinished work on a cell, held for this process alone; None when another one holds it.
+def claimed(store: Path, key: RunKey) -> Iterator[bool]:
+    """Whether this process may compute the run: False while another process computes it.
 
-    The system releases the claim however the process ends. What is left of the work stays until the cell is there.
+    The operating system releases the claim however the process ends. The progress stays until the run is finished.
     """
-    partial = partial_folder(path)
-    try:
-        with disk_errors_explained(partial):
-            partial.mkdir(parents=True, exist_ok=True)
-        lock = (partial / "lock").open("w")
-    except (FileNotFoundError, FileExistsError):  # another process has just finished the cell, and cleared up
-        yield None
+    folder = _folder_of(store, key)
+    lock = FileLock(folder / "lock")
+    with _locked(store):
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(Timeout):
+            lock.acquire(blocking=False)
+    if not lock.is_locked:
+        yield False
         return
-    with lock:
+    try:
+        yield True
+    finally:
+        with _locked(store):
+            if any((run.model, run.fold) == (key.model, key.fold) for run in read_runs(store)):
+                shutil.rmtree(folder)
+            lock.release()
+
+
+def is_claimed(store: Path, key: RunKey) -> bool:
+    """Whether another process computes the run right now."""
+    if not _folder_of(store, key).exists():
+        return False
+    with claimed(store, key) as free:
+        return not free
+
+
+@contextmanager
+def _locked(store: Path) -> Iterator[None]:
+    """Hold the store for this process alone; the folder of unfinished runs goes when it is empty."""
+    folder = _partial_folder(store)
+    lock = FileLock(folder / "lock")
+    while not lock.is_locked:
+        with explain_disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-            return
-        yield partial
-        if path.exists():
-            shutil.rmtree(partial, ignore_errors=True)
+            lock.acquire()
+        except FileNotFoundError:  # another process has just removed the folder
+            continue
+    try:
+        yield
+    finally:
+        if not any(path.is_dir() for path in folder.iterdir()):
+            shutil.rmtree(folder)  # FileLock acquires no file that was removed while it waited
+        lock.release()
 
 
-def _unusable(path: Path, what: str, remedy: str) -> DfstransError:
-    return DfstransError(
-        f"expected a result of this very comparison at {path}, got {what}; {remedy} (nothing was overwritten)"
-    )
+def _folder_of(store: Path, key: RunKey) -> Path:
+    return _partial_folder(store) / f"{key.model}_{key.fold}"
+
+
+def _partial_folder(store: Path) -> Path:
+    return store.with_suffix(".partial")
+
+
+# ---- how a run came about -------------------------------------------------------------------------------------------
+
+
+def command_line(*words: str, options: Mapping[str, Any]) -> str:
+    """A command with its options, with file names instead of paths.
+
+    >>> command_line("dfstrans", "train", "my file.csv", options={"seed": 1, "sort_time": True, "drop": ("a", "b")})
+    "dfstrans train 'my file.csv' --seed 1 --sort-time --drop a --drop b"
+    >>> command_line("dfstrans", "compare", options={"sort_time": False, "seed": 0})
+    'dfstrans compare --seed 0'
+    """
+    found = list(words)
+    for name, value in options.items():
+        flag = "--" + name.replace("_", "-")
+        for one in value if isinstance(value, tuple | list) else [value]:
+            if one is False:  # the same as without the option
+                continue
+            found += [flag] if one is True else [flag, one.name if isinstance(one, Path) else str(one)]
+    return shlex.join(found)
+
+
+def joined_commands(commands: Collection[str]) -> list[str]:
+    """One command for all models that had the same settings, instead of one per run.
+
+    >>> joined_commands(["compare a --models x --folds 3", "compare a --models y --folds 5"])
+    ['compare a --models x,y --folds 5']
+    """
+    models: dict[tuple[str, str], list[str]] = {}
+    folds: dict[tuple[str, str], int] = {}
+    others = []
+    for command in dict.fromkeys(commands):
+        asked = re.search(r"--models (\S+) --folds (\d+)", command)
+        if asked is None:
+            others.append(command)
+            continue
+        around = command[: asked.start()], command[asked.end() :]
+        models.setdefault(around, []).append(asked[1])
+        folds[around] = max(folds.get(around, 0), int(asked[2]))
+    joined = [
+        f"{before}--models {','.join(dict.fromkeys(names))} --folds {folds[before, after]}{after}"
+        for (before, after), names in models.items()
+    ]
+    return [*joined, *others]
+
+
+def data_name(data: Path) -> str:
+    """The name of recordings, also of the current folder.
+
+    >>> data_name(Path("machines/press.csv")), data_name(Path("/machines/press/.."))
+    ('press.csv', 'machines')
+    """
+    return data.resolve().name if data.name in ("", "..") else data.name  # otherwise a link keeps its own name
+
+
+def as_recorded(values: dict[str, Any]) -> dict[str, Any]:
+    """The values as JSON returns them, with file names instead of paths."""
+    return dict(json.loads(json.dumps(values, default=lambda value: Path(value).name)))
+
+
+def circumstances() -> dict[str, Any]:
+    """The commit, the library versions and the number of threads."""
+    return {"commit": commit(), "versions": library_versions(), "threads": torch.get_num_threads()}
+
+
+def commit() -> str | None:
+    """The commit of the checkout with this code, with a + if files have changed; None for an installed copy."""
+    source = Path(__file__).resolve().parent
+    if _git(source, "ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None  # an installed copy may lie inside another project's checkout
+    name = _git(source, "rev-parse", "--short", "HEAD")
+    changed = _git(source, "status", "--porcelain", "--untracked-files=no", "--", ":/src")
+    return None if name is None else name + ("+" if changed else "")
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

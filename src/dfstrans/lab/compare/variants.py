@@ -10,7 +10,7 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
 from dfstrans.detectors.workflow import suited
 from dfstrans.errors import DfstransError, did_you_mean, option_name
-from dfstrans.lab.compare.leakage import NEIGHBOURS, NeighbourClassifier
+from dfstrans.lab.compare.leakage import LEAKAGE, LeakageBaseline
 from dfstrans.lab.compare.runs import as_recorded
 from dfstrans.settings import PRESETS, setting_name
 
@@ -50,7 +50,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 """How each network is told to change nothing at random in training; only those that cut segments shift them."""
 VARIANTS: dict[str, Variant] = {
-    **{name: Variant(name) for name in (*detector_names(), NEIGHBOURS)},
+    **{name: Variant(name) for name in (*detector_names(), LEAKAGE)},
     "minirocket": Variant("minirocket", needs="aeon"),
     "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # as the paper has it for the elevator
     "dfstrans-paper": Variant("dfstrans", dict(PRESETS["paper"])),
@@ -142,13 +142,8 @@ def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 
 def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """The same as a cell holds them."""
+    """The same settings as a run stores them."""
     return as_recorded(settings_of_model(name, overrides))
-
-
-def former_settings(name: str) -> dict[str, Any]:
-    """What a cell was computed with of settings that came after it: they begin as what was done before them."""
-    return recorded_settings(variant(name).kind, {})
 
 
 def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
@@ -169,4 +164,4 @@ def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> Ep
 
 def kind_of(name: str) -> type[EpisodeClassifier]:
     """The class of a detector, or of the leakage baseline."""
-    return NeighbourClassifier if name == NEIGHBOURS else detector_kind(name)
+    return LeakageBaseline if name == LEAKAGE else detector_kind(name)

@@ -19,7 +19,7 @@ from dfstrans.data.layout import FORMAT, faults_to_json
 from dfstrans.data.layout import VERSION as LAYOUT_VERSION
 from dfstrans.data.writers import fixed_text
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.files import disk_errors_explained, replace_file
+from dfstrans.files import explain_disk_errors, replace_file
 from dfstrans.lab.elevator.journey import PHASES
 from dfstrans.lab.elevator.settings import SimulationSettings
 from dfstrans.lab.elevator.simulation import VERSION, Fleet, Journey, require_jobs, warn_about_severity
@@ -98,7 +98,7 @@ def interrupted_run(path: Path) -> InterruptedRun | None:
 
 def require_free(path: Path, overwrite: bool) -> None:
     """Refuse a path where something else is."""
-    with disk_errors_explained(path):
+    with explain_disk_errors(path):
         is_folder, exists = path.is_dir(), path.exists()
     if is_folder:
         raise DfstransError(f"expected the name of a file to write, got the folder {path}; choose another name")
@@ -136,7 +136,7 @@ class JourneyFile:
         self._lock = FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=0)
 
     def __enter__(self) -> Self:
-        with disk_errors_explained(self.path):
+        with explain_disk_errors(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 self._lock.acquire()
@@ -217,7 +217,7 @@ class JourneyFile:
         self._lock.release()
 
     def _disk_errors_explained(self) -> AbstractContextManager[None]:
-        return disk_errors_explained(self.path, kept=f"finished journeys are kept in {self.partial}")
+        return explain_disk_errors(self.path, kept=f"finished journeys are kept in {self.partial}")
 
 
 def _lay_out(path: Path, fleet: Fleet) -> None:

@@ -16,7 +16,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.storage import ChangedRows, StoredValues
 from dfstrans.data.writers import fixed_text, write_hdf5
 from dfstrans.errors import DfstransError, counted, option_name
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.lab.injection.faults import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
 from dfstrans.lab.injection.normal import COUPLED, NormalSensors
 from dfstrans.lab.injection.settings import KINDS, Condition, InjectionSettings
@@ -250,7 +250,7 @@ def require_replaceable(path: Path) -> None:
 def save_planting(planting: Planting, path: Path, recipe: dict[str, Any]) -> Path:
     """Write the episodes, the recipe of the set, and the recipe of each episode."""
     require_replaceable(path)
-    with written_atomically(path) as temporary:
+    with atomic_write(path) as temporary:
         write_hdf5(planting.on_demand(), temporary)
         with h5py.File(temporary, "a", libver="v110") as file:
             file.attrs["recipe"] = json.dumps(recipe)

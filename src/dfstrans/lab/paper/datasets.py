@@ -1,4 +1,4 @@
-"""The four data sets of the paper: where they are, how they are cut, and the elevator, which is simulated."""
+"""The four data sets of the paper: where they are, how they are cut, and the simulated elevator."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.compare.protocols import PROTOCOLS, ProtocolName
+from dfstrans.lab.elevator.journey_file import is_simulated, simulate_to_file
 from dfstrans.lab.elevator.settings import Preset, SimulationSettings
+from dfstrans.lab.elevator.simulation import Fleet
 
 LENGTH = 500  # points of a sub-series, as in the paper
-OVERLAPPING_STRIDE = 50  # the printed figures are out of reach without overlap, and near at this stride
+OVERLAPPING_STRIDE = 50  # the printed figures are out of reach without overlap, and close with this stride
 
 
 class Shape(NamedTuple):
-    """What the paper's networks were built for."""
+    """The input size of the paper's networks."""
 
     n_sensors: int
     n_timepoints: int
@@ -27,7 +29,7 @@ class DataSet(NamedTuple):
     """A data set of the paper."""
 
     title: str
-    folder: str | None  # in the folder of the public data; None: simulated
+    folder: str | None  # inside the folder of public data; None: simulated
     source: str
     shape: Shape
     read: dict[str, Any] = {}  # noqa: RUF012 never changed
@@ -47,7 +49,7 @@ DATA_SETS: dict[str, DataSet] = {
 }
 
 
-class Place(NamedTuple):
+class Recordings(NamedTuple):
     """Where recordings are, and how to read them."""
 
     path: Path
@@ -55,7 +57,7 @@ class Place(NamedTuple):
 
 
 def data_folder(given: Path | None) -> Path:
-    """The folder that was given, or that DFSTRANS_DATA names, or one of the user's own for what can be simulated."""
+    """The given folder, or that of DFSTRANS_DATA, or else one in the user's cache."""
     if given is not None:
         return given
     if "DFSTRANS_DATA" in os.environ:
@@ -63,38 +65,37 @@ def data_folder(given: Path | None) -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "dfstrans"
 
 
-def results_folder(out: Path, name: str, protocol: ProtocolName, preset: Preset) -> Path:
-    """Where the cells of a data set under a protocol are."""
-    data = f"elevator_{preset}" if name == "elevator" else name
-    return out / f"{data}_{effective(name, protocol)}"
-
-
-def effective(name: str, protocol: ProtocolName) -> ProtocolName:
-    """The protocol that it comes to: journeys are recorded one by one, so that they cannot overlap."""
+def effective_protocol(name: str, protocol: ProtocolName) -> ProtocolName:
+    """The protocol of a data set: journeys are recorded one by one, so they cannot overlap."""
     return "no-overlap" if name == "elevator" and protocol == "paper-like" else protocol
 
 
-def place_of(name: str, protocol: ProtocolName, folder: Path, preset: Preset) -> Place:
-    """Where a data set is and how it is read under a protocol; an error tells what to do if it is not there."""
+def store_path(out: Path, name: str, protocol: ProtocolName, preset: Preset, suffix: str = "") -> Path:
+    """The file of the finished runs of a data set under a protocol."""
+    data = f"elevator_{preset}" if name == "elevator" else name
+    return out / f"{data}_{effective_protocol(name, protocol)}{suffix}.jsonl"
+
+
+def recordings_of(name: str, protocol: ProtocolName, folder: Path, preset: Preset) -> Recordings:
+    """Where a data set is and how it is read under a protocol; absent public data are refused with the remedy."""
     data = DATA_SETS[name]
     if data.folder is None:
-        return Place(folder / f"elevator_{preset}.h5", {})
+        return Recordings(folder / f"elevator_{preset}.h5", {})
     path = folder / data.folder
     if not path.is_dir():
         raise DfstransError(
             f"expected {data.folder}/ in {folder} for {data.title}, got no such folder; put {data.source} there, name "
-            f"the folder that holds it ({option_name('data', ...)} or the variable DFSTRANS_DATA), or choose other "
+            f"the folder that has it ({option_name('data', ...)} or the variable DFSTRANS_DATA), or choose other "
             f"{option_name('data_sets')}"
         )
     stride = OVERLAPPING_STRIDE if PROTOCOLS[protocol].overlapping else LENGTH
-    return Place(path, {**data.read, "length": LENGTH, "stride": stride})
+    return Recordings(path, {**data.read, "length": LENGTH, "stride": stride})
 
 
-def simulate_elevator(path: Path, preset: Preset, advance: Callable[[int], None], jobs: int = 1) -> None:
-    """Simulate the journeys of a preset, unless they are there; an interrupted simulation goes on."""
-    from dfstrans.lab.elevator.journey_file import is_simulated, simulate_to_file
-    from dfstrans.lab.elevator.simulation import Fleet
-
+def simulate_elevator(
+    path: Path, preset: Preset, advance: Callable[[int], None] = lambda _: None, jobs: int = 1
+) -> None:
+    """Simulate the journeys of a preset, unless they are there; an interrupted simulation continues."""
     fleet = Fleet(SimulationSettings.of(preset, {}))
     if not is_simulated(path, fleet):
         simulate_to_file(path, fleet, jobs=jobs, advance=advance)

@@ -1,4 +1,4 @@
-"""Whether an encoding tells every position from every other, for any matrix of codes."""
+"""Fourier analysis of positional encodings, and a check of whether any encoding tells its positions apart."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import pdist, squareform
 
-from dfstrans.errors import DfstransError, shortlist
+from dfstrans.errors import DfstransError, list_few
 from dfstrans.model.encoding import faithful_encoding, lattice_frequencies, vanilla_frequencies
 
 Verdict = Literal["faithful", "blurred", "ambiguous"]
-SAME = 1e-6  # of the typical distance from the mean code: two codes that are closer count as one
+SAME = 1e-6  # of the typical distance from the mean code: closer codes count as equal
 WORST_CONDITION = 1 / float(np.finfo(np.float32).eps)  # networks compute in single precision
-_SIZES = (1e-100, 1e100)  # squares of these are still numbers
+_SIZES = (1e-100, 1e100)  # their squares are still finite and not zero
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """What an encoding keeps of positions; these are counted from 0.
+    """What an encoding keeps of positions, which count from 0.
 
     `verdict`: "ambiguous" when some positions share a code; "blurred" when each has its own, but mixtures of positions
-    cannot be read back from mixtures of codes in single precision; otherwise "faithful".
+    cannot be recovered from mixtures of codes in single precision; otherwise "faithful".
     """
 
     gram: npt.NDArray[np.float64]  # (n_positions, n_positions): e^(s) · e^(t)
@@ -42,12 +42,12 @@ class Faithfulness:
 
     @property
     def n_positions(self) -> int:
-        """How many positions there are."""
+        """The number of positions."""
         return len(self.gram)
 
     @property
     def injective(self) -> bool:
-        """Whether every position has a code of its own."""
+        """Whether every position has its own code."""
         return not self.collisions
 
     @property
@@ -61,10 +61,10 @@ class Faithfulness:
     def explanation(self) -> str:
         """The outcome in plain words."""
         if self.verdict == "ambiguous":
-            groups = shortlist(
+            groups = list_few(
                 (" = ".join(map(str, group[:4])) + " …" * (len(group) > 4) for group in self.collisions), 3
             )
-            return f"some positions share a code, so nobody can tell them apart: {groups}"
+            return f"some positions share a code, so they cannot be told apart: {groups}"
         if self.verdict == "blurred":
             return (
                 f"every position has a code of its own, but the codes overlap: {self.n_positions} positions fill about "
@@ -133,7 +133,7 @@ def check_faithfulness(encoding: npt.ArrayLike) -> Faithfulness:
 
 
 def as_codes(encoding: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """An encoding as a matrix of finite numbers, or an error that says what it is instead.
+    """An encoding as a matrix of finite numbers; anything else is refused.
 
     Shape:
         (n_positions, d_model)
@@ -159,7 +159,7 @@ def as_codes(encoding: npt.ArrayLike) -> npt.NDArray[np.float64]:
         position, column = np.argwhere(~finite)[0]
         raise DfstransError(
             f"expected finite numbers, got {int((~finite).sum())} that are nan or infinite, the first at position "
-            f"{position}, column {column} (from 0); leave such positions out or mend how they are made"
+            f"{position}, column {column} (from 0); remove these positions or correct them"
         )
     largest = np.abs(codes).max()
     if largest and not _SIZES[0] < largest < _SIZES[1]:
@@ -171,61 +171,43 @@ def as_codes(encoding: npt.ArrayLike) -> npt.NDArray[np.float64]:
 
 
 def _resolution(codes: npt.NDArray[np.float64]) -> float:
-    """The distance up to which two codes count as the same: tiny beside their spread, or rounding of their values."""
+    """The distance up to which two codes count as equal: a tiny part of their spread, or rounding."""
     spread = np.sqrt(np.square(codes - codes.mean(axis=0)).sum(axis=1).mean())
     rounding = 8 * np.finfo(np.float64).eps * np.linalg.norm(codes, axis=1).max()
     return float(max(SAME * spread, rounding))
 
 
 def _groups(same: npt.NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-    """The groups of at least two positions that are the same, directly or through others."""
+    """The groups of two or more equal positions, directly or through others."""
     n_groups, label = connected_components(coo_array(same), directed=False)
     groups = (np.flatnonzero(label == group) for group in range(n_groups) if (label == group).sum() > 1)
     return tuple(tuple(group.tolist()) for group in groups)
 
 
+# ---- frequencies ----------------------------------------------------------------------------------------------------
+
 RHO = 10_000.0  # eq:positional_encoding_vaswani512
 BANDWIDTH_BINS = 4  # σ = 4 · 2π/d [fig:frequencyRatio]
 
 
-def frequency_distribution(
-    frequencies: npt.NDArray[np.float64], d_model: int, bandwidth: float | None = None
-) -> npt.NDArray[np.float64]:
-    """The kernel estimate of how dense some frequencies are at those of a lattice of d points [sec:Fourier_PE].
-
-    g_k = (1/R) Σ_l exp(−(ω_k − w_l)² / 2σ²),  Σ_k g_k = 1;  σ is the bandwidth, 4 · 2π/d unless given
-
-    Shape:
-        frequencies (n,), each from 0 to π → (d_model / 2 + 1,)
-    """
-    lattice = lattice_frequencies(d_model)
-    sigma = BANDWIDTH_BINS * 2 * math.pi / d_model if bandwidth is None else bandwidth
-    if not (math.isfinite(sigma) and sigma > 0):
-        raise DfstransError(f"expected a bandwidth greater than 0, got {sigma}; leave it out for 4 · 2π/d")
-    frequencies = np.asarray(frequencies, dtype=np.float64)
-    if frequencies.ndim != 1 or not frequencies.size or not ((frequencies >= 0) & (frequencies <= math.pi)).all():
-        raise DfstransError(
-            f"expected a list of frequencies from 0 to π, got shape {frequencies.shape} with values from "
-            f"{frequencies.min(initial=math.inf):g} to {frequencies.max(initial=-math.inf):g}; "
-            "give radians per position"
-        )
-    exponents = -((lattice[:, None] - frequencies) ** 2) / (2 * sigma**2)
-    kernel = np.exp(exponents - exponents.max()).sum(axis=1)  # R takes the factor out again
-    return np.asarray(kernel / kernel.sum())
-
-
-def vanilla_distribution(d_model: int, rho: float = RHO, bandwidth: float | None = None) -> npt.NDArray[np.float64]:
+def vanilla_distribution(d_model: int) -> npt.NDArray[np.float64]:
     """g_k of the vanilla encoding: nearly all of it at the lowest frequencies [fig:frequencyRatio, black].
+
+    A kernel estimate of the density of its frequencies w_l at those of a lattice of d points [sec:Fourier_PE]:
+    g_k = (1/R) Σ_l exp(−(ω_k − w_l)² / 2σ²),  Σ_k g_k = 1,  σ = 4 · 2π/d
 
     Shape:
         (d_model / 2 + 1,)
     """
-    _check_rho(rho)
-    return frequency_distribution(vanilla_frequencies(d_model, rho), d_model, bandwidth)
+    lattice, frequencies = lattice_frequencies(d_model), vanilla_frequencies(d_model, RHO)
+    sigma = BANDWIDTH_BINS * 2 * math.pi / d_model
+    exponents = -((lattice[:, None] - frequencies) ** 2) / (2 * sigma**2)
+    kernel = np.exp(exponents - exponents.max()).sum(axis=1)  # R cancels the factor
+    return np.asarray(kernel / kernel.sum())
 
 
 def faithful_distribution(d_model: int) -> npt.NDArray[np.float64]:
-    """g_k of the faithful encoding: 1/d at both ends, 2/d between them [fig:frequencyRatio, red].
+    """g_k of the faithful encoding: 1/d at both ends, 2/d in between [fig:frequencyRatio, red].
 
     Shape:
         (d_model / 2 + 1,)
@@ -239,10 +221,9 @@ def faithful_distribution(d_model: int) -> npt.NDArray[np.float64]:
 
 
 def as_density(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Shares of the frequencies per width of their bins, with the sum 1: the bins at 0 and π are half as wide.
+    """The shares of frequencies divided by the width of their bins, with sum 1: the bins at 0 and π are half as wide.
 
-    The faithful encoding's shares are flat but for their ends; its density is flat throughout. A kernel estimate is a
-    density already.
+    The faithful encoding's density is flat; its shares are flat except at the ends. A kernel estimate is a density.
 
     Shape:
         (d_model / 2 + 1,) → the same
@@ -255,30 +236,24 @@ def as_density(shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(density / density.sum())
 
 
-def lowest_bin_crossing(d_model: int, rho: float = RHO) -> float:
+def lowest_bin_crossing(d_model: int) -> float:
     """The index l from which the vanilla encoding's frequencies are below the lattice's lowest, 2π/d = ρ^(−l/d).
 
-    l = d · log(d/2π) / log ρ, which is (d/4) · log₁₀(d/2π) for ρ = 10 000: 103 for d = 256, 245 for d = 512. Below 0
-    all of them are.
+    l = d · log(d/2π) / log ρ, which is (d/4) · log₁₀(d/2π): 103 for d = 256, 245 for d = 512.
     """
-    _check_rho(rho)
     lowest = lattice_frequencies(d_model)[1]
-    return d_model * -math.log(lowest) / math.log(rho)
+    return d_model * -math.log(lowest) / math.log(RHO)
 
 
-def lowest_bin_entries(d_model: int, rho: float = RHO) -> int:
+def lowest_bin_entries(d_model: int) -> int:
     """How many of a vanilla encoding's d entries are slower than the lattice's lowest frequency 2π/d.
 
     These are the entries beyond the crossing: 152 of 256, 266 of 512.
     """
-    _check_rho(rho)
-    return 2 * int((vanilla_frequencies(d_model, rho) < lattice_frequencies(d_model)[1]).sum())
+    return 2 * int((vanilla_frequencies(d_model, RHO) < lattice_frequencies(d_model)[1]).sum())
 
 
-def _check_rho(rho: float) -> None:
-    if not (math.isfinite(rho) and rho > 1):
-        raise DfstransError(f"expected rho to be greater than 1, got {rho}; the usual value is 10000")
-
+# ---- reconstruction -------------------------------------------------------------------------------------------------
 
 NOTICEABLE = 0.1  # of the peak
 
@@ -301,9 +276,9 @@ def position_functions(positions: tuple[int, ...], d_model: int) -> npt.NDArray[
 
 
 def reconstruct(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Functions whose Fourier coefficients are weighed, with their ℓ2 norm kept [algo:reference_reconstruction].
+    """Functions after weighting their Fourier coefficients, with the same ℓ2 norm [algo:reference_reconstruction].
 
-    a_0 ← a_0 g_0,  a_k ← a_k g_k,  b_k ← b_k g_k,  b_0 ← b_0 g_{K+1};  then back, and scaled to the norm it had
+    a_0 ← a_0 g_0,  a_k ← a_k g_k,  b_k ← b_k g_k,  b_0 ← b_0 g_{K+1};  then back, scaled to the norm before
 
     Shape:
         functions (..., d_model), weights (d_model / 2 + 1,) → (..., d_model)
@@ -313,24 +288,24 @@ def reconstruct(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.floa
     d_model = functions.shape[-1]
     basis = faithful_encoding(d_model, d_model)  # φ_j(t) as (t, j): orthonormal
     per_coefficient = np.repeat(weights / (weights.max() or 1.0), 2)[1:-1]  # g_0, g_1, g_1, …, g_K, g_K, g_{K+1}
-    weighed = functions @ basis * per_coefficient
+    weighted = functions @ basis * per_coefficient
     before = np.linalg.norm(functions, axis=-1, keepdims=True)
-    after = np.linalg.norm(weighed, axis=-1, keepdims=True)
+    after = np.linalg.norm(weighted, axis=-1, keepdims=True)
     if (lost := (after == 0) & (before > 0)).any():
         raise DfstransError(
             f"expected weights above 0 at some frequency of each function, got none for {int(lost.sum())} of "
             f"{lost.size}; nothing is left to reconstruct: use wider weights or another function"
         )
-    return np.asarray((weighed * (before / np.where(after == 0, 1.0, after))) @ basis.T)
+    return np.asarray((weighted * (before / np.where(after == 0, 1.0, after))) @ basis.T)
 
 
 @dataclass(frozen=True)
 class Blur:
-    """How much of a single position a reconstruction kept."""
+    """How much of a single position a reconstruction keeps."""
 
     position: int
     height: float  # of the value there; 1 is perfect
-    kept: float  # share of the squared norm that stayed there
+    kept: float  # share of the squared norm at the position
     reach: int  # positions at which it is above a tenth of its peak
     error: float  # largest difference to the one-hot function
 
@@ -359,7 +334,7 @@ def _check(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64])
     if functions.ndim < 1 or weights.ndim != 1 or functions.shape[-1] != 2 * (len(weights) - 1):
         raise DfstransError(
             f"expected functions on an even number d of points and d/2 + 1 weights, got shapes {functions.shape} and "
-            f"{weights.shape}; fill the functions up with zeros, or take the weights for their d"
+            f"{weights.shape}; pad the functions with zeros, or take the weights for their d"
         )
     if not np.isfinite(functions).all():
         raise DfstransError("expected finite values of the functions, got nan or infinity; replace them")

@@ -1,19 +1,17 @@
-"""What the paper prints, to stand beside what is found here, and where it is at odds with itself."""
+"""The figures that the paper prints, and its inconsistencies."""
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
-from dfstrans.errors import DfstransError, did_you_mean
+from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """Precision, recall and F1; a mean of five splits."""
+    """Precision, recall and F1, as means of five splits."""
 
     precision: float
     recall: float
     f1: float
-    spread: tuple[float, float, float] | None = None  # standard deviations, where they are printed
+    spread: tuple[float, float, float] | None = None  # standard deviations, if printed
 
 
 # the names of data sets are those of `datasets.DATA_SETS`, the names of models those of the registry
@@ -67,7 +65,7 @@ COUNTS: dict[str, dict[str, int]] = {  # tab:timeparams
     "mlstm-fcn": {"elevator": 371_457, "smd": 399_105, "smap": 379_137, "msl": 425_217},
     "mh1dcnn-lstm": {"elevator": 20_764_385, "smd": 2_696_145, "smap": 1_841_785, "msl": 2_768_905},
 }
-SECONDS: dict[str, dict[str, float]] = {  # tab:timeparams, per epoch, on hardware that is not named
+SECONDS: dict[str, dict[str, float]] = {  # tab:timeparams, per epoch; the hardware is not named
     "dfstrans": {"elevator": 102.14, "smd": 3.36, "smap": 19.24, "msl": 8.11},
     "inceptiontime": {"elevator": 131.29, "smd": 2.10, "smap": 10.48, "msl": 2.54},
     "tapnet": {"elevator": 96.83, "smd": 2.62, "smap": 8.23, "msl": 2.32},
@@ -89,96 +87,26 @@ SLIPS: dict[tuple[str, str], str] = {
     ("mh1dcnn-lstm", "msl"): "the printed count has an LSTM as wide as for SMD's 38 sensors; with MSL's 55 it is this",
     ("mh1dcnn-lstm", "elevator"): "printed for a network without max-pooling, though the hyper-parameters name it",
 }
-"""Where a printed count is not what its description gives, or needs to be told."""
+"""Printed counts that disagree with the description of the network, or need an explanation."""
 
 
 def printed_for(model: str, table: dict[str, Printed]) -> Printed | None:
-    """What is printed for a model, or for the one that it is a variant of in training only."""
+    """The printed figures of a model, or of the model that differs from it in training only."""
     name = model.split("+")[0]
     alike = (name, *(name.replace(training, "") for training in ("-paper", "-plain", "-long")))
     return next((table[one] for one in alike if one in table), None)
 
 
-Takes = Literal["seconds", "minutes to an hour", "hours to days", "nothing"]
-
-
-class Target(NamedTuple):
-    """A table or a figure."""
-
-    what: str
-    takes: Takes
-
-
-DIAGNOSES: dict[str, Target] = {
-    "fig:lsa": Target(
-        "a journey over bumps: its signals, b^G, and B at two bumps and a quiet moment", "minutes to an hour"
-    ),
-    "fig:mix": Target("a journey with friction: its signals, A^G, a^G, B^G and b^G", "minutes to an hour"),
-    "fig:lta": Target("when, for one sensor: a^(s) over journeys, faulty and normal", "minutes to an hour"),
-    "fig:at_scores": Target("AT_k by k and kind of fault, with random and bottom weights", "minutes to an hour"),
-}
-"""Need a trained model."""
-PARAMETERS: dict[str, Target] = {
-    "tab:timeparams": Target("parameters, and training seconds per epoch (--counts-only: seconds)", "hours to days"),
-    "tab:n_params_s": Target("parameters by number of sensors", "seconds"),
-    "fig:n_param_s": Target("the same as a figure", "seconds"),
-}
-TARGETS: dict[str, Target] = {
-    "tab:qresults": Target("detection: DFStrans and its rivals on four data sets", "hours to days"),
-    "tab:qresults_pe": Target("detection: the vanilla and the faithful encoding", "hours to days"),
-    "tab:linear_comp": Target("detection: how segments become vectors", "hours to days"),
-    **PARAMETERS,
-    "fig:frequencyRatio": Target("which frequencies the encodings hold", "seconds"),
-    "fig:reconstruction_comparison": Target("what the encodings keep of positions", "seconds"),
-    "fig:pe_comparisons": Target("the encodings as images", "seconds"),
-    **DIAGNOSES,
-    "ablation": Target("not of the paper: what each change to its training and network brings", "hours to days"),
-}
-PANELS: dict[str, tuple[str, ...]] = {
-    "fig:lsa": ("fig:PAJ38", "fig:GSRPAJ38", "fig:lsa_t34", "fig:lsa_t58", "fig:lsa_t75"),
-    "fig:mix": ("fig:mix1", "fig:mix2", "fig:mix3", "fig:mix4", "fig:mix5"),
-    "fig:lta": ("fig:paj_ax_local", "fig:paj_ay_local", "fig:paj_id_local"),
-    "fig:at_scores": ("fig:PAJ_AT", "fig:FJ_AT"),
-    "fig:pe_comparisons": ("fig:vanilla_pe", "fig:dft_pe"),
-}
-"""Labels of parts of a figure, which come with the whole."""
-NO_RESULT: dict[str, str] = {
-    "fig:st_transformer": "drawing of the network, nothing to compute: see docs/architecture.md and dfstrans.model",
-    "fig:notation": "drawing of the notation, nothing to compute: see docs/notation.md",
-    "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/notation.md",
-    "fig:elevator": "drawing of the elevator, nothing to compute: see docs/elevator.md",
-    "fig:1d_multihead": "drawing of the embedding, nothing to compute: see dfstrans.model.network",
-    "tab:elevator": "list of sensors, nothing to compute: see docs/elevator.md",
-    "tab:mh1dcnn": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
-    "tab:trans_hyp": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
-    "tab:hyp_benchmark": "list of settings, nothing to compute: see docs/rivals.md",
-}
-"""Labels of the paper that show no result."""
-
-
-def figure_or_table(label: str) -> str:
-    """The target that a label stands for; one without a result, or an unknown one, is refused with what there is."""
-    if label in NO_RESULT:
-        raise DfstransError(
-            f"expected a table or figure that shows a result ({', '.join(TARGETS)}), got {label}, which is a "
-            f"{NO_RESULT[label]}; choose another"
-        )
-    whole = next((figure for figure, parts in PANELS.items() if label in parts), label)
-    if whole not in TARGETS:
-        raise DfstransError(f"expected one of {', '.join(TARGETS)}, got {label!r}; {did_you_mean(label, [*TARGETS])}")
-    return whole
-
-
 class Detection(NamedTuple):
-    """A table of the paper: which models on which data sets, and what it prints."""
+    """A table of the paper: its models, and its printed figures by data set."""
 
     models: tuple[str, ...]
     printed: dict[str, dict[str, Printed]]
-    if_finished: tuple[str, ...] = ()  # shown where cells are there; computed on request, since they need an extra
+    if_finished: tuple[str, ...] = ()  # shown if finished; computed on request only, since they need an extra
 
     @property
     def data_sets(self) -> tuple[str, ...]:
-        """Those that the paper has in it."""
+        """The data sets of the table."""
         return tuple(self.printed)
 
 
@@ -193,7 +121,7 @@ DETECTION: dict[str, Detection] = {
             "tapnet",
             "mlstm-fcn",
             "boosting",
-            "neighbours",
+            "leakage",
         ),
         RESULTS,
         ("minirocket",),

@@ -1,33 +1,34 @@
-"""What of the paper is to be reproduced, and what came of it."""
+"""What to reproduce of the paper, and the outcome."""
 
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dfstrans.detectors.saved_model import library_versions
-from dfstrans.files import written_atomically
+from dfstrans.files import atomic_write
 from dfstrans.lab.compare.comparison import ResultTable
-from dfstrans.lab.compare.grid import Comparison
+from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
 from dfstrans.lab.compare.protocols import ProtocolName
-from dfstrans.lab.compare.runs import commit
+from dfstrans.lab.compare.runs import command_line, commit
 from dfstrans.lab.elevator.settings import Preset
-from dfstrans.lab.paper.printed import DETECTION
+from dfstrans.lab.paper.datasets import simulate_elevator
+from dfstrans.report.print_figures import write_figures
 
 QUICK = {"folds": 1, "epochs": 1, "at_most": 60}
 NO_RESULT = "QUICK LOOK, NO RESULT: "
+FORMATS = ("pdf", "svg", "png")
 
-Compute = Callable[[Comparison], dict[str, str]]  # what went wrong, by cell
-Simulate = Callable[[Path, Preset], None]  # journeys at a place, unless they are there
+Compute = Callable[[Comparison], dict[str, str]]  # error messages by run
+Simulate = Callable[[Path, Preset], None]  # writes journeys to a file, unless they are there
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to reproduce, and how much of it; what is None is what the target has."""
+    """What to reproduce, how much of it, and how the long work is done; None stands for the default of the target."""
 
     target: str
     out: Path
@@ -39,20 +40,22 @@ class Request:
     overrides: dict[str, Any] = field(default_factory=dict)
     preset: Preset = "small"  # of the simulated elevator
     quick: bool = False
-    finished: bool = False  # only show what is there
+    finished: bool = False  # compute nothing
     counts_only: bool = False
-    seeds: int = 1  # of the ablation
-    threads: int | None = None  # of each process that computes cells
-    model: Path | None = None  # whose diagnoses are drawn, of the recordings at `data`
+    seeds: int = 1
+    threads: int | None = None
+    model: Path | None = None  # a trained model for figures of diagnoses, with its recordings at `data`
+    compute: Compute = lambda comparison: compute_runs(Grid(comparison))
+    simulate: Simulate = simulate_elevator
 
     @property
     def seed(self) -> int:
-        """Of splits and weights."""
+        """The seed of splits and weights."""
         return int(self.overrides.get("seed", 0))
 
     @property
     def part(self) -> list[str]:
-        """The settings that were given to choose a part of the target."""
+        """The given options that select a part of the target."""
         whole = (Request.folds, QUICK["folds"]) if self.quick else (Request.folds,)
         given = {
             "data_sets": self.data_sets is not None,
@@ -60,42 +63,44 @@ class Request:
             "models": self.models is not None,
             "folds": self.folds not in whole,
         }
-        return [setting for setting, is_given in given.items() if is_given]
+        return [name for name, is_given in given.items() if is_given]
 
     @property
-    def table(self) -> Path:
-        """Where the tables are written, of a request as it was given."""
-        return (self.out / "quick" if self.quick else self.out) / f"{self.target.replace(':', '_')}.md"
+    def options(self) -> list[str]:
+        """The given options that not every target has."""
+        given = {
+            "threads": self.threads is not None,
+            "seeds": self.seeds != Request.seeds,
+            "model": self.model is not None,
+            "counts_only": self.counts_only,
+        }
+        return [*self.part, *(name for name, is_given in given.items() if is_given)]
 
     @property
-    def only_shown(self) -> bool:
-        """Whether nothing but cells is written: a part must not take the place of the whole.
-
-        Of a part that was computed that is where a table of detection is there, which `finished` alone writes anew.
-        """
-        if self.finished:
-            return bool(self.part)
-        chosen = [setting for setting in self.part if setting != "folds" or self.folds < Request.folds]
-        return bool(chosen) and not self.quick and self.target in DETECTION and self.table.exists()
+    def name(self) -> str:
+        """The target as the name of a file."""
+        return self.target.replace(":", "_")
 
 
 class Outcome(NamedTuple):
-    """What came of it."""
+    """Tables, their content for programs, the written files, and the error messages of failed runs."""
 
     tables: list[ResultTable] = []  # noqa: RUF012 never changed
-    content: dict[str, Any] = {}  # noqa: RUF012 what the tables say, for programs
+    content: dict[str, Any] = {}  # noqa: RUF012
     written: list[Path] = []  # noqa: RUF012
     failed: dict[str, str] = {}  # noqa: RUF012
 
 
-FIGURES = (".pdf", ".svg", ".png")
+def write_target(request: Request, draw: Callable[[], Any]) -> list[Path]:
+    """Write the figure of the target in all formats for print."""
+    return write_figures(request.out, {request.name: draw}, FORMATS)
 
 
 def with_record(request: Request, outcome: Outcome) -> Outcome:
-    """The outcome, with a JSON file beside the figures if there are any."""
-    if not any(path.suffix in FIGURES for path in outcome.written):
+    """The outcome with a JSON file beside its figures, if there are any, that says how they were made."""
+    if not any(path.suffix.removeprefix(".") in FORMATS for path in outcome.written):
         return outcome
-    path = request.out / f"{request.target.replace(':', '_')}.json"
+    path = request.out / f"{request.name}.json"
     record = {
         "target": request.target,
         "quick": request.quick,
@@ -105,16 +110,16 @@ def with_record(request: Request, outcome: Outcome) -> Outcome:
         "versions": library_versions(),
         **outcome.content,
     }
-    with written_atomically(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n", encoding="utf-8")
     return outcome._replace(written=[*outcome.written, path])
 
 
 def command(request: Request) -> str:
-    """What makes the figure, wherever the recordings are."""
+    """The command of a request, with file names instead of paths."""
     options = {
-        "model": request.model and request.model.name,
-        "data": request.data and request.data.name,
+        "model": request.model,
+        "data": request.data,
         "data_sets": request.data_sets and ",".join(request.data_sets),
         "protocol": request.protocols and ",".join(request.protocols),
         "models": request.models and ",".join(request.models),
@@ -122,9 +127,7 @@ def command(request: Request) -> str:
         "seeds": None if request.seeds == Request.seeds else request.seeds,
         "preset": None if request.preset == Request.preset else request.preset,
         **request.overrides,
+        "quick": request.quick,
     }
-    words = ["dfstrans", "reproduce", request.target, "--out", "RESULTS"]
-    for name, value in options.items():
-        if value is not None:
-            words += ["--" + name.replace("_", "-"), str(value)]
-    return shlex.join([*words, *(["--quick"] if request.quick else [])])
+    given = {name: value for name, value in options.items() if value is not None}
+    return command_line("dfstrans", "reproduce", request.target, "--out", "RESULTS", options=given)

@@ -1,0 +1,140 @@
+"""From a label of the paper to the function that makes its table or figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from dfstrans.errors import DfstransError, did_you_mean, option_name
+from dfstrans.lab.paper.diagnoses import diagnoses
+from dfstrans.lab.paper.encodings import encodings
+from dfstrans.lab.paper.parameters import parameters_by_sensors, time_and_parameters
+from dfstrans.lab.paper.printed import DETECTION
+from dfstrans.lab.paper.request import QUICK, Outcome, Request, with_record
+from dfstrans.lab.paper.tables import ablation, detection
+
+
+class Target(NamedTuple):
+    """A table or a figure; `options` are those that it has beyond the ones of all targets."""
+
+    what: str
+    takes: Literal["seconds", "minutes to an hour", "hours to days"]
+    make: Callable[[Request], Outcome]
+    options: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()  # labels of its parts, which come with the whole
+
+
+TABLE = ("data_sets", "protocol", "models", "folds", "threads")
+TARGETS: dict[str, Target] = {
+    "tab:qresults": Target("detection: DFStrans and its rivals on four data sets", "hours to days", detection, TABLE),
+    "tab:qresults_pe": Target("detection: the vanilla and the faithful encoding", "hours to days", detection, TABLE),
+    "tab:linear_comp": Target("detection: how segments become vectors", "hours to days", detection, TABLE),
+    "tab:timeparams": Target(
+        "parameters, and training seconds per epoch (--counts-only: seconds)",
+        "hours to days",
+        time_and_parameters,
+        ("data_sets", "models", "threads", "counts_only"),
+    ),
+    "tab:n_params_s": Target("parameters by number of sensors", "seconds", parameters_by_sensors, ("counts_only",)),
+    "fig:n_param_s": Target("the same as a figure", "seconds", parameters_by_sensors),
+    "fig:frequencyRatio": Target("which frequencies the encodings contain", "seconds", encodings),
+    "fig:reconstruction_comparison": Target("what the encodings keep of positions", "seconds", encodings),
+    "fig:pe_comparisons": Target(
+        "the encodings as images", "seconds", encodings, panels=("fig:vanilla_pe", "fig:dft_pe")
+    ),
+    "fig:lsa": Target(
+        "a journey over bumps: its signals, b^G, and B at two bumps and a quiet moment",
+        "minutes to an hour",
+        diagnoses,
+        ("model",),
+        ("fig:PAJ38", "fig:GSRPAJ38", "fig:lsa_t34", "fig:lsa_t58", "fig:lsa_t75"),
+    ),
+    "fig:mix": Target(
+        "a journey with friction: its signals, A^G, a^G, B^G and b^G",
+        "minutes to an hour",
+        diagnoses,
+        ("model",),
+        ("fig:mix1", "fig:mix2", "fig:mix3", "fig:mix4", "fig:mix5"),
+    ),
+    "fig:lta": Target(
+        "when, for one sensor: a^(s) over journeys, faulty and normal",
+        "minutes to an hour",
+        diagnoses,
+        ("model",),
+        ("fig:paj_ax_local", "fig:paj_ay_local", "fig:paj_id_local"),
+    ),
+    "fig:at_scores": Target(
+        "AT_k by k and kind of fault, with random and bottom weights",
+        "minutes to an hour",
+        diagnoses,
+        ("model",),
+        ("fig:PAJ_AT", "fig:FJ_AT"),
+    ),
+    "ablation": Target(
+        "not in the paper: the gain of each change to its training and network",
+        "hours to days",
+        ablation,
+        (*TABLE, "seeds"),
+    ),
+}
+NO_RESULT: dict[str, str] = {
+    "fig:st_transformer": "drawing of the network, nothing to compute: see docs/architecture.md and dfstrans.model",
+    "fig:notation": "drawing of the notation, nothing to compute: see docs/notation.md",
+    "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/notation.md",
+    "fig:elevator": "drawing of the elevator, nothing to compute: see docs/elevator.md",
+    "fig:1d_multihead": "drawing of the embedding, nothing to compute: see dfstrans.model.embedding",
+    "tab:elevator": "list of sensors, nothing to compute: see docs/elevator.md",
+    "tab:mh1dcnn": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
+    "tab:trans_hyp": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
+    "tab:hyp_benchmark": "list of settings, nothing to compute: see docs/rivals.md",
+}
+"""Labels of the paper without a result."""
+
+
+def reproduce(request: Request) -> Outcome:
+    """Make a table or a figure of the paper."""
+    request = replace(request, target=target_of(request.target))
+    _check_options(request)
+    if request.quick:
+        request = replace(request, out=request.out / "quick", folds=QUICK["folds"], seeds=1)
+    return with_record(request, TARGETS[request.target].make(request))
+
+
+def target_of(label: str) -> str:
+    """The target of a label, which may name a panel; unknown labels and labels without a result are refused."""
+    if label in NO_RESULT:
+        raise DfstransError(
+            f"expected a table or figure that shows a result ({', '.join(TARGETS)}), got {label}, which is a "
+            f"{NO_RESULT[label]}; choose another"
+        )
+    whole = next((name for name, target in TARGETS.items() if label in target.panels), label)
+    if whole not in TARGETS:
+        raise DfstransError(f"expected one of {', '.join(TARGETS)}, got {label!r}; {did_you_mean(label, [*TARGETS])}")
+    return whole
+
+
+def would_replace(request: Request) -> bool:
+    """Whether a part of a table would replace the whole one, so that it must be shown only."""
+    if request.finished:
+        return bool(request.part)
+    smaller = [name for name in request.part if name != "folds" or request.folds < Request.folds]
+    return bool(smaller) and not request.quick and request.target in DETECTION and table_path(request).exists()
+
+
+def table_path(request: Request) -> Path:
+    """Where the tables of a request are written."""
+    return (request.out / "quick" if request.quick else request.out) / f"{request.name}.md"
+
+
+def _check_options(request: Request) -> None:
+    """Refuse options that the target does not have."""
+    for name in request.options:
+        having = [label for label, target in TARGETS.items() if name in target.options]
+        useless = request.counts_only and name != "counts_only"  # counts need no data
+        if request.target not in having or useless:
+            raise DfstransError(
+                f"expected {option_name(name)} only with {', '.join(having)}{' with times' if useless else ''}, got it "
+                f"with {request.target}; leave it out"
+            )
