@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from dfstrans.diagnosis.examples import EXAMPLES
 
 from benchmarks.measure import measure_pair, new_parser, progress
 from benchmarks.network import SHAPES, Shape
@@ -22,7 +21,7 @@ from dfstrans.deploy.onnx_export import exported_bytes
 from dfstrans.deploy.runtime import OnnxDetector
 from dfstrans.detectors.saved_model import DataRecord
 from dfstrans.diagnosis.known_faults import KnownCases
-from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.reference import EXAMPLES, NormalReference
 from dfstrans.settings import PRESETS, NetworkShape
 from dfstrans.training.calibration import Calibration, Threshold
 

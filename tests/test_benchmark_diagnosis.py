@@ -12,7 +12,7 @@ from benchmarks import diagnosis
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.data.writers import save_episodes
 from dfstrans.detectors.workflow import train_model
-from dfstrans.diagnosis.trust import AttentionTrust
+from dfstrans.diagnosis.scores import AttentionTrust
 
 
 def test_every_kind_is_measured_beside_chance_floors_and_controls(

@@ -43,7 +43,7 @@ def test_each_warning_is_said_once(model: Path, table: Path, tmp_path: Path) -> 
     slower.to_csv(tmp_path / "slower.csv", index=False)
     code, _, err = run("predict", model, tmp_path / "slower.csv")
     assert code == 0
-    assert err.count("a point every 5, those of training had one every 1") == 1
+    assert err.count("sampling interval is 5, in training it was 1") == 1
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")

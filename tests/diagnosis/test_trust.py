@@ -6,7 +6,8 @@ import torch
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.diagnosis.trust import AttentionTrust, Scope, attention_trust_score, judge, keep_mask, weigh
+from dfstrans.diagnosis.scores import AttentionTrust
+from dfstrans.diagnosis.trust import Scope, attention_trust_score, judge, keep_mask, weigh
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair, DFSTrans
 from tests.diagnosis.conftest import SETTINGS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Episodes
-from dfstrans.diagnosis.trust import AttentionTrust
+from dfstrans.diagnosis.scores import AttentionTrust
 from dfstrans.errors import DfstransError
 from dfstrans.report.figures import ANOMALOUS
 from dfstrans.report.page import file_stem

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfstrans.diagnosis.trust import AttentionTrust
+from dfstrans.diagnosis.scores import AttentionTrust
 from dfstrans.report.views import (
     between_sensors,
     chosen_moments,

@@ -100,3 +100,31 @@ class EpisodeScores(AttentionScores):
     def content(self) -> Array:
         """The embedding without its positional encoding: (segment, sensor, d_model)."""
         return np.asarray(self.embedding - self.encoding[:, None])
+
+
+@dataclass(frozen=True)
+class AttentionTrust:
+    """The fall of the logit when k % of the attention weights are set to zero.
+
+    Shape:
+        percentages (k,); top and bottom (episode, k); random (episode, k, draw)
+    """
+
+    percentages: Array
+    top: Array
+    bottom: Array
+    random: Array
+
+    def mean(self) -> dict[str, list[float]]:
+        """AT_k [eq. of "Evaluation of attention"] and its two controls, averaged over episodes."""
+        return {
+            "k": self.percentages.tolist(),
+            "top": self.top.mean(axis=0).tolist(),
+            "random": self.random.mean(axis=(0, 2)).tolist(),
+            "bottom": self.bottom.mean(axis=0).tolist(),
+        }
+
+    def percentile(self) -> Array:
+        """The share of random draws with a smaller fall than the top weights, equal ones counted half: (episode, k)."""
+        top = self.top[..., None]
+        return np.asarray((self.random < top).mean(axis=-1) + 0.5 * (self.random == top).mean(axis=-1))

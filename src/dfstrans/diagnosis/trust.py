@@ -7,7 +7,6 @@ without enlarging the others. Removing random or the smallest weights shows what
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import Tensor
 
 from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.schema import Support, TrustVerdict
-from dfstrans.diagnosis.scores import Array
+from dfstrans.diagnosis.scores import AttentionTrust
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair
 
@@ -28,34 +27,6 @@ VERDICT_PERCENTAGE = 5.0  # of the weights that are removed for a verdict
 MATERIAL_FALL = 0.25  # of the logit: the odds fall by a fifth
 CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
 WEIGHTS_AT_ONCE = 1 << 22
-
-
-@dataclass(frozen=True)
-class AttentionTrust:
-    """The fall of the logit when k % of the attention weights are set to zero.
-
-    Shape:
-        percentages (k,); top and bottom (episode, k); random (episode, k, draw)
-    """
-
-    percentages: Array
-    top: Array
-    bottom: Array
-    random: Array
-
-    def mean(self) -> dict[str, list[float]]:
-        """AT_k [eq. of "Evaluation of attention"] and its two controls, averaged over episodes."""
-        return {
-            "k": self.percentages.tolist(),
-            "top": self.top.mean(axis=0).tolist(),
-            "random": self.random.mean(axis=(0, 2)).tolist(),
-            "bottom": self.bottom.mean(axis=0).tolist(),
-        }
-
-    def percentile(self) -> Array:
-        """The share of random draws with a smaller fall than the top weights, equal ones counted half: (episode, k)."""
-        top = self.top[..., None]
-        return np.asarray((self.random < top).mean(axis=-1) + 0.5 * (self.random == top).mean(axis=-1))
 
 
 def attention_trust_score(

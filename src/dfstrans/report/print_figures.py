@@ -12,7 +12,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.trust import AttentionTrust
+from dfstrans.diagnosis.scores import AttentionTrust
 from dfstrans.errors import DfstransError, counted
 from dfstrans.files import atomic_write
 from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL

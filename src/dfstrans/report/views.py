@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.trust import AttentionTrust
+from dfstrans.diagnosis.scores import AttentionTrust
 
 Array = npt.NDArray[np.float64]
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
-from dfstrans.training.callbacks import EpochLog
 
 from dfstrans import save_episodes
 from dfstrans.cli.compare import compute_with_progress
@@ -23,6 +22,7 @@ from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
 from dfstrans.lab.compare.runs import read_runs
+from dfstrans.training.lightning_module import EpochLog
 from dfstrans.training.run_folder import Epochs
 from tests.cli.command_line import run
 from tests.lab.compare.made_up import made_up_run

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from dfstrans.report.diagnosis_print import STYLE
 
 from dfstrans.lab.compare.comparison import ComparisonResult
 from dfstrans.lab.compare.figures import LEAKAGE_CAPTION, caption, comparison_figure, print_comparison
+from dfstrans.report.print_figures import STYLE
 from tests.lab.compare.made_up import made_up_run
 
 LONG = ("boosting+seed=1+trees=200", "dfstrans+schedule=constant+epochs=2+mixup=0+sensor_dropout=0", "boosting")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from dfstrans.training.callbacks import EpochLog
 
 from dfstrans import Episodes
 from dfstrans.data.synthetic import planted_episodes
@@ -18,6 +17,7 @@ from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
 from dfstrans.lab.compare.protocols import splits_of
 from dfstrans.lab.compare.runs import Run, RunKey, add_run, claimed, read_runs
 from dfstrans.lab.compare.variants import settings_of_model
+from dfstrans.training.lightning_module import EpochLog
 
 EPISODES = planted_episodes(40, 20, n_sensors=2, n_timepoints=48)
 NETWORK: dict[str, Any] = {"models": ("mh1dcnn-lstm",), "folds": 1, "overrides": {"epochs": 3}}

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dfstrans.report.figure_folder import MOST_TRIED
 
 from dfstrans import Diagnoser, Episodes, save_episodes
 from dfstrans.data.episodes import Fault
@@ -29,6 +28,7 @@ from dfstrans.lab.paper.examples import (
 )
 from dfstrans.lab.paper.request import Request
 from dfstrans.lab.paper.targets import reproduce
+from dfstrans.report.print_figures import MOST_TRIED
 
 TINY: dict[str, Any] = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
 SENSORS = ("Ax", "Ay", "Iq")

@@ -64,7 +64,7 @@ def test_numbers_are_strict_json(paper: EncodingStudy) -> None:
 
 
 def test_document_has_these_numbers(paper: EncodingStudy) -> None:
-    text = (Path(__file__).parents[3] / "docs" / "encodings.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "how-to" / "analyse-encodings.md").read_text(encoding="utf-8")
     blur, check = paper.blurs["vanilla"][1], paper.checks["vanilla"]
     kept = f"{blur.height:.3f} | {100 * blur.kept:.1f} % | {blur.reach} | {blur.error:.2f} |"
     distances = re.escape(f"{check.smallest_distance:.2f} / {check.largest_distance:.1f} |")
