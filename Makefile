@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint types check docs bench bench-quick size graph clean help
+.PHONY: demo test test-all lint types check docs bench bench-quick size graph schema clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -51,6 +51,9 @@ size: $(READY)  ## files and lines of every part
 
 graph: $(READY)  ## draw the packages and their imports
 	$(BIN)/python -m tools.draw_packages
+
+schema: $(READY)  ## write the JSON Schema of a diagnosis into the documentation
+	$(BIN)/python -m tools.reference
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist docs/_build $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 import typer
 
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.diagnosis.schema import Resemblance
+from dfstrans.diagnosis.schema import Resemblance, diagnosis_schema
 from dfstrans.lab.elevator.fleet import RANGES
 from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES
@@ -190,6 +191,11 @@ def test_every_kind_of_planted_fault_stands_in_the_document_with_its_unit_and_st
     (row,) = (line for line in lines if line.startswith(f"| `{kind}` |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[2:] == [KINDS[kind].unit, ", ".join(f"{value:g}" for value in KINDS[kind].strengths)]
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    published = json.loads((ROOT / "docs" / "reference" / "diagnosis.schema.json").read_text(encoding="utf-8"))
+    assert published == diagnosis_schema(), "make schema writes it"
 
 
 def test_every_key_and_column_of_a_diagnosis_is_documented() -> None:

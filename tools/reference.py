@@ -1,15 +1,20 @@
-"""Generate the reference pages of the command line and of the settings from the code."""
+"""Generate the reference of the command line, the settings and the JSON of a diagnosis from the code."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
 from pydantic import BaseModel
 
 from dfstrans.cli.app import COMMANDS
+from dfstrans.diagnosis.schema import diagnosis_schema
+
+SCHEMA = Path(__file__).resolve().parents[1] / "docs" / "reference" / "diagnosis.schema.json"
 
 
 def command_reference() -> str:
@@ -67,3 +72,7 @@ def settings_reference(title: str, *groups: type[BaseModel]) -> str:
             parts.append(f"| `{name}` | {default} | {_cell(field.description)} |")
         parts.append("")
     return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(json.dumps(diagnosis_schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

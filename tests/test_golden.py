@@ -1,0 +1,47 @@
+"""Results recorded with version 0.1 for fixed seeds: the code may move, these numbers may not.
+
+On the processor that recorded them they were equal bit for bit; other processors round differently.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dfstrans import Diagnoser
+from dfstrans.diagnosis.scores import SCORES
+from dfstrans.runtime import OnnxDetector
+from tests.tiny import TINY, tiny_episodes
+
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden.json").read_text())
+EPISODES = tiny_episodes()
+CLOSE = {"rtol": 1e-3, "atol": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def detector() -> Diagnoser:
+    return Diagnoser(**TINY).fit(EPISODES)
+
+
+def test_weights_logits_and_threshold_are_those_of_the_first_release(detector: Diagnoser) -> None:
+    weights = [tensor.double() for tensor in detector.network_.state_dict().values() if tensor.is_floating_point()]
+    assert sum(float(tensor.abs().sum()) for tensor in weights) == pytest.approx(GOLDEN["weight_sum"], rel=1e-4)
+    np.testing.assert_allclose(detector.decision_function(EPISODES), GOLDEN["logits"], **CLOSE)
+    np.testing.assert_allclose(detector.predict_proba(EPISODES)[:, 1], GOLDEN["probabilities"], **CLOSE)
+    assert detector.threshold_.value == pytest.approx(GOLDEN["threshold"], rel=1e-3)
+
+
+def test_a_diagnosis_is_that_of_the_first_release(detector: Diagnoser) -> None:
+    first = int(np.flatnonzero(EPISODES.require_labels())[0])
+    diagnosis = next(detector.diagnose(EPISODES[[first]]))
+    for name in (*SCORES, "deviation", "contribution"):
+        np.testing.assert_allclose(getattr(diagnosis, name), GOLDEN["diagnosis"][name], **CLOSE, err_msg=name)
+
+
+def test_an_exported_model_gives_the_probabilities_of_the_first_release(exported: Path) -> None:
+    found = OnnxDetector.load(exported).predict_proba(EPISODES)[:, 1]
+    np.testing.assert_allclose(found, GOLDEN["onnx_probabilities"], **CLOSE)
