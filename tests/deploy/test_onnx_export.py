@@ -71,6 +71,11 @@ def test_generated_episodes_rest_where_the_sensors_of_training_rest() -> None:
 
 
 @pytest.mark.usefixtures("exported")
+def test_an_exported_file_names_no_path_of_the_machine(exported: Path) -> None:
+    assert b"/dfstrans/" not in exported.read_bytes()
+    assert b"site-packages" not in exported.read_bytes()
+
+
 def test_the_committed_model_exports_on_generated_episodes(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(KEPT, tmp_path / "model"))
     found = export_onnx(folder, tmp_path / "first.onnx")

@@ -189,7 +189,10 @@ def _graph(detector: Diagnoser) -> bytes:
             verbose=False,
         )
     assert program is not None  # as always with dynamo
-    graph: bytes = program.model_proto.SerializeToString()
+    proto = program.model_proto
+    for node in proto.graph.node:
+        del node.metadata_props[:]  # stack traces with the paths of this machine
+    graph: bytes = proto.SerializeToString()
     return graph
 
 
