@@ -48,9 +48,7 @@ def train(
         Preset,
         typer.Option(help="What the settings start from: ours, or the network and training of the paper."),
     ] = "tuned",
-    model: Annotated[
-        str, typer.Option("--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/how-to/compare-detectors.md.")
-    ] = DFSTRANS,
+    model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:

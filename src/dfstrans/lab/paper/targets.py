@@ -80,7 +80,7 @@ TARGETS: dict[str, Target] = {
     ),
 }
 NO_RESULT: dict[str, str] = {
-    "fig:st_transformer": "drawing of the network, nothing to compute: see docs/explanation/architecture.md and dfstrans.model",
+    "fig:st_transformer": "drawing of the network, nothing to compute: see docs/explanation/model.md",
     "fig:notation": "drawing of the notation, nothing to compute: see docs/explanation/model.md",
     "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/explanation/model.md",
     "fig:elevator": "drawing of the elevator, nothing to compute: see docs/reference/elevator.md",
