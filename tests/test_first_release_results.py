@@ -17,7 +17,7 @@ from dfstrans.diagnosis.scores import SCORES
 from dfstrans.runtime import OnnxDetector
 from tests.tiny import TINY, tiny_episodes
 
-GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden.json").read_text())
+GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "first_release_results.json").read_text())
 EPISODES = tiny_episodes()
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
 
