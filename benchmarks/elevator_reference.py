@@ -1,4 +1,4 @@
-"""The elevator in plain NumPy, many journeys at once: the equations of docs/elevator.md written a second time.
+"""The elevator in plain NumPy, many journeys at once: the equations of docs/reference/elevator.md written a second time.
 
 It shares parameters and rail grid with the compiled kernel, and no line of its code; a test keeps the two equal.
 """

@@ -1,4 +1,4 @@
-"""The figures of "How it was verified" in docs/elevator.md, measured by the functions that the tests use.
+"""The figures of "How it was verified" in docs/reference/elevator.md, measured by the functions that the tests use.
 
     python -m benchmarks.elevator_verification --results results/elevator_verification.json
 

@@ -1,4 +1,4 @@
-"""What is measured of the simulated machine: for the tests, and for the figures of docs/elevator.md."""
+"""What is measured of the simulated machine: for the tests, and for the figures of docs/reference/elevator.md."""
 
 from __future__ import annotations
 

@@ -230,7 +230,7 @@ def test_a_severity_may_be_asked_for() -> None:
 
 # ---- dose and response ----------------------------------------------------------------------------------------------
 
-DOSES: list[tuple[str, float, dict[str, float]]] = [  # docs/elevator.md: median change at cruise
+DOSES: list[tuple[str, float, dict[str, float]]] = [  # docs/reference/elevator.md: median change at cruise
     ("lubrication", 0.4, {"FrictionCabin": 16, "Iq": 0.12}),
     ("lubrication", 0.8, {"FrictionCabin": 39, "Iq": 0.27}),
     ("lubrication", 1.5, {"FrictionCabin": 99, "Iq": 0.67}),

@@ -108,7 +108,7 @@ def assert_level(numbers: range) -> None:
 
 def assert_plausible(numbers: range) -> None:
     voltage, current, ropes, ride = zip(*map(limits, numbers), strict=True)
-    assert max(voltage) < 0.8  # of the limit; 0.70 in docs/elevator.md
+    assert max(voltage) < 0.8  # of the limit; 0.70 in docs/reference/elevator.md
     assert 15 < max(current) < 40  # A; 34
     assert max(ropes) < 1.85  # 1.71; beyond it the rope would slip
     median = np.median(ride, axis=0) / 9.81e-3

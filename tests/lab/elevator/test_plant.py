@@ -79,7 +79,7 @@ def test_voltages_at_constant_speed_obey_the_steady_equations(number: int, kind:
 
 # ---- modes ----------------------------------------------------------------------------------------------------------
 
-VERTICAL_BANDS = ((2.6, 3.2), (8.9, 11.7), (12.5, 14.9), (22.0, 28.0))  # Hz, docs/elevator.md
+VERTICAL_BANDS = ((2.6, 3.2), (8.9, 11.7), (12.5, 14.9), (22.0, 28.0))  # Hz, docs/reference/elevator.md
 LATERAL_BANDS = ((2.5, 4.3), (2.5, 4.3), (4.7, 8.0), (4.7, 8.0))  # x and y
 TOLERANCE = 0.05  # the bands are those of another fleet from the same ranges
 

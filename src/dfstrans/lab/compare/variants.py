@@ -124,7 +124,7 @@ def check_models(names: Sequence[str]) -> tuple[str, ...]:
         if package is not None and find_spec(package) is None:
             raise DfstransError(
                 f"expected the package {package} for {name}, got none; install it with the extra rivals, "
-                "pip install 'dfstrans[rivals]' (see docs/rivals.md), or leave that model out"
+                "pip install 'dfstrans[rivals]' (see docs/how-to/compare-detectors.md), or leave that model out"
             )
     return tuple(names)
 

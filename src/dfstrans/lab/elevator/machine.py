@@ -1,6 +1,6 @@
 """What all elevators share: constants of the machine and its drive, and the 20 sensors.
 
-The comment of each constant starts with its unit; docs/elevator.md lists them and a test compares the two.
+The comment of each constant starts with its unit; docs/reference/elevator.md lists them and a test compares the two.
 """
 
 from __future__ import annotations

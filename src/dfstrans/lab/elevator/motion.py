@@ -109,7 +109,7 @@ def longest_duration(floors: int) -> float:
 
 
 class Drive(NamedTuple):
-    """The controller with its nominal motor data (hats in docs/elevator.md)."""
+    """The controller with its nominal motor data (hats in docs/reference/elevator.md)."""
 
     schedule: Schedule
     direction: float  # +1 up, −1 down

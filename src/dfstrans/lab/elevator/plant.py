@@ -1,6 +1,6 @@
 """Equations of motion: motor, pulley, ropes, cabin, counterweight, machine support, guides and friction.
 
-Symbols are those of docs/elevator.md; z points up, φ > 0 lifts the cabin.
+Symbols are those of docs/reference/elevator.md; z points up, φ > 0 lifts the cabin.
 """
 
 from __future__ import annotations

@@ -83,12 +83,12 @@ NO_RESULT: dict[str, str] = {
     "fig:st_transformer": "drawing of the network, nothing to compute: see docs/architecture.md and dfstrans.model",
     "fig:notation": "drawing of the notation, nothing to compute: see docs/notation.md",
     "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/notation.md",
-    "fig:elevator": "drawing of the elevator, nothing to compute: see docs/elevator.md",
+    "fig:elevator": "drawing of the elevator, nothing to compute: see docs/reference/elevator.md",
     "fig:1d_multihead": "drawing of the embedding, nothing to compute: see dfstrans.model.embedding",
-    "tab:elevator": "list of sensors, nothing to compute: see docs/elevator.md",
+    "tab:elevator": "list of sensors, nothing to compute: see docs/reference/elevator.md",
     "tab:mh1dcnn": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
     "tab:trans_hyp": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
-    "tab:hyp_benchmark": "list of settings, nothing to compute: see docs/rivals.md",
+    "tab:hyp_benchmark": "list of settings, nothing to compute: see docs/how-to/compare-detectors.md",
 }
 """Labels of the paper without a result."""
 

@@ -30,7 +30,7 @@ MOST_FOR_BIASES = 1024  # episodes that the transform takes its biases from
 ALPHAS = np.logspace(-3, 3, 10)  # as aeon's own classifier
 FEWEST_POINTS = 9  # the length of a kernel
 KERNELS = ("n_channels_per_combination", "channel_indices", "dilations", "n_features_per_dilation", "biases")
-INSTALL = "install it with the extra rivals, pip install 'dfstrans[rivals]' (see docs/rivals.md)"
+INSTALL = "install it with the extra rivals, pip install 'dfstrans[rivals]' (see docs/how-to/compare-detectors.md)"
 
 
 class MiniRocketSettings(DetectorSettings):
