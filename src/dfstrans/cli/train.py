@@ -49,7 +49,11 @@ def train(
         typer.Option(help="What the settings start from: ours, or the network and training of the paper."),
     ] = "tuned",
     model: Annotated[
-        str, typer.Option("--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/how-to/compare-detectors.md.")
+        str,
+        typer.Option(
+            "--model",
+            help=f"The kind of detector: {', '.join(detector_names())}; see docs/how-to/compare-detectors.md.",
+        ),
     ] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: AsJson = False,

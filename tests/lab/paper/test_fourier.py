@@ -144,7 +144,7 @@ def test_numbers_of_a_check_are_strict_json(encoding: np.ndarray) -> None:
         (np.zeros((1, 4, 5)), r"got shape \(1, 4, 5\) of float64; .* without a batch axis"),
         (np.zeros((4, 5), dtype=complex), "of complex128"),
         (np.array([["a", "b"], ["c", "d"]]), "real numbers"),
-        ([[1, 2], [3]], "rows that do not fit together"),
+        ([[1, 2], [3]], "rows of different lengths"),
         (np.zeros((1, 4)), r"at least 2 positions and 1 column, got shape \(1, 4\)"),
         (np.zeros((3, 0)), "at least 2 positions and 1 column"),
         ([[0, 1], [2, np.nan], [np.inf, 1]], "got 2 that are nan or infinite, the first at position 1, column 1"),

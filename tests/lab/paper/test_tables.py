@@ -85,7 +85,7 @@ def test_part_of_the_finished_runs_is_shown_and_not_written(out: Path) -> None:
     for part in (["--data-sets", "elevator"], ["--protocol", "no-overlap"], ["--models", "boosting"], ["--folds", "1"]):
         code, shown, err = run(*command, *part)
         assert code == 0, err
-        assert f"shown, but not written: a part of tab:qresults, selected by {part[0]};" in err
+        assert f"shown but not written: a part of tab:qresults, selected by {part[0]};" in err
         assert "boosting" in shown
         assert "written   " not in shown
         assert (out / "tab_qresults.md").read_text() == whole
