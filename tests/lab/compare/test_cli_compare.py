@@ -201,7 +201,7 @@ def test_interrupted_comparison_says_which_epochs_are_kept(
     assert said.count(" left\n") == 1  # not after the last run
 
 
-def test_long_run_shows_its_epoch_and_a_damaged_checkpoint_starts_again(
+def test_long_run_shows_its_epoch_and_restarts_from_a_damaged_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid = network_grid(tmp_path)

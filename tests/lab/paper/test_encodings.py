@@ -50,7 +50,7 @@ def test_default_sizes_are_those_of_the_paper(paper: EncodingStudy) -> None:
     )
 
 
-def test_only_the_faithful_encoding_gives_positions_back(paper: EncodingStudy) -> None:
+def test_only_the_faithful_encoding_recovers_positions(paper: EncodingStudy) -> None:
     assert max(blur.error for blur in paper.blurs["faithful"]) < 1e-10
     assert min(blur.error for blur in paper.blurs["vanilla"]) > 0.6
     verdicts = {name: check.verdict for name, check in paper.checks.items()}
@@ -247,7 +247,7 @@ def test_without_matplotlib_only_the_page_is_written(tmp_path: Path, monkeypatch
         (np.ones((4, 3)), "ambiguous", 1),
     ],
 )
-def test_exit_code_is_the_verdict_on_the_own_encoding(
+def test_exit_code_is_the_verdict_on_the_user_s_encoding(
     tmp_path: Path, codes: np.ndarray, verdict: str, exit_code: int
 ) -> None:
     np.savetxt(tmp_path / "own.csv", codes, delimiter=",")
