@@ -92,5 +92,5 @@ def test_segments_too_short_for_the_pooling_are_refused_with_the_remedies() -> N
 
 
 def test_even_kernels_are_refused() -> None:
-    with pytest.raises(DfstransError, match="kernels that are odd"):
+    with pytest.raises(DfstransError, match="odd kernels"):
         InceptionTimeSettings(n_sensors=2, kernels=(9, 18, 39))
