@@ -81,7 +81,7 @@ def test_planting_into_planted_faults_does_not_overwrite_them(recordings: Path, 
     path = tmp_path / "planted.h5"
     run("inject", str(recordings), "--out", str(path), *FEW)
     before = path.read_bytes()
-    with pytest.raises(DfstransError, match="another place than that of the recordings"):
+    with pytest.raises(DfstransError, match="other than that of the recordings"):
         run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
     assert path.read_bytes() == before
 

@@ -150,7 +150,7 @@ def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
     pairs = [
         (weak, strong)
         for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True)
-        if weak is not None and strong is not None and weak.seed == strong.seed  # neither was drawn anew
+        if weak is not None and strong is not None and weak.seed == strong.seed  # neither was redrawn
     ]
     assert len(pairs) > 0.8 * len(moving)
     for weak, strong in pairs:
