@@ -1,1 +1,1 @@
-"""Speed and memory, as ratios measured in one run."""
+"""Benchmarks of speed, memory and accuracy."""

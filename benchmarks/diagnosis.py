@@ -1,10 +1,10 @@
-"""How good a model's diagnoses of detected anomalies are, with chance levels, floors and controls.
+"""Quality of the diagnoses of detected anomalies, with chance levels, baselines and controls.
 
     python -m benchmarks.diagnosis MODEL DATA --part test --out diagnosis_elevator.json
 
-For each kind of fault: is a faulty moment among the first three, is one of the sensors that a mechanic would look at,
-how many blamed sensors are found, how well are cells told apart (beside two floors), does the decision follow what is
-shown, and what is the attention worth (AT_k with random and bottom controls).
+For each kind of fault: whether a faulty moment and a sensor that a mechanic would check are among the first three, how
+many faulty sensors are found, how well cells are ranked (next to two baselines), whether the decision follows the
+ranking, and how much the attention matters (AT_k with random and bottom controls).
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import circumstances
 
 FRICTION = ("Iq", "Id", "Vq", "Vd", "FrictionCabin", "FrictionCw")
-TELLING = {  # the elevator's sensors that tell of a kind of fault; at least one should be among the first
+TELLING = {  # elevator sensors that reveal each kind of fault; at least one should be among the first
     "bump": ("Ax", "Ay", "Az"),
     "lubrication": FRICTION,
     "misalignment": FRICTION,
 }
 FIRST = 3
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
-LINES = (  # what is printed of each kind: level, metric, in words
+LINES = (  # printed for each kind: level, metric, description
     ("segments", f"rc_top_{FIRST}", f"a faulty moment among the first {FIRST}"),
-    ("sensors", f"rc_top_{FIRST}", f"a blamed sensor among the first {FIRST}"),
-    ("sensors", "hit_rate@100%", "blamed sensors found, HitRate@100%"),
-    ("sensors", "hit_rate@150%", "blamed sensors found, HitRate@150%"),
+    ("sensors", f"rc_top_{FIRST}", f"a faulty sensor among the first {FIRST}"),
+    ("sensors", "hit_rate@100%", "faulty sensors found, HitRate@100%"),
+    ("sensors", "hit_rate@150%", "faulty sensors found, HitRate@150%"),
     ("cells", "auroc", "cell AUROC"),
 )
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, then print a table (or JSON), and write the JSON where it is asked for."""
+    """Measure, print a table or JSON, and write the JSON if requested."""
     options = _parse(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -67,13 +67,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure_diagnoses(detector: Diagnoser, episodes: Episodes, part: Any, draws: int) -> dict[str, Any]:
-    """All figures of the detected anomalies of one part, the floor being learned from the training part."""
+    """All metrics of the detected anomalies of one part; the baseline is fitted on the training part."""
     tested = part_of(detector, episodes, part)
     train = part_of(detector, episodes, "train") if part in PARTS else tested
     normal, anomalous = train[train.require_labels() == 0], tested[tested.require_labels() == 1]
-    progress(f"{len(anomalous)} anomalous episodes: diagnosing them")
+    progress(f"diagnosing {len(anomalous)} anomalous episodes")
     diagnoses = list(detector.diagnose(anomalous, trust=True))
-    progress("metrics, floors and curves")
+    progress("metrics, baselines and curves")
     found = assess(detector, detector.reference_, diagnoses, anomalous, normal)
     rows = [row for row, one in enumerate(diagnoses) if one.is_anomaly]
     kinds = [anomalous.fault_kinds()[row] for row in rows]
@@ -88,7 +88,7 @@ def measure_diagnoses(detector: Diagnoser, episodes: Episodes, part: Any, draws:
 
 
 def telling(diagnoses: list[Diagnosis], kinds: list[str]) -> dict[str, Any]:
-    """For each kind with known telling sensors: is one of them among the first, with chance and interval?"""
+    """For each kind with known revealing sensors: whether one is among the first, with chance and interval."""
     found = {}
     for kind in sorted(set(kinds) & set(TELLING)):
         mine = [one for one, own in zip(diagnoses, kinds, strict=True) if own == kind]
@@ -102,7 +102,7 @@ def telling(diagnoses: list[Diagnosis], kinds: list[str]) -> dict[str, Any]:
 
 
 def trust_by_kind(trust: AttentionTrust, kinds: list[str]) -> dict[str, Any]:
-    """AT_k of each kind of fault: means and, for a figure, the values of each episode; random is a mean over draws."""
+    """AT_k of each kind of fault: means, and the values of each episode for figures; random is a mean over draws."""
     found = {}
     for kind in ["all", *sorted(set(kinds) - {""})]:
         rows = [row for row, own in enumerate(kinds) if kind in ("all", own)]
@@ -119,7 +119,7 @@ def trust_by_kind(trust: AttentionTrust, kinds: list[str]) -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The figures for people."""
+    """Print the results as tables."""
     rankings = result["rankings"]
     lines = [
         f"{result['data']}, {result['part']} part: {result['detected']} of {result['anomalous']} anomalies detected; "
@@ -136,7 +136,7 @@ def table(result: dict[str, Any]) -> str:
         words = f"{', '.join(one['sensors'])}: one among the first {FIRST}"
         lines.append(_row(kind, words, one, [""] * (len(rankings) - 1)))
     lines += [f"without {name}: {why}" for name, why in result["missing"].items()]
-    lines += ["", "| does the decision follow what is shown? | shown | random |", "|---|---|---|"]
+    lines += ["", "| faithfulness of the ranking | shown | random |", "|---|---|---|"]
     random = result["curves"]["random_figures"]
     lines += [f"| {name} | {value:.2f} | {random[name]:.2f} |" for name, value in result["curves"]["figures"].items()]
     ks = [f"{k:g} %" for k in PERCENTAGES]
@@ -169,7 +169,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--stride", type=int)
     parser.add_argument("--draws", type=int, default=20, help="random draws of the attention's control (20)")
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--out", type=Path, help="also write the JSON here")
+    parser.add_argument("--out", type=Path, help="also write JSON to this file")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser.parse_args(arguments)
 

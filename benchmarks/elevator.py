@@ -22,11 +22,11 @@ INSTALLATIONS = 8
 FLOORS = (5, 8)
 N_SAMPLES = 8000  # 20 s at 400 Hz, of 20 sensors
 KERNEL_JOURNEYS = 16  # in a timed round
-STRETCH = 40  # samples that the reference is timed over; the drive is still off, which flatters the reference a little
+STRETCH = 40  # samples that the reference is timed on; the drive is still off, which favours the reference slightly
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, then print one table (or JSON); progress goes to stderr."""
+    """Measure, then print a table or JSON; progress goes to stderr."""
     options = _parse(arguments)
     batches = options.batches[:1] if options.quick else options.batches
     rates = measure_rates(batches, 1 if options.quick else options.repeats)
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure_rates(batches: list[int], repeats: int) -> dict[str, float]:
-    """Journeys per second of processor time; the candidates take turns, so that a busy moment meets all."""
+    """Journeys per second of processor time; the candidates alternate, so that other load affects all of them."""
     fleet = [draw_installation(SEED, number) for number in range(INSTALLATIONS)]
     setups = [_set_up(fleet, number) for number in range(max(KERNEL_JOURNEYS, *batches))]
     _progress("compiling")
@@ -79,7 +79,7 @@ def _set_up(fleet: list[FleetMember], number: int) -> Setup:
 
 def _table(result: dict[str, Any]) -> str:
     lines = [
-        f"journeys of {result['n_samples']} samples × {result['n_sensors']} sensors, one core, compiling not counted; "
+        f"journeys of {result['n_samples']} samples × {result['n_sensors']} sensors, one core, without compilation; "
         f"the reference is extrapolated from {result['stretch']} samples",
         "",
         "| | journeys/s | kernel is faster |",
@@ -92,7 +92,7 @@ def _table(result: dict[str, Any]) -> str:
 
 
 def _time(run: Callable[[], object]) -> float:
-    """Seconds of processor time, which other programs on the machine distort least."""
+    """Seconds of processor time, which other programs affect least."""
     start = time.process_time()
     run()
     return time.process_time() - start

@@ -1,10 +1,10 @@
-"""How hard the simulated elevator is: three simple classifiers, from naive to informed.
+"""Difficulty of the simulated elevator: three simple classifiers, from naive to informed.
 
     python -m benchmarks.elevator_difficulty --preset small --results elevator_difficulty_small.json
     python -m benchmarks.elevator_difficulty --preset paper --results elevator_difficulty_paper.json
 
-Five folds over journeys, or with --grouped over installations; each threshold is set inside the training part, on folds
-of the same kind where it needs any. Only the features of a journey are kept.
+Five folds over journeys, or with --grouped over installations; each threshold is chosen within the training part, if
+necessary on folds of the same kind. Only the features of a journey are kept in memory.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def gather(fleet: Fleet, jobs: int) -> dict[str, Any]:
 
 
 def statistics(values: npt.NDArray[np.float32]) -> Features:
-    """Six figures of each sensor over a stretch: (n_sensors, n) → (6 · n_sensors,)."""
+    """Six statistics per sensor: (n_sensors, n) → (6 · n_sensors,)."""
     step = np.abs(np.diff(values, axis=1))
     return np.concatenate(
         [values.mean(1), values.std(1), values.min(1), values.max(1), step.mean(1), step.max(1)], dtype=np.float32
@@ -86,7 +86,7 @@ def statistics(values: npt.NDArray[np.float32]) -> Features:
 
 
 def phase_statistics(values: npt.NDArray[np.float32], phases: npt.NDArray[np.int8]) -> Features:
-    """The same in each phase, and how restless the most restless segment was beside the others."""
+    """The same statistics per phase, and the variability of the most variable segment relative to the others."""
     segments = values.reshape(len(values), len(phases), -1)
     of_phases = [
         statistics(segments[:, phases == number].reshape(len(values), -1))
@@ -101,7 +101,7 @@ def phase_statistics(values: npt.NDArray[np.float32], phases: npt.NDArray[np.int
 
 
 def boosting(features: Features, labels: Labels, groups: Groups | None, test: Features) -> npt.NDArray[np.bool_]:
-    """Gradient boosting; its threshold comes from predictions on inner folds, which keep groups whole if there are."""
+    """Gradient boosting; its threshold comes from inner folds, which keep groups together if there are any."""
     model = HistGradientBoostingClassifier(max_iter=150, random_state=0)
     folds = StratifiedKFold(3) if groups is None else StratifiedGroupKFold(3)
     inner = cross_val_predict(model, features, labels, groups=groups, cv=folds, method="predict_proba")[:, 1]
@@ -110,7 +110,7 @@ def boosting(features: Features, labels: Labels, groups: Groups | None, test: Fe
 
 
 def best_single(features: Features, labels: Labels, groups: Groups | None, test: Features) -> npt.NDArray[np.bool_]:
-    """One sensor with one threshold: those that do best in training, whatever the groups there."""
+    """One sensor with one threshold, both chosen on the training part, ignoring groups."""
     found = [best_f1(labels, column.astype(np.float64)) for column in features.T]
     sensor = int(np.argmax([f1 for f1, _ in found]))
     return test[:, sensor] >= found[sensor][1]

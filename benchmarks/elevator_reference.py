@@ -1,6 +1,6 @@
-"""The elevator in plain NumPy, many journeys at once: a second version of the equations of docs/reference/elevator.md.
+"""The elevator in plain NumPy, many journeys at once: a second implementation of docs/reference/elevator.md.
 
-It shares parameters and rail grid with the compiled kernel, and no line of its code; a test keeps the two equal.
+It shares parameters and the rail grid with the compiled kernel, but no code; a test compares the two.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = npt.NDArray[np.float64]  # (n_journeys,)
 
 
 class _Many:
-    """Named numbers of several journeys: `many.radius` is (n_journeys,)."""
+    """Parameters of several journeys by name: `many.radius` is (n_journeys,)."""
 
     def __init__(self, things: Sequence[NamedTuple]) -> None:
         for name, first in things[0]._asdict().items():
@@ -54,7 +54,7 @@ def simulate(setups: Sequence[Setup], n_samples: int) -> npt.NDArray[np.float64]
 
 
 def _stack(tables: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
-    """Tables (n_i, k) as one (n_journeys, max n_i, k), filled up with zeros."""
+    """Tables (n_i, k) stacked to (n_journeys, max n_i, k), padded with zeros."""
     longest = max(1, *(len(table) for table in tables))
     stacked = np.zeros((len(tables), longest, tables[0].shape[1]))
     for row, table in zip(stacked, tables, strict=True):
@@ -85,7 +85,7 @@ class _Control:
         self.torque, self.integral, self.id, self.iq, self.xd, self.xq = (np.zeros(n) for _ in range(6))
 
     def set_currents(self, t: float, on: npt.NDArray[np.bool_], phi: Array, omega_f: Array) -> None:
-        """Every ms: the torque that is wanted, and the currents with which the least current gives it."""
+        """Every ms: the torque reference, and the smallest currents that produce it."""
         d, times = self.d, self.times
         regulated = on & (t >= times.brake_opens) & (t < times.release)
         if regulated.any():
@@ -105,7 +105,7 @@ class _Control:
         self.iq = np.where(on, wanted / (1.5 * d.pole_pairs * (d.flux - saliency * direct)), self.iq)
 
     def voltages(self, on: npt.NDArray[np.bool_], id_: Array, iq: Array, omega: Array) -> tuple[Array, Array]:
-        """Every tick: proportional and integral part, decoupling, limit."""
+        """Every tick: PI control, decoupling, voltage limit."""
         d = self.d
         we = d.pole_pairs * omega
         vd = d.current_gain_d * (self.id - id_) + self.xd - we * d.inductance_q * iq
@@ -144,7 +144,7 @@ class _Machine:
     def advance(
         self, on: npt.NDArray[np.bool_], vd: Array, vq: Array, brake: Array, px: Array, py: Array, pz: Array
     ) -> list[Array]:
-        """One step; gives the 20 sensors in their order (3.9)."""
+        """One step; returns the 20 sensor values in order (3.9)."""
         p, g = self.p, GRAVITY
         zs, zb, zw, zp = self.z
         vs, vb, vw, vp = self.v

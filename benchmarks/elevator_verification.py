@@ -1,8 +1,8 @@
-"""The figures of "How it was verified" in docs/reference/elevator.md, measured by the functions that the tests use.
+"""The values of "How it was verified" in docs/reference/elevator.md, computed with the functions of the tests.
 
     python -m benchmarks.elevator_verification --results results/elevator_verification.json
 
-Takes some ten minutes; `--only modes` (may be repeated) measures a part and keeps the rest of the results.
+Takes about ten minutes; `--only modes` (may be repeated) measures one part and keeps the other results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Figures = dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=tuple(PARTS), action="append", help="measure this part; may be repeated")
-    parser.add_argument("--results", type=Path, help="a JSON file; parts that are not measured stay in it")
+    parser.add_argument("--results", type=Path, help="JSON file to write; parts that are not measured are kept")
     given = parser.parse_args()
     kept = json.loads(given.results.read_text())["figures"] if given.results and given.results.exists() else {}
     here = circumstances()
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def kernel() -> Figures:
-    """Compiled against plain NumPy, whole journeys."""
+    """Compiled kernel against plain NumPy, for whole journeys."""
     setups = [journey(number, kind) for number, kind in enumerate((*KINDS, None, None))]
     expected = elevator_reference.simulate(setups, N_SAMPLES)
     worst = max(np.abs((s.run(N_SAMPLES) - e) / NOISE).max() for s, e in zip(setups, expected, strict=True))
@@ -59,7 +59,7 @@ def kernel() -> Figures:
 
 
 def energy() -> Figures:
-    """What is left over, in J."""
+    """Error of the energy balance, in J."""
     mechanical, electrical, turnover = [], [], []
     for number in range(60):
         setup = journey(number, KINDS[number % len(KINDS)])
@@ -87,7 +87,7 @@ def cruise() -> Figures:
 
 
 def step() -> Figures:
-    """The error of the step against a sixteenth of it, and what it does to the labels."""
+    """Error of the step size against a sixteenth of it, and its effect on the labels."""
     errors = np.array([measured.step_errors(journey(number, calm=True), (1,))[1] for number in (0, 3)]).max(axis=0)
     by_sensor = dict(zip(SENSOR_NAMES, errors.tolist(), strict=True))
     differing, cells = measured.labels_that_depend_on_the_step(normal_variation(SEED), 24)
@@ -103,7 +103,7 @@ def step() -> Figures:
 
 
 def stillness() -> Figures:
-    """How far any sensor moves before power on."""
+    """Largest change of any sensor before power-on."""
     worst = 0.0
     for number in range(8):
         setup = journey(number, KINDS[number % len(KINDS)])
@@ -113,7 +113,7 @@ def stillness() -> Figures:
 
 
 def modes() -> Figures:
-    """Frequencies of small movements, and their damping with the drive in charge."""
+    """Frequencies of the modes, and their damping with the drive active."""
     found: Figures = {}
     moments = [(number, share) for number in range(40) for share in (0.0, 0.5, 1.0)]
     for name, states in (("vertical", measured.VERTICAL), ("sideways", measured.LATERAL)):
@@ -123,7 +123,7 @@ def modes() -> Figures:
 
 
 def stability() -> Figures:
-    """The least damping with the drive in charge, and the fastest growth, in 1/s."""
+    """The smallest damping with the drive active, and the fastest growth, in 1/s."""
     moments = [(number, share) for number in range(200) for share in (0.0, 0.5, 1.0)]
     least, at, growth = 1.0, 0.0, -np.inf
     for moment in moments:
@@ -149,7 +149,7 @@ def arrival() -> Figures:
 
 
 def limits() -> Figures:
-    """How near the drive comes to its limits, and the ride in mg."""
+    """How close the drive comes to its limits, and ride quality in mg."""
     voltage, current, ropes, ride = zip(*map(measured.limits, range(100)), strict=True)
     return {
         "journeys": 100,
@@ -161,7 +161,7 @@ def limits() -> Figures:
 
 
 def scale() -> Figures:
-    """The scale of relevance at cruise, of seed 0."""
+    """The scale of relevance at cruise, seed 0."""
     cruising = normal_variation(0).scale[PHASES.index("cruising")]
     return {"seed": 0, **dict(zip(SENSOR_NAMES, cruising.tolist(), strict=True))}
 
@@ -178,7 +178,7 @@ def normal_pairs() -> Figures:
 
 
 def faults() -> Figures:
-    """Where bumps show and do not, and when lost lubrication does."""
+    """Where bumps are visible and where not, and in which phases lost lubrication is."""
     bumps = [measured.relevance(normal_variation(SEED), number, "bump")[0] for number in range(60)]
     lateral = [SENSOR_NAMES.index("Ax"), SENSOR_NAMES.index("Ay")]
     by_phase: dict[str, list[float]] = {name: [] for name in PHASES}

@@ -1,4 +1,4 @@
-"""Seconds and megabytes of things that take turns, so that a busy moment of the machine meets them all."""
+"""Time and memory of alternating runs, so that other load on the machine affects all of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ import torch
 from dfstrans.model.detector import bf16_is_fast
 
 Run = Callable[[], object]
-LONG = 20.0  # seconds: a run that takes longer is measured in its first call, once
+LONG = 20.0  # seconds: a longer run is measured only once, in its first call
 MATRIX_SIZES = (1024, 2048)
 
 
 class Case(NamedTuple):
-    """What one process does: a warm-up that does not count, then `prepare` gives a run, which is called repeatedly.
+    """The work of one process: an untimed warm-up, then `prepare` returns a function that is called repeatedly.
 
-    The warm-up loads what the libraries load on first use.
+    The warm-up triggers what libraries load on first use.
     """
 
     warm_up: Run
@@ -35,7 +35,7 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Median seconds of a run, and by how many MB the peak of its process rose in preparing it and in all calls."""
+    """Median seconds of a run, and the rise of its process's peak memory, in MB, over preparation and all calls."""
 
     seconds: float
     megabytes: float
@@ -44,7 +44,7 @@ class Measured(NamedTuple):
 def measure_in_turns(
     cases: Mapping[str, Case], rounds: int, threads: int = 1, long: float = LONG
 ) -> dict[str, Measured]:
-    """Each case in a process of its own, called in turns; the first round counts only where a call takes long."""
+    """Run each case in its own process, alternating; the first round only counts if a call takes long."""
     workers = {name: _Worker(case, threads) for name, case in cases.items()}
     try:
         measured = [{name: worker.run() for name, worker in workers.items()}]
@@ -59,9 +59,9 @@ def measure_in_turns(
 
 
 def measure_pair(runs: Mapping[str, Run], rounds: int) -> dict[str, Any]:
-    """Two runs in this process, in turns: median milliseconds of each, and the second as a ratio to the first."""
+    """Alternate two runs in this process: median milliseconds of each, and the ratio of the second to the first."""
     for run in runs.values():
-        run()  # the first call also prepares
+        run()  # the first call includes preparation
     taken = [{name: seconds(run) for name, run in runs.items()} for _ in range(rounds)]
     first, second = runs
     ratios = sorted(one[second] / one[first] for one in taken)
@@ -73,7 +73,7 @@ def measure_pair(runs: Mapping[str, Run], rounds: int) -> dict[str, Any]:
 
 
 def measure_matrix_rates(rounds: int, threads: int = 1) -> dict[str, float]:
-    """GFLOPS of the fastest square matrix product in fp32 and, where the processor has it, in bf16."""
+    """GFLOPS of the fastest square matrix product in fp32 and, if supported, in bf16."""
     types = {"fp32": torch.float32} | ({"bf16": torch.bfloat16} if bf16_is_fast() else {})
     rates = dict.fromkeys(types, 0.0)
     for size in MATRIX_SIZES:
@@ -84,7 +84,7 @@ def measure_matrix_rates(rounds: int, threads: int = 1) -> dict[str, float]:
 
 
 def seconds(run: Run) -> float:
-    """Seconds of one call; with one thread processor time, which other programs on the machine do not distort."""
+    """Seconds of one call; with one thread processor time, which other programs affect least."""
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     start = clock()
     run()
@@ -101,7 +101,7 @@ def new_parser(benchmark: str, description: str | None, *, rounds: int) -> argpa
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{benchmark}", description=description)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=_count, default=rounds, help=f"timed rounds ({rounds})")
-    parser.add_argument("--threads", type=_count, default=1, help="1: measures processor time; more: the clock (1)")
+    parser.add_argument("--threads", type=_count, default=1, help="1: processor time; more: wall-clock time (1)")
     return parser
 
 
@@ -117,24 +117,24 @@ def _product(size: int, dtype: torch.dtype) -> partial[object]:
 
 
 class _Worker:
-    """A forked process: it has all that is imported here, and its peak memory begins where it starts."""
+    """A forked process: it shares all imports, and its peak memory starts at the current size."""
 
     def __init__(self, case: Case, threads: int) -> None:
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs, case, threads), daemon=True)
         self.process.start()
-        theirs.close()  # so that its end is noticed here
+        theirs.close()  # so that the parent notices its end
 
     def run(self) -> Measured:
         self.pipe.send(True)
         try:
             return Measured(*self.pipe.recv())
         except EOFError:
-            raise RuntimeError("a measured process ended early; was there too little memory?") from None
+            raise RuntimeError("a measured process ended early; perhaps memory ran out") from None
 
     def close(self) -> None:
-        with suppress(OSError):  # it may have ended by itself
+        with suppress(OSError):  # it may already have ended
             self.pipe.send(False)
         self.process.join()
         self.pipe.close()
@@ -153,7 +153,7 @@ def _serve(pipe: Connection, case: Case, threads: int) -> None:
 def _peak() -> float:
     """The largest resident size of this process so far, in MB.
 
-    On Linux it is the kernel's mark of this process alone: `getrusage` would count what its parent held, too.
+    On Linux it is the kernel's high-water mark of this process: `getrusage` would include memory of its parent.
     """
     status = Path("/proc/self/status")
     if status.exists():

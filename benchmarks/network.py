@@ -1,8 +1,8 @@
-"""Speed and memory of the network beside loops, the plain network and the limit: `python -m benchmarks.network`.
+"""Speed and memory of the network against loops, the plain network and the limit: `python -m benchmarks.network`.
 
 `loop` is the model as Python loops over sensors and segments, `plain` is `DFSTrans`, `fp32` and `bf16` are
-`FastDFSTrans`, of which one is "ours": the one that precision "auto" means on this processor. The limit is the same
-arithmetic at the best rate of a matrix product in this run. `--quick` prints one shape as JSON, in under a minute.
+`FastDFSTrans`; "ours" is the precision that "auto" chooses on this processor. The limit is the same number of
+operations at the rate of the fastest matrix product of this run. `--quick` prints one shape as JSON, in under a minute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
 QUICK_SHAPE, QUICK_BATCH = "elevator", 16
 QUICK_ROUNDS = {"train": 1, "predict": 2}
-TINY = 2  # episodes of a first call, after which the libraries have loaded all they need
+TINY = 2  # episodes of the warm-up call
 HEADER = (
     "| shape | task | batch | loop s | plain s | ours fp32 s | ours bf16 s | limit s | loop ÷ ours | plain ÷ ours "
     "| ours ÷ limit | loop MB | plain MB | ours MB |\n" + "|---" * 14 + "|"
@@ -36,7 +36,7 @@ HEADER = (
 
 
 class Shape(NamedTuple):
-    """The size of one data set's episodes; the network's widths are the paper's."""
+    """Size of the episodes of a data set; the network has the paper's widths."""
 
     n_sensors: int
     n_segments: int
@@ -60,7 +60,7 @@ SHAPES = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, then print one table (or JSON); progress goes to stderr."""
+    """Measure, then print a table or JSON; progress goes to stderr."""
     options = _parse(arguments)
     if options.quick:
         print(json.dumps(measure_quickly(), indent=2))
@@ -77,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
                 cases = {model: case(model, SHAPES[name], task, batch) for model in measured_models()}
                 one = measure_in_turns(cases, options.rounds, options.threads, options.long)
                 measured.append((name, task, batch, one))
-                progress(_line(as_row(*measured[-1], max(rates.values()))))  # what an interrupted run leaves
+                progress(_line(as_row(*measured[-1], max(rates.values()))))  # keeps the results of an interrupted run
     rows = [as_row(*one, max(rates.values())) for one in measured]  # the best rate of the whole run
     result = {"threads": options.threads, "rounds": options.rounds, "matrix_gflops": rates, "rows": rows}
     print(json.dumps(result, indent=2) if options.json else _table(result))
@@ -107,7 +107,7 @@ def measure_quickly() -> dict[str, Any]:
 def as_row(
     name: str, task: str, batch: int, measured: dict[str, Measured], gflops: float, precision: str | None = None
 ) -> dict[str, Any]:
-    """One row of the table; `ours` is the network in this precision, or as "auto" computes it."""
+    """One row of the table; "ours" uses `precision`, by default that of "auto"."""
     ours = measured[precision or auto_precision()]
     limit = count_flops(SHAPES[name], task, batch) / gflops / 1e9
     return {
@@ -124,23 +124,23 @@ def as_row(
 
 
 def measured_models() -> list[str]:
-    """The ways to compute that are measured here: bf16 only where the processor has it."""
+    """The versions to measure; bf16 only if the processor supports it."""
     return [model for model in MODELS if model != "bf16" or bf16_is_fast()]
 
 
 def auto_precision() -> str:
-    """What `precision="auto"` means here, in training and, where it is asked for, in prediction."""
+    """The precision that "auto" chooses on this processor."""
     return "bf16" if uses_bf16("auto") else "fp32"
 
 
 def case(model: str, shape: Shape, task: str, batch: int) -> Case:
-    """A training step or a prediction, ready to be measured."""
+    """A case that measures a training step or a prediction."""
     small = Shape(2, 2, 16)
     return Case(warm_up=lambda: prepare(model, small, task, TINY)(), prepare=lambda: prepare(model, shape, task, batch))
 
 
 def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], None]:
-    """A function whose call is one training step or one prediction of a batch of random values."""
+    """A function that runs one training step or prediction on a batch of random values."""
     network = build(model, shape)
     segments = torch.rand(
         batch,
@@ -182,7 +182,7 @@ def training_loss(network: nn.Module, segments: Tensor, labels: Tensor) -> Tenso
 
 
 def build(model: str, shape: Shape) -> nn.Module:
-    """A network with random weights, the same at every call."""
+    """A network with random weights from a fixed seed."""
     torch.manual_seed(0)
     if model == "loop":
         return LoopNetwork(shape.settings, shape.n_segments)
@@ -190,9 +190,9 @@ def build(model: str, shape: Shape) -> nn.Module:
 
 
 def count_flops(shape: Shape, task: str, batch: int) -> float:
-    """Multiplications and additions in the products of a batch; a training step is three times a forward pass.
+    """Floating-point operations of the matrix products of a batch; a training step is three forward passes.
 
-    What a step computes a second time to save memory does not count.
+    Recomputation to save memory does not count.
     """
     settings = shape.settings
     s, t, d, f = shape.n_sensors, shape.n_segments, settings.d_model, settings.filters
@@ -209,7 +209,7 @@ def count_flops(shape: Shape, task: str, batch: int) -> float:
 
 def _table(result: dict[str, Any]) -> str:
     rates = ", ".join(f"{name} {rate:.0f}" for name, rate in result["matrix_gflops"].items())
-    bf16 = "" if bf16_is_fast() else "; bf16: not on this processor"
+    bf16 = "" if bf16_is_fast() else "; bf16: not supported by this processor"
     head = f"threads: {result['threads']}, rounds: {result['rounds']}; best matrix product: {rates} GFLOPS{bf16}"
     return "\n".join([head, "", HEADER, *map(_line, result["rows"])])
 
@@ -237,7 +237,9 @@ def _number(value: float | None, digits: int) -> str:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = new_parser("network", __doc__, rounds=3)
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=list(SHAPES), metavar="NAME", help="all four")
-    parser.add_argument("--long", type=float, default=LONG, help=f"seconds from which one call is enough ({LONG:g})")
+    parser.add_argument(
+        "--long", type=float, default=LONG, help=f"a call longer than this many seconds is measured once ({LONG:g})"
+    )
     parser.add_argument("--quick", action="store_true", help=f"the shape {QUICK_SHAPE}, batch {QUICK_BATCH}, as JSON")
     return parser.parse_args(arguments)
 

@@ -1,7 +1,7 @@
-"""What training in bf16 costs in accuracy: `python -m benchmarks.precision DATA --results FOLDER`.
+"""Accuracy of training in bf16 against fp32: `python -m benchmarks.precision DATA --results FOLDER`.
 
-The same splits and seeds in 32 bits and in bf16, on a processor that has bf16. One JSON file per split and precision;
-runs whose file exists are not repeated.
+The same splits and seeds in both precisions, on a processor that supports bf16. One JSON file per split and precision;
+existing runs are not repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEED = 0  # of splits and training
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train what is missing, then print a table (or JSON); progress goes to stderr."""
+    """Compute the missing runs, then print a table or JSON; progress goes to stderr."""
     options = _parse(arguments)
     if not bf16_is_fast():
         raise DfstransError("expected a processor with bf16, got one without; run this on another machine")
@@ -55,14 +55,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def train(parts: list[Episodes], precision: Literal["32", "bf16"], settings: dict[str, Any]) -> dict[str, Any]:
-    """The test figures of a model that was trained on the first part and calibrated on the second."""
+    """The test metrics of a model trained on the first part and calibrated on the second."""
     detector = Diagnoser.from_settings(**settings, precision=precision, seed=SEED).fit(parts[0], validation=parts[1])
     found = detector.evaluate(parts[2]).to_dict()
     return {name: found[name] for name in FIGURES}
 
 
 def _command(asked: dict[str, Any]) -> str:
-    """The command that gives this and the other runs, wherever the recordings are.
+    """The command that computes all runs, with the name instead of the path of the recordings.
 
     >>> _command({"data": "telemanom", "split": 1, "precision": "32", "length": 500, "spacecraft": "MSL"})
     'python -m benchmarks.precision telemanom --length 500 --spacecraft MSL --results RESULTS'
@@ -73,16 +73,16 @@ def _command(asked: dict[str, Any]) -> str:
 
 
 def _matching(path: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    """The content of a file, when it is about what is asked for."""
+    """The content of a result file, after checking that it belongs to the request."""
     found: dict[str, Any] = json.loads(path.read_text())
     if {name: found.get(name) for name in asked} != asked or ("epochs" in found) != ("epochs" in asked):
-        raise DfstransError(f"expected {path} to be of {asked}, got one of something else; choose another folder")
+        raise DfstransError(f"expected the result of {asked} in {path}, got another one; choose another folder")
     return found
 
 
 def table(runs: list[dict[str, Any]]) -> str:
-    """Figures by split, and the mean difference with its standard deviation."""
-    lines = ["| split | F1, 32 bits | F1, bf16 | PR-AUC, 32 bits | PR-AUC, bf16 |", "|---|---|---|---|---|"]
+    """Print the metrics of each split, and the mean difference with its standard deviation."""
+    lines = ["| split | F1, fp32 | F1, bf16 | PR-AUC, fp32 | PR-AUC, bf16 |", "|---|---|---|---|---|"]
     pairs = list(zip(runs[::2], runs[1::2], strict=True))
     for exact, rough in pairs:
         row = [exact["f1"], rough["f1"], exact["pr_auc"], rough["pr_auc"]]
@@ -90,7 +90,7 @@ def table(runs: list[dict[str, Any]]) -> str:
     for name in FIGURES:
         differences = [rough[name] - exact[name] for exact, rough in pairs]
         spread = f" ± {np.std(differences, ddof=1):.3f}" if len(pairs) > 1 else ""
-        lines.append(f"bf16 less 32 bits, {name}: {np.mean(differences):+.3f}{spread} ({len(pairs)} splits)")
+        lines.append(f"bf16 minus fp32, {name}: {np.mean(differences):+.3f}{spread} ({len(pairs)} splits)")
     return "\n".join(lines)
 
 
@@ -101,7 +101,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--stride", type=int)
     parser.add_argument("--spacecraft")
     parser.add_argument("--splits", type=int, default=3, help="different splits (3)")
-    parser.add_argument("--epochs", type=int, help="most epochs (as Diagnoser)")
+    parser.add_argument("--epochs", type=int, help="maximum number of epochs (default: that of Diagnoser)")
     parser.add_argument("--results", type=Path, required=True)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     return parser.parse_args(arguments)

@@ -1,7 +1,7 @@
-"""One episode at a time, from raw values, in turns: `python -m benchmarks.prediction`.
+"""Latency of one episode from raw values: `python -m benchmarks.prediction`.
 
-A prediction by torch beside one by the exported file, and beside a diagnosis, without the draws of its trust verdict.
-Weights are random, as they do not change the time.
+Compares prediction with torch, prediction with the exported file, and a diagnosis without the random draws of its trust
+verdict. Weights are random, because they do not affect the time.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dfstrans.diagnosis.reference import EXAMPLES, NormalReference
 from dfstrans.settings import PRESETS, NetworkShape
 from dfstrans.training.calibration import Calibration, Threshold
 
-NORMAL = 2 * EXAMPLES  # episodes of the reference: half of them become examples
+NORMAL = 2 * EXAMPLES  # episodes of the normal reference; half of them become examples
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, then print one table (or JSON); progress goes to stderr."""
+    """Measure, then print a table or JSON; progress goes to stderr."""
     options = _parse(arguments)
     torch.set_num_threads(options.threads)
     rows = []
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure(shape: Shape, preset: str, rounds: int) -> dict[str, Any]:
-    """Milliseconds of a prediction, and what an exported file and a diagnosis take beside it."""
+    """Milliseconds of a prediction, and the relative time of an exported file and of a diagnosis."""
     values = np.random.default_rng(1).normal(size=(NORMAL, shape.n_sensors, shape.n_segments * shape.segment_length))
     normal = Episodes.from_arrays(values)
     settings = Diagnoser(segment_length=shape.segment_length, **PRESETS[preset]).network_settings(normal)

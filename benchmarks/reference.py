@@ -1,8 +1,7 @@
-"""DFStrans written in the obvious way: loops over sensors and segments. The slow and simple version that the real
-network is measured against.
+"""DFStrans written in the obvious way, with loops over sensors and segments: the baseline for benchmarks.
 
-It has one attention module per sensor and one per segment where the real network has one for all sensors and one for
-all segments; with the same weights in every copy it computes the same logits, which a test proves.
+It has one attention module per sensor and one per segment, where the real network shares one among all sensors and one
+among all segments. With the same weights in every copy it computes the same logits; a test proves it.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ class LoopNetwork(nn.Module):
 
 
 def copy_weights(network: DFSTrans, reference: LoopNetwork) -> None:
-    """Give every copy in the reference the weights of the one module of the network that it stands for."""
+    """Copy the weights of each module of the network to all its copies in the reference."""
     theirs = reference.state_dict()
     for name, value in network.state_dict().items():
         copies = names_in_reference(name, reference)
@@ -108,7 +107,7 @@ def copy_weights(network: DFSTrans, reference: LoopNetwork) -> None:
 
 
 def names_in_reference(name: str, reference: LoopNetwork) -> list[str]:
-    """What a tensor of the network is called in the reference: once per sensor, once per segment, or just once."""
+    """The names of a tensor of the network in the reference: one per sensor, one per segment, or just one."""
     first, *rest = name.split(".")
     if first == "embedding":
         kind, block, leaf = rest
@@ -124,7 +123,7 @@ def names_in_reference(name: str, reference: LoopNetwork) -> list[str]:
 
 
 def is_per_sensor(name: str) -> bool:
-    """Whether a tensor of the network holds the sensors' own weights one after the other, rather than shared ones."""
+    """Whether a tensor stacks separate weights of each sensor, rather than shared ones."""
     return name.startswith("embedding.")
 
 

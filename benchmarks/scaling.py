@@ -1,6 +1,6 @@
-"""How time and memory grow with sensors, segments and episodes, with exponents: `python -m benchmarks.scaling`.
+"""Growth of time and memory with sensors, segments and episodes: `python -m benchmarks.scaling`.
 
-A slim network, so that what grows fastest soon outweighs the rest: segments of 8 points, 8 dimensions, 2 heads,
+A small network, so that the fastest-growing part soon dominates: segments of 8 points, 8 dimensions, 2 heads,
 feed-forward width 8, no positional encoding (the faithful one needs a dimension per segment).
 """
 
@@ -42,7 +42,7 @@ AXIS = (10, 20, 40, 80, 160, 320)
 BOTH = (10, 20, 40, 80, 160)
 EPISODES = (1_000, 3_000, 10_000, 30_000, 100_000)
 BATCH = 4
-EPISODE_SENSORS, EPISODE_POINTS = 2, 16  # tiny, so that it is their number that counts
+EPISODE_SENSORS, EPISODE_POINTS = 2, 16  # tiny, so that only their number matters
 EPISODE_BATCH = 256
 SWEEPS: dict[str, tuple[str, Sequence[int]]] = {
     "sensors": ("sensors S, 10 segments", AXIS),
@@ -53,7 +53,7 @@ SWEEPS: dict[str, tuple[str, Sequence[int]]] = {
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, then print a table (or JSON); progress goes to stderr."""
+    """Measure, then print a table or JSON; progress goes to stderr."""
     options = _parse(arguments)
     with tempfile.TemporaryDirectory() as folder:
         result = {name: measure_sweep(name, options, Path(folder)) for name in options.sweeps}
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure_sweep(name: str, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    """Seconds and MB of one quantity after the other, and the exponents of the upper half."""
+    """Seconds and MB of each sweep, and the exponents of its upper half."""
     sizes = [size for size in SWEEPS[name][1] if size <= options.largest]
     found = []
     for size in sizes:
@@ -78,7 +78,7 @@ def measure_sweep(name: str, options: argparse.Namespace, folder: Path) -> dict[
 
 
 def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """The slope of the least-squares line through the upper half of the points, in logarithms.
+    """Least-squares slope of the upper half of the points on a log-log scale.
 
     >>> round(exponent([1, 2, 4, 8, 16, 32], [9, 9, 9, 8**2, 16**2, 32**2]), 6)
     2.0
@@ -111,14 +111,14 @@ def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
 
 
 def _fit_and_predict(path: Path) -> None:
-    """One epoch, with all that `fit` does before and after it, then the scores of all episodes."""
+    """One epoch of `fit`, including everything before and after it, then the scores of all episodes."""
     episodes = load_episodes(path)
     detector = Diagnoser.from_settings(**SLIM, epochs=1, batch_size=EPISODE_BATCH, precision="32")
     detector.fit(episodes).predict_proba(episodes)
 
 
 def _write_episodes(path: Path, n: int) -> Path:
-    """A file as `save_episodes` writes it, but for chunks of many episodes, without which it would be mostly index."""
+    """A file as `save_episodes` writes it, but with chunks of many episodes, to keep the chunk index small."""
     values = np.random.default_rng(0).random((n, EPISODE_SENSORS, EPISODE_POINTS), dtype=np.float32)
     described = Episodes.from_arrays(values, np.arange(n) % 2)
     with h5py.File(path, "w", libver="v110") as file:
@@ -143,8 +143,10 @@ def _table(result: dict[str, Any]) -> str:
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = new_parser("scaling", __doc__, rounds=3)
     parser.add_argument("--sweeps", nargs="+", choices=SWEEPS, default=list(SWEEPS), metavar="NAME", help="all four")
-    parser.add_argument("--largest", type=int, default=max(EPISODES), help="leave larger sizes out")
-    parser.add_argument("--long", type=float, default=2.0, help="seconds from which one call is enough (2)")
+    parser.add_argument("--largest", type=int, default=max(EPISODES), help="skip larger sizes")
+    parser.add_argument(
+        "--long", type=float, default=2.0, help="a call longer than this many seconds is measured once (2)"
+    )
     return parser.parse_args(arguments)
 
 

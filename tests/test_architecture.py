@@ -20,7 +20,7 @@ WITHOUT_TORCH = {"errors", "files", "progress", "settings", "data", "report", "r
 # ---- the tools of this test can fail ------------------------------------------------------------------------------
 
 
-def test_the_reader_of_imports_sees_what_is_there(tmp_path: Path) -> None:
+def test_import_scanner_finds_imports(tmp_path: Path) -> None:
     package = tmp_path / "toy"
     (package / "inner").mkdir(parents=True)
     (package / "__init__.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n")
@@ -78,7 +78,7 @@ def test_packages_have_no_cycle(found: list[Import]) -> None:
     assert cycle(part_graph(found)) == []
 
 
-def test_the_drawing_of_the_packages_is_that_of_the_imports(found: list[Import]) -> None:
+def test_drawing_of_the_packages_matches_the_imports(found: list[Import]) -> None:
     assert TARGET.read_text(encoding="utf-8") == draw(part_graph(found)), "make graph draws it"
 
 
@@ -93,14 +93,14 @@ def test_lightning_is_imported_by_training_only(found: list[Import]) -> None:
     assert {part(module) for module in importers} == {"training"}
 
 
-def test_what_others_load_of_training_does_not_bring_lightning(found: list[Import]) -> None:
+def test_other_packages_do_not_import_lightning(found: list[Import]) -> None:
     edges = module_graph(found, at_load_only=True)
     assert "torch" in reached("dfstrans.detectors.diagnoser", edges)
     heavy = [m for m in modules() if part(m) != "training" and "lightning" in reached(m, edges)]
     assert not heavy
 
 
-def test_torch_is_not_loaded_where_numbers_and_pictures_are_enough(found: list[Import]) -> None:
+def test_numeric_and_drawing_modules_do_not_import_torch(found: list[Import]) -> None:
     edges = module_graph(found, at_load_only=True)
     assert "torch" in reached("dfstrans.model.network", edges)
     heavy = [m for m in modules() if part(m) in WITHOUT_TORCH and "torch" in reached(m, edges)]
@@ -143,12 +143,12 @@ def loaded_by(code: str) -> set[str]:
         ),
     ],
 )
-def test_what_must_be_quick_loads_nothing_heavy(code: str, absent: set[str]) -> None:
+def test_quick_imports_load_no_heavy_library(code: str, absent: set[str]) -> None:
     loaded = loaded_by(code)
     assert "dfstrans" in loaded
     assert not loaded & absent
 
 
-def test_a_listing_of_a_package_has_the_names_that_are_imported_on_use() -> None:
+def test_dir_lists_lazily_imported_names() -> None:
     assert set(dfstrans.__all__) <= set(dir(dfstrans))
     assert all(getattr(dfstrans, name) for name in dfstrans.__all__)

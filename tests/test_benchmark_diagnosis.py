@@ -15,7 +15,7 @@ from dfstrans.detectors.workflow import train_model
 from dfstrans.diagnosis.scores import AttentionTrust
 
 
-def test_every_kind_is_measured_beside_chance_floors_and_controls(
+def test_every_kind_has_chance_baselines_and_controls(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     episodes = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
@@ -38,7 +38,7 @@ def test_every_kind_is_measured_beside_chance_floors_and_controls(
     assert all(word in printed for word in ("cell AUROC", "HitRate@150%", "comprehensiveness", "AT_k"))
 
 
-def test_trust_is_told_by_kind() -> None:
+def test_trust_is_reported_by_kind() -> None:
     trust = AttentionTrust(
         np.array([5.0]), np.array([[1.0], [3.0]]), np.array([[0.0], [0.5]]), np.array([[[0.0, 1.0]], [[1.0, 2.0]]])
     )

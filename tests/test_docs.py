@@ -90,7 +90,7 @@ def test_an_example_runs(example: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_between_documents_lead_somewhere(document: Path) -> None:
+def test_links_between_documents_exist(document: Path) -> None:
     for target, _, heading in re.findall(r"\]\(([^)#\s]*)(#([^)\s]+))?\)", document.read_text()):
         if not target.startswith("http"):
             place = document.parent / target if target else document
@@ -164,19 +164,19 @@ def numbers(cell: str) -> tuple[float, ...]:
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_every_range_of_the_fleet_stands_in_the_document(name: str) -> None:
+def test_every_range_of_the_fleet_is_documented(name: str) -> None:
     _, _, bounds, unit = elevator_row(name)
     factor = FACTORS.get(unit, 1)
     assert [bound * factor for bound in numbers(bounds)] == pytest.approx(RANGES[name], rel=1e-6)
 
 
 @pytest.mark.parametrize("name", SEVERITIES)
-def test_every_severity_stands_in_the_document(name: str) -> None:
+def test_every_severity_is_documented(name: str) -> None:
     assert numbers(elevator_row(name)[1]) == SEVERITIES[name]
 
 
 @pytest.mark.parametrize("sensor", SENSORS, ids=lambda sensor: sensor.name)
-def test_every_sensor_stands_in_the_document(sensor: Sensor) -> None:
+def test_every_sensor_is_documented(sensor: Sensor) -> None:
     _, unit, _, *figures = elevator_row(sensor.name)
     assert unit == sensor.unit
     assert tuple(map(float, figures)) == (sensor.noise, sensor.resolution, sensor.gain_error, sensor.offset_error)
@@ -186,7 +186,7 @@ def test_every_sensor_stands_in_the_document(sensor: Sensor) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_planted_fault_stands_in_the_document_with_its_unit_and_strengths(kind: str) -> None:
+def test_every_kind_of_planted_fault_is_documented(kind: str) -> None:
     lines = (ROOT / "docs" / "how-to" / "test-without-labels.md").read_text().splitlines()
     (row,) = (line for line in lines if line.startswith(f"| `{kind}` |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]

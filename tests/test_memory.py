@@ -74,9 +74,7 @@ def sparse_file(path: Path, n_episodes: int) -> Path:
         pytest.param(2500, 1000, id="1.6 GB with 1 GB", marks=pytest.mark.slow),
     ],
 )
-def test_a_file_above_the_memory_limit_can_be_scaled_trained_on_and_predicted(
-    tmp_path: Path, n_episodes: int, most: int
-) -> None:
+def test_file_larger_than_memory_can_be_trained_and_predicted(tmp_path: Path, n_episodes: int, most: int) -> None:
     # Only address space can be limited. The allocator reserves 64 MB of it per thread, unused, and keeps 100 to 350 MB
     # of freed arrays, depending on chance, unless each is mapped separately.
     environment = os.environ | {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}

@@ -95,7 +95,7 @@ def test_each_part_has_the_parameters_that_the_table_gives_it(segment_length: in
     assert count(network.head) + count(network.logit) == 512 * 7 * d + 512 + 513
 
 
-def test_one_more_sensor_costs_its_own_network_and_its_part_of_the_head() -> None:
+def test_each_sensor_adds_its_own_cnn_and_part_of_the_head() -> None:
     more, fewer = paper_network(21, 100), paper_network(20, 100)
     assert count(more.embedding) - count(fewer.embedding) == 4280
     assert count(more) - count(fewer) == 4280 + 512 * 240
@@ -186,7 +186,7 @@ def test_mistake_2_the_score_does_not_depend_on_batch_mates() -> None:
         torch.testing.assert_close(network(torch.cat([episode, mates])).logit[:1], alone)
 
 
-def test_mistake_2_running_statistics_are_kept_in_training_and_used_in_prediction() -> None:
+def test_mistake_2_running_statistics_are_used_in_prediction() -> None:
     network = tiny_network()
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm1d)]
     assert len(norms) == 2
@@ -201,7 +201,7 @@ def test_mistake_2_running_statistics_are_kept_in_training_and_used_in_predictio
     assert not torch.allclose(network(segments).logit, trained)
 
 
-def test_mistake_3_one_set_of_attention_weights_serves_all_sensors_and_all_segments() -> None:
+def test_mistake_3_attention_weights_are_shared() -> None:
     few, many = paper_network(2, 100), paper_network(80, 100)
     assert count(few.layers) == count(many.layers)
 
@@ -213,7 +213,7 @@ def test_mistake_3_one_set_of_attention_weights_serves_all_sensors_and_all_segme
     torch.testing.assert_close(spatial, spatial[:, :, :1].expand_as(spatial))
 
 
-def test_mistake_6_the_number_of_operations_does_not_grow_with_sensors_or_segments() -> None:
+def test_mistake_6_operation_count_is_independent_of_size() -> None:
     counts = []
     for n_sensors, n_segments in [(2, 2), (9, 2), (2, 7), (9, 7)]:
         counter = OperationCounter()

@@ -74,7 +74,7 @@ def test_a_missing_setting_is_named() -> None:
         NetworkShape.paper(n_sensors=3)
 
 
-def test_the_command_line_reads_of_set_unless_a_setting_has_an_option() -> None:
+def test_errors_mention_set_unless_a_setting_has_its_own_option() -> None:
     with settings_as_options():
         with pytest.raises(DfstransError, match="expected --set dropout=… to be"):
             NetworkSettings(dropout=3)
@@ -99,14 +99,14 @@ def test_a_setting_is_parsed_from_text(kind: type[NetworkSettings], name: str, t
         kind.parse(name, "plenty")
 
 
-def test_presets_change_settings_that_exist_and_are_no_defaults() -> None:
+def test_presets_change_existing_settings_from_their_defaults() -> None:
     defaults = {**NetworkSettings().model_dump(), **TrainingSettings().model_dump()}
     assert PRESETS["tuned"] == {}
     assert all(defaults[name] != value for name, value in PRESETS["paper"].items())
     assert defaults.keys() >= set(OPTIONS)
 
 
-def test_what_is_left_open_is_planned_by_the_number_of_episodes() -> None:
+def test_default_batch_size_and_epochs_follow_the_number_of_episodes() -> None:
     plan = TrainingSettings(normals_per_anomaly=4).plan(3000, 60)  # 60 anomalous and 240 normal ones an epoch
     assert (plan.batch_size, plan.epochs) == (30, 60)
     assert TrainingSettings(**plan.model_dump()).plan(10) == plan

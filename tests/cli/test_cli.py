@@ -63,7 +63,7 @@ def test_bad_input_exits_with_2_and_one_clear_line(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full, as Linux has it")
-def test_an_output_that_cannot_be_written_is_the_system_s_refusal() -> None:
+def test_unwritable_output_exits_with_code_2() -> None:
     command = [sys.executable, "-m", "dfstrans", "--version"]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)

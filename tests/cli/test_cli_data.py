@@ -32,7 +32,7 @@ def test_data_check_counts_the_public_data(
     assert (content["episodes"], content["anomalous"]) == (episodes, anomalous)
 
 
-def test_data_check_tells_people_what_was_read(table: Path) -> None:
+def test_data_check_prints_what_was_read(table: Path) -> None:
     code, out, _ = run("data", "check", table)
     assert code == 0
     assert "Episodes: 36 (12 anomalous, 24 normal) × 3 sensors × 48 points" in out
@@ -46,7 +46,7 @@ def test_data_check_exits_with_1_when_training_is_impossible(tmp_path: Path) -> 
     assert "error: sensors without any value: b" in out
 
 
-def test_the_end_that_no_episode_holds_is_a_finding(tmp_path: Path) -> None:
+def test_uncovered_end_of_a_recording_is_a_finding(tmp_path: Path) -> None:
     (tmp_path / "long.csv").write_text("time,a,label\n" + "".join(f"{t},{t % 7},{t // 1000}\n" for t in range(1999)))
     code, out, err = run("data", "check", tmp_path / "long.csv", "--length", 300, "--json")
     first = json.loads(out)["findings"][0]
@@ -57,7 +57,7 @@ def test_the_end_that_no_episode_holds_is_a_finding(tmp_path: Path) -> None:
     assert "\nwarning: in no episode: 199 points" in out
 
 
-def test_warnings_of_what_cannot_be_read_are_said(tmp_path: Path) -> None:
+def test_warnings_are_shown_for_unreadable_data(tmp_path: Path) -> None:
     text = "episode_id,time,a,label,anomaly\n1,0,1.5,0,0\n1,1,2.5,0,0\n1,9,2.5,0,0\n1,9.5,2,0,0\n"
     (tmp_path / "runs.csv").write_text(text)
     code, _, err = run("data", "check", tmp_path / "runs.csv")
@@ -67,9 +67,7 @@ def test_warnings_of_what_cannot_be_read_are_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("always")
-def test_a_warning_of_two_files_is_one_finding_and_a_remark_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_warning_of_two_files_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: Any, **__: Any) -> Episodes:
         for _ in range(2):
             warnings.warn("points are missing", stacklevel=1)

@@ -11,7 +11,7 @@ from dfstrans.report.page import file_stem
 from tests.cli.command_line import run
 
 
-def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path: Path) -> None:
+def test_diagnose_names_deviations(model: Path, table: Path, tmp_path: Path) -> None:
     code, out, _ = run("diagnose", model, table, "--all", "--json", "--out", tmp_path / "d.csv")
     found = json.loads(out)
     assert code == 0
@@ -33,7 +33,7 @@ def test_diagnose_tells_what_is_unlike_normal(model: Path, table: Path, tmp_path
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")
-def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_get_a_remark(model: Path, table: Path) -> None:
+def test_diagnosing_training_recordings_prints_a_remark(model: Path, table: Path) -> None:
     code, out, err = run("diagnose", model, table, "--all", "--no-trust", "--part", "test", "--json")
     assert code == 0
     assert len(json.loads(out)) < 10
@@ -43,7 +43,7 @@ def test_the_test_part_alone_can_be_diagnosed_and_training_recordings_get_a_rema
     assert "trained on most of these episodes" in err
 
 
-def test_the_numbers_behind_a_page_are_given_to_programs_that_ask(model: Path, table: Path) -> None:
+def test_raw_json_contains_the_numbers_of_the_page(model: Path, table: Path) -> None:
     code, out, _ = run("diagnose", model, table, "--episode", "run_0003", "--json", "--raw")
     assert code == 0
     (found,) = json.loads(out)

@@ -110,9 +110,7 @@ def test_recordings_without_known_causes_cannot_be_compared_with_them(model: Pat
     assert "table of the faults of each episode (--faults …)" in err
 
 
-def test_a_known_fault_in_a_sensor_that_is_not_there_is_refused_when_diagnoses_are_judged(
-    model: Path, table: Path, tmp_path: Path
-) -> None:
+def test_known_fault_in_an_unknown_sensor_is_refused_by_evaluate(model: Path, table: Path, tmp_path: Path) -> None:
     anomalous = pd.read_csv(table).query("label == 1").episode_id.unique()
     pd.DataFrame({"id": anomalous, "fault": "rust", "sensors": "Torque"}).to_csv(tmp_path / "known.csv", index=False)
     command = ("evaluate", model, table, "--part", "train", "--diagnosis", "--faults", tmp_path / "known.csv")

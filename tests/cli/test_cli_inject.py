@@ -77,23 +77,23 @@ def test_recordings_in_the_folder_of_the_report_are_never_overwritten(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_planted_faults_that_are_planted_into_again_are_not_overwritten(recordings: Path, tmp_path: Path) -> None:
+def test_planting_into_planted_faults_does_not_overwrite_them(recordings: Path, tmp_path: Path) -> None:
     path = tmp_path / "planted.h5"
     run("inject", str(recordings), "--out", str(path), *FEW)
     before = path.read_bytes()
-    with pytest.raises(DfstransError, match="another place than that of the recordings"):
+    with pytest.raises(DfstransError, match="other than that of the recordings"):
         run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
     assert path.read_bytes() == before
 
 
-def test_the_result_for_people_names_kinds_and_units(recordings: Path, tmp_path: Path) -> None:
+def test_printed_result_names_kinds_and_units(recordings: Path, tmp_path: Path) -> None:
     few = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=10,50"]
     printed, _ = run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *few)
     assert "level-shift   10 at 1, 10 at 20 (spreads)" in printed
     assert "stuck         10 at 10, 10 at 50 (% of the episode)" in printed
 
 
-def test_a_report_tells_every_kind_and_strength(study: tuple[Path, dict[str, Any]]) -> None:
+def test_report_covers_every_kind_and_strength(study: tuple[Path, dict[str, Any]]) -> None:
     folder, found = study
     conditions = found["conditions"]
     assert [(condition["kind"], condition["strength"]) for condition in conditions] == [
@@ -117,7 +117,7 @@ def test_a_report_tells_every_kind_and_strength(study: tuple[Path, dict[str, Any
     assert found["epochs"] == len(Diagnoser.load(folder / "model").log_)
 
 
-def test_trials_are_of_normal_episodes_that_were_not_trained_on(study: tuple[Path, dict[str, Any]]) -> None:
+def test_trials_use_normal_episodes_outside_training(study: tuple[Path, dict[str, Any]]) -> None:
     folder, found = study
     planted, trials = load_episodes(folder / "planted.h5"), load_episodes(folder / "trials.h5")
     train, validation, test = planted.split(0, by_group=True)
@@ -155,7 +155,7 @@ def test_a_finished_run_is_not_trained_again(
     assert json.loads(again) == found
 
 
-def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained_again(
+def test_finished_run_with_automatic_batch_size_is_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_episodes(planted_episodes(130, 0, n_sensors=2, n_timepoints=48), tmp_path / "normal.h5")
@@ -169,7 +169,7 @@ def test_a_finished_run_whose_batch_size_was_chosen_from_the_data_is_not_trained
         run(*command, "--resume")
 
 
-def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_training_resumes(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from dfstrans.training.lightning_module import EpochLog
 
     command = ["inject", str(recordings), "--report", str(tmp_path / "r"), *FEW, *SMALL]
@@ -191,9 +191,7 @@ def test_an_interrupted_training_goes_on(recordings: Path, tmp_path: Path, monke
     assert not (tmp_path / "r" / "model.partial").exists()
 
 
-def test_the_table_for_people_has_chance_beside_each_diagnosis(
-    recordings: Path, study: tuple[Path, dict[str, Any]]
-) -> None:
+def test_printed_table_shows_the_chance_of_each_diagnosis(recordings: Path, study: tuple[Path, dict[str, Any]]) -> None:
     folder, found = study
     with pytest.warns(UserWarning, match="is the result of this run"):
         printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
@@ -204,7 +202,7 @@ def test_the_table_for_people_has_chance_beside_each_diagnosis(
         assert "(0.33)" in printed  # one of three sensors
 
 
-def test_the_file_and_the_report_are_both_named_where_both_are_asked_for(recordings: Path, tmp_path: Path) -> None:
+def test_both_the_file_and_the_report_are_named(recordings: Path, tmp_path: Path) -> None:
     path, folder = tmp_path / "planted.h5", tmp_path / "r"
     printed, said = run("inject", str(recordings), "--out", str(path), "--report", str(folder), *FEW, *SMALL)
     assert printed.splitlines()[-2:] == [f"written   {path}", f"report    {folder / 'report.html'}"]
@@ -227,9 +225,7 @@ def test_trials_that_would_not_be_visible_are_skipped_with_a_remark(tmp_path: Pa
     assert told in said
 
 
-def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_results(
-    recordings: Path, study: tuple[Path, dict[str, Any]]
-) -> None:
+def test_all_outputs_agree_with_the_model_card(recordings: Path, study: tuple[Path, dict[str, Any]]) -> None:
     folder, found = study
     model = Diagnoser.load(folder / "model")
     with pytest.warns(UserWarning, match="is the result of this run"):
@@ -242,7 +238,7 @@ def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_resul
     assert json.loads((folder / "report.json").read_text())["threshold_note"] == model.threshold_.note
 
 
-def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(
+def test_default_report_is_next_to_the_recordings(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -254,7 +250,7 @@ def test_without_a_place_the_report_is_beside_and_named_after_the_recordings(
     assert f"the earlier study in {recordings.stem}_study was replaced" in said
 
 
-def test_a_report_names_the_folder_that_one_is_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_names_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "press").mkdir()
     rng = np.random.default_rng(0)
     for n in range(40):

@@ -11,7 +11,7 @@ from dfstrans.cli import output as cli_output
 from dfstrans.cli.output import print_columns, progress
 
 
-def test_long_work_says_every_ten_per_cent_how_far_it_is(
+def test_long_work_reports_progress_every_ten_per_cent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cli_output, "QUIET_SECONDS", -1.0)
@@ -39,16 +39,14 @@ def test_columns_are_as_wide_as_what_is_in_them(capsys: pytest.CaptureFixture[st
     assert lines == ["model" + " " * 149 + "F1", "boosting" + " " * 145 + "0.5", "a" * 150 + "  0.25"]
 
 
-def test_columns_beyond_any_screen_are_not_cut_and_brackets_are_letters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wide_tables_are_not_truncated_and_brackets_are_literal(capsys: pytest.CaptureFixture[str]) -> None:
     cells = ("speed [m/s] :warning: [/b]", "b" * 300, "0.5")
     print_columns(("model [x]", "note", "F1"), [cells], words=("model [x]", "note"))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["model [x]".ljust(28) + "note".ljust(303) + "F1", "  ".join(cells)]
 
 
-def test_in_a_terminal_what_is_too_wide_goes_on_below(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wide_table_wraps_in_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "28")
     titles, row = ("of", "model", "P", "R", "F1"), ("a", "tapnet", "0.111", "0.222", "0.333")

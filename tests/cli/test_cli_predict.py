@@ -17,7 +17,7 @@ def test_predict_needs_no_labels(model: Path, table: Path, tmp_path: Path) -> No
     assert len(out.splitlines()) == 37
 
 
-def test_predict_and_diagnose_do_without_labels_that_they_cannot_read(model: Path, table: Path, tmp_path: Path) -> None:
+def test_predict_and_diagnose_ignore_unreadable_labels(model: Path, table: Path, tmp_path: Path) -> None:
     words = pd.read_csv(table).replace({"label": {0: "fine", 1: "broken"}})
     words.to_csv(tmp_path / "words.csv", index=False)
     _, expected, _ = run("predict", model, table)
@@ -37,7 +37,7 @@ def test_predict_and_diagnose_do_without_labels_that_they_cannot_read(model: Pat
 
 
 @pytest.mark.filterwarnings("always")
-def test_each_warning_is_said_once(model: Path, table: Path, tmp_path: Path) -> None:
+def test_each_warning_is_shown_once(model: Path, table: Path, tmp_path: Path) -> None:
     slower = pd.read_csv(table)
     slower["time"] *= 5
     slower.to_csv(tmp_path / "slower.csv", index=False)
@@ -47,9 +47,7 @@ def test_each_warning_is_said_once(model: Path, table: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")
-def test_recordings_that_are_left_out_are_listed_with_what_can_be_done(
-    model: Path, table: Path, tmp_path: Path
-) -> None:
+def test_skipped_recordings_are_listed_with_a_remedy(model: Path, table: Path, tmp_path: Path) -> None:
     first = pd.read_csv(table).query("episode_id == 'run_0001'")
     short = [first.query("time < 5").assign(episode_id=name) for name in ("brief", "curt")]
     long = pd.concat([first] * 40).assign(episode_id="long", time=range(48 * 40))
@@ -78,7 +76,7 @@ def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range", "always:constant in training")
-def test_a_sensor_that_moves_for_the_first_time_is_named_and_left_out_of_account(table: Path, tmp_path: Path) -> None:
+def test_sensor_constant_in_training_is_named_and_ignored(table: Path, tmp_path: Path) -> None:
     rows = pd.read_csv(table).assign(b=3.0)
     rows.to_csv(tmp_path / "still.csv", index=False)
     code, _, err = run("train", tmp_path / "still.csv", "--out", tmp_path / "trees", "--model", "boosting")
@@ -94,9 +92,7 @@ def test_a_sensor_that_moves_for_the_first_time_is_named_and_left_out_of_account
 
 
 @pytest.mark.filterwarnings("ignore:this processor has no bf16")
-def test_the_precision_of_a_network_can_be_chosen_that_of_trees_cannot(
-    model: Path, table: Path, tmp_path: Path
-) -> None:
+def test_precision_can_be_chosen_for_networks_only(model: Path, table: Path, tmp_path: Path) -> None:
     _, exact, _ = run("predict", model, table)
     assert run("predict", model, table, "--precision", "32")[1] == exact
     code, out, err = run("predict", model, table, "--precision", "bf16")

@@ -42,11 +42,11 @@ def test_help_names_the_kinds_of_fault_and_the_form_of_a_severity() -> None:
 
 
 @pytest.mark.parametrize("given", ["1.5", "many"])
-def test_a_count_that_is_no_whole_number_is_repeated(given: str) -> None:
+def test_error_quotes_a_count_that_is_not_an_integer(given: str) -> None:
     assert f"got '{given}'" in run(*SMALL, "--normal", given, "--out", "a.h5", code=2)[1]
 
 
-def test_a_finished_command_does_nothing_again_and_other_content_is_kept(tmp_path: Path) -> None:
+def test_finished_command_does_nothing_when_repeated(tmp_path: Path) -> None:
     path = tmp_path / "new" / "a.h5"
     assert "created the folder" in run(*NORMAL, "--out", path)[1]
     before = path.read_bytes()

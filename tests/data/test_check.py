@@ -242,7 +242,7 @@ def test_an_empty_set_is_one_error() -> None:
     assert [(finding.level, finding.message[:11]) for finding in result.findings] == [("error", "no episodes")]
 
 
-def test_slower_episodes_are_named_and_their_missing_points_are_no_gaps() -> None:
+def test_slower_episodes_are_named_and_have_no_gaps() -> None:
     values = noise(n=12, n_sensors=2, n_timepoints=60)
     values[::3, :, np.arange(60) % 2 > 0] = np.nan
     values[1, :, 7] = np.nan

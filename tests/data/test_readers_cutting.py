@@ -82,7 +82,7 @@ def test_pieces_in_a_gap_are_dropped_and_counted(tmp_path: Path) -> None:
     assert episodes.require_labels().tolist() == [0, 0, 0, 1]
 
 
-def test_piece_with_a_single_value_stays_and_recordings_without_any_are_refused() -> None:
+def test_piece_with_one_value_is_kept_and_empty_recordings_are_refused() -> None:
     values = np.full((1, 2, 10), np.nan)
     with pytest.raises(DfstransError, match="expected recordings with values, got none in any of 2 pieces"):
         cut(Episodes.from_arrays(values, ids=["m"]), 5)
@@ -91,7 +91,7 @@ def test_piece_with_a_single_value_stays_and_recordings_without_any_are_refused(
 
 
 @pytest.mark.parametrize("time", [True, False])
-def test_several_machines_in_one_recording_are_told_to_name_the_id_column(tmp_path: Path, time: bool) -> None:
+def test_several_machines_in_one_recording_need_an_id_column(tmp_path: Path, time: bool) -> None:
     rows = [f"m{m},{f'{t},' if time else ''}{t},{int(t == 3)}\n" for m in range(2) for t in range(10)]
     with pytest.raises(DfstransError, match=r"name (the column that tells them apart|its column).*id_column"):
         from_text(tmp_path, f"machine,{'time,' if time else ''}a,label\n" + "".join(rows), length=5)

@@ -169,9 +169,7 @@ def runs(tmp_path: Path) -> Path:
         (f"{HEADER}|y,spike,b,0,0,", (Fault(0, 1, ("b",), "spike"),)),
     ],
 )
-def test_faults_are_in_the_time_of_the_episode_and_cover_a_point(
-    runs: Path, table: str, faults: tuple[Fault, ...]
-) -> None:
+def test_fault_windows_use_episode_time_and_cover_a_point(runs: Path, table: str, faults: tuple[Fault, ...]) -> None:
     write(runs.parent, runs_faults=table)
     assert load_episodes(runs).faults == ((), faults)
 
@@ -242,7 +240,7 @@ def test_parquet_fault_table_without_rows_is_ignored(runs: Path) -> None:
         assert load_episodes(runs).faults is None
 
 
-def test_data_check_names_blamed_sensors_that_were_not_recorded(runs: Path) -> None:
+def test_data_check_names_faulty_sensors_that_were_not_recorded(runs: Path) -> None:
     for sensors, warned in (("b;Torque", True), ("b", False)):
         write(runs.parent, runs_faults=f"{HEADER}|y,rust,{sensors},1,2,")
         findings = [finding.message for finding in check_episodes(load_episodes(runs)).findings]

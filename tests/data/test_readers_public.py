@@ -30,7 +30,7 @@ def tiny_telemanom(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_telemanom_channels_are_cut_with_inclusive_ends_and_both_lines_of_p_2(tiny_telemanom: Path) -> None:
+def test_telemanom_anomalies_have_inclusive_ends(tiny_telemanom: Path) -> None:
     episodes = load_episodes(tiny_telemanom, spacecraft="SMAP", length=10)
     assert episodes.ids.tolist() == ["P-2@0", "P-2@10"]
     assert episodes.sensors == ("telemetry", "command_1", "command_2")

@@ -45,7 +45,7 @@ def test_named_columns_may_be_in_the_label_table(runs: Path) -> None:
     assert (episodes.sensors, episodes.require_labels().tolist()) == (("a", "b"), [0, 1])
 
 
-def test_no_column_of_the_files_replaces_one_that_the_label_table_has(tmp_path: Path) -> None:
+def test_label_table_takes_precedence_over_file_columns(tmp_path: Path) -> None:
     recording = "time,run,machine,label|0,5,m1,warm|1,6,m1,cold"
     write(tmp_path, labels="Takt,befund,Linie|r1,OK,west|r2,NOK,east", r1=recording, r2=recording)
     named = {"id_column": "takt", "label_column": "befund", "group_column": "linie", "anomalous_value": "NOK"}
@@ -96,7 +96,7 @@ def test_sensor_in_different_units_is_refused(tmp_path: Path) -> None:
         ({"r1": "episode_id,time,a,b|x,0,1,2|y,0,2,3"}, r"one episode in .*r1\.csv, got 2 ids in its column"),
     ],
 )
-def test_files_that_do_not_fit_together_are_refused(runs: Path, files: dict[str, str], words: str) -> None:
+def test_inconsistent_files_are_refused(runs: Path, files: dict[str, str], words: str) -> None:
     labels = {"labels": "id,label|r1,0|r2,0|r3,0"} if "r3" in files else {}
     with pytest.raises(DfstransError, match=words):
         load_episodes(write(runs, **labels, **files))
@@ -157,7 +157,7 @@ def test_empty_fault_table_of_a_folder_is_ignored_with_a_warning(tmp_path: Path)
 # ---- options and paths ------------------------------------------------------------------------------------------
 
 
-def test_options_may_come_as_an_object_and_be_overridden(runs: Path) -> None:
+def test_options_object_can_be_overridden(runs: Path) -> None:
     options = ReadOptions(drop_sensors=("b",), length=2)
     with pytest.warns(UserWarning, match="1 point at the end of 1 of 2 recordings"):
         assert load_episodes(runs, options).sensors == ("a",)

@@ -73,7 +73,7 @@ def test_numbers_keep_every_bit(tmp_path: Path) -> None:
     assert_array_equal(from_text(tmp_path, text).values[0], values.T)
 
 
-def test_latin_1_is_read_in_the_header_and_far_below_it(tmp_path: Path) -> None:
+def test_latin_1_is_read_anywhere_in_the_file(tmp_path: Path) -> None:
     header = PLAIN.replace("a,b", "Temperatur [°C],Prüfkraft (N)")
     for encoding in ("latin-1", "utf-8"):
         episodes = from_text(tmp_path, header.encode(encoding))
@@ -167,7 +167,7 @@ def test_exponent_without_digits_gives_a_warning_and_an_error(tmp_path: Path) ->
         ("id,time,a,label\nx,0,1,ok\ny,0,2,+", {"anomalous_value": "+"}),
     ],
 )
-def test_sign_or_point_at_the_end_is_fine_if_other_rows_have_it(
+def test_trailing_sign_or_point_is_fine_if_other_rows_have_it(
     tmp_path: Path, text: str, options: dict[str, object]
 ) -> None:
     from_text(tmp_path, text, **options)
@@ -205,7 +205,7 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
 # ---- Parquet ----------------------------------------------------------------------------------------------------
 
 
-def test_parquet_ids_keep_the_order_of_first_appearance_whatever_the_dictionary(tmp_path: Path) -> None:
+def test_parquet_ids_keep_the_order_of_first_appearance(tmp_path: Path) -> None:
     def rows(numbers: list[int], dictionary: list[str], labels: list[int | None]) -> pa.Table:
         ids = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array(dictionary))
         words = pa.DictionaryArray.from_arrays(pa.array(labels), pa.array(["1", "unused", "0"]))

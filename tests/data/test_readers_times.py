@@ -150,7 +150,7 @@ def test_episodes_at_a_faster_rate_are_named(tmp_path: Path) -> None:
 EVERY_WAY = ({}, {"sort_time": True}, {"irregular_time": "ignore"})
 
 
-def test_times_of_day_go_on_after_midnight(tmp_path: Path) -> None:
+def test_times_of_day_may_pass_midnight(tmp_path: Path) -> None:
     evening = ["23:59:58", "23:59:59", "00:00:00", "00:00:01"]
     rows = [row for point, time in enumerate(evening) for row in (f"x,{time},{point}", f"y,12:00:0{point},{point}")]
     for options in EVERY_WAY:

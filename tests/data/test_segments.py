@@ -130,9 +130,7 @@ def test_default_segment_lengths(lengths: tuple[int, ...], segment_length: int) 
 
 @given(st.lists(st.integers(1, 200_000), min_size=1, max_size=5), st.integers(1, 4), st.sampled_from([2, 4, 20]))
 @settings(max_examples=60, deadline=None)
-def test_default_segments_never_outnumber_the_width_and_survive_the_pooling(
-    lengths: list[int], blocks: int, filters: int
-) -> None:
+def test_default_segments_fit_the_width_and_the_pooling(lengths: list[int], blocks: int, filters: int) -> None:
     episodes = of_lengths(1)
     object.__setattr__(episodes, "lengths", np.array(lengths))  # long episodes without their memory
     network = NetworkShape.paper(n_sensors=1, segment_length=16, blocks=blocks, filters=filters, heads=1)

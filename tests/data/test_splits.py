@@ -30,16 +30,14 @@ def test_every_episode_is_in_exactly_one_part(labels: list[int], seed: int) -> N
     ("anomalous", "sizes"),
     [(12, [8, 2, 2]), (13, [8, 3, 2]), (15, [10, 3, 2]), (17, [11, 3, 3]), (18, [12, 3, 3]), (20, [14, 3, 3])],
 )
-def test_parts_are_balanced_and_validation_gets_the_third_anomaly_that_a_threshold_needs(
-    anomalous: int, sizes: list[int]
-) -> None:
+def test_split_is_balanced_and_validation_gets_three_anomalies(anomalous: int, sizes: list[int]) -> None:
     labels = np.array([1] * anomalous + [0] * 100)
     parts = three_way_split(labels, seed=5)
     assert [int(labels[part].sum()) for part in parts] == sizes
     assert [int((labels[part] == 0).sum()) for part in parts] == [70, 15, 15]
 
 
-def test_other_sizes_are_those_of_rounding() -> None:
+def test_part_sizes_are_rounded() -> None:
     for n in range(12, 600):
         found = [len(part) for part in three_way_split(np.ones(n, dtype=np.int8))]
         rounded = np.diff(np.rint(np.cumsum((0.70, 0.15, 0.15)) * n).astype(int), prepend=0).tolist()

@@ -50,7 +50,7 @@ def test_arrays_and_files_of_different_lengths_are_joined(stored: StoredValues) 
     assert_array_equal(joined.select_sensors(np.array([1]))[np.array([0, 3])][1], VALUES[1, [1]])
 
 
-def test_episodes_come_in_the_requested_order_although_neighbours_are_read_together(stored: StoredValues) -> None:
+def test_episodes_are_returned_in_the_requested_order(stored: StoredValues) -> None:
     twice = StoredValues.join([stored, VALUES[::-1].copy(), stored])  # row 5 of one source, then row 0 of the next
     everything = np.concatenate([VALUES, VALUES[::-1], VALUES])
     for rows in ([3, 4, 5, 6, 7, 12, 13], [17, 0, 1, 1, 2, 5, 4], [], [11]):
@@ -58,7 +58,7 @@ def test_episodes_come_in_the_requested_order_although_neighbours_are_read_toget
     assert_array_equal(twice.select(np.arange(18)[::2])[1:7], everything[::2][1:7])
 
 
-def test_a_two_dimensional_data_set_holds_sensors_one_after_the_other(tmp_path: Path) -> None:
+def test_two_dimensional_data_set_concatenates_sensors(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "flat.h5", "w") as file:
         file["dataset"] = np.concatenate([VALUES.reshape(6, 12), np.ones((6, 1))], axis=1)
     flat = StoredValues.whole(StoredArray(tmp_path / "flat.h5", "dataset", VALUES.shape))

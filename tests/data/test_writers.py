@@ -93,7 +93,7 @@ def test_every_format_converts_to_every_other_in_small_batches(
     assert_same_episodes(load_episodes(save_episodes(chosen, tmp_path / f"part{target}")), chosen)
 
 
-def test_hdf5_is_read_on_demand_and_has_one_chunk_per_episode_and_nan_as_padding(tmp_path: Path) -> None:
+def test_hdf5_is_read_lazily_with_one_chunk_per_episode(tmp_path: Path) -> None:
     values = np.ones((2, 3, 4), dtype=np.float32)
     path = save_episodes(Episodes.from_arrays(values, lengths=[4, 2]), tmp_path / "set.h5")
     assert load_episodes(path).is_stored
@@ -154,7 +154,7 @@ def test_a_truncated_file_gives_one_clear_error(tmp_path: Path, suffix: str, sha
         load_episodes(path)
 
 
-def test_a_later_layout_or_a_missing_part_is_refused(tmp_path: Path) -> None:
+def test_newer_or_incomplete_file_is_refused(tmp_path: Path) -> None:
     path = save_episodes(Episodes.from_arrays(np.ones((2, 1, 3))), tmp_path / "set.h5")
     with h5py.File(path, "a") as file:
         file.attrs["version"] = 2

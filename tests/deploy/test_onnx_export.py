@@ -41,7 +41,7 @@ def exported_from(detector: Diagnoser, folder: Path) -> OnnxDetector:
     return OnnxDetector.load(folder / "model.onnx")
 
 
-def test_the_difference_from_torch_is_in_the_file_the_record_and_the_card(exported: Path) -> None:
+def test_difference_from_torch_is_recorded_everywhere(exported: Path) -> None:
     folder = exported.with_suffix("")
     found = OnnxDetector.load(exported).record.export
     assert found is not None
@@ -54,7 +54,7 @@ def test_the_difference_from_torch_is_in_the_file_the_record_and_the_card(export
     Diagnoser.load(folder)  # its checksum includes the export
 
 
-def test_generated_episodes_rest_where_the_sensors_of_training_rest() -> None:
+def test_generated_episodes_keep_resting_sensors_at_rest() -> None:
     values = np.random.default_rng(0).normal(size=(24, 3, 64))
     values[:, 1] = 7.0  # never moves
     values[:, 2] = 0.0
@@ -105,7 +105,7 @@ def test_every_kind_of_network_exports(changes: dict[str, Any], tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("exported")
-def test_a_sensor_at_rest_gives_the_same_logit_in_both(tmp_path: Path) -> None:
+def test_resting_sensor_gives_the_same_logit_as_torch(tmp_path: Path) -> None:
     """Narrow steps of its quantile features magnify rounding: in 32 bits the two would be 1e-5 apart."""
     values = np.random.default_rng(0).normal(size=(36, 3, 96))
     moving = np.clip(values[:, 1], 0, 1)
@@ -118,7 +118,7 @@ def test_a_sensor_at_rest_gives_the_same_logit_in_both(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("ready_graph")
-def test_the_command_writes_beside_the_model_and_tells_the_difference(model: Path, tmp_path: Path) -> None:
+def test_export_writes_next_to_the_model_and_prints_the_difference(model: Path, tmp_path: Path) -> None:
     recordings = save_episodes(tiny_episodes(seed=5), tmp_path / "recordings.npz")
     code, out, _ = run("export", model, "--format", "onnx", "--data", recordings, "--json")
     content = json.loads(out)
@@ -127,12 +127,12 @@ def test_the_command_writes_beside_the_model_and_tells_the_difference(model: Pat
 
 
 @pytest.mark.usefixtures("ready_graph")
-def test_many_recordings_are_compared_on_some_evenly_chosen(model: Path, tmp_path: Path) -> None:
+def test_many_recordings_are_compared_on_an_even_sample(model: Path, tmp_path: Path) -> None:
     assert export_onnx(model, tmp_path / "model.onnx", tiny_episodes(), most_compared=5).episodes == 5
 
 
 @pytest.mark.usefixtures("ready_graph")
-def test_an_export_beyond_the_tolerance_is_refused_and_leaves_nothing(model: Path, tmp_path: Path) -> None:
+def test_export_beyond_the_tolerance_is_refused_and_removed(model: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in model.iterdir()}
     with pytest.raises(DfstransError, match=r"at most 1e-12 in a logit .*, got .*predict with the"):
         export_onnx(model, tmp_path / "model.onnx", tiny_episodes(), tolerance=1e-12)
@@ -206,7 +206,7 @@ def test_the_command_refuses_what_it_cannot_do(model: Path, arguments: list[str]
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("exported")
-def test_the_ranking_of_all_smd_episodes_is_that_of_torch(smd_folder: Path, tmp_path: Path) -> None:
+def test_ranking_of_all_smd_episodes_equals_torch(smd_folder: Path, tmp_path: Path) -> None:
     episodes = load_episodes(smd_folder, length=500, stride=500)
     train, validation, test = episodes.split(seed=0)
     detector = Diagnoser.from_settings(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)

@@ -27,7 +27,7 @@ def test_the_defaults_of_arguments_are_those_of_the_settings(name: str) -> None:
     assert not given.keys() & PRESETS["paper"].keys() or name != "dfstrans"  # an argument would override the preset
 
 
-def test_settings_by_name_go_to_the_argument_that_holds_them() -> None:
+def test_flat_settings_reach_the_right_argument() -> None:
     detector = Diagnoser.from_settings(epochs=3, heads="4", mixup=0, gradient_clip="none")
     assert (detector.epochs, detector.network) == (3, {"heads": 4})
     assert detector.training == {"mixup": 0.0, "gradient_clip": None}
@@ -84,7 +84,7 @@ def test_unknown_nested_settings_are_refused_at_once() -> None:
         Diagnoser().set_params(heads=3)
 
 
-def test_what_is_not_given_is_chosen_from_the_episodes() -> None:
+def test_missing_settings_are_chosen_from_the_episodes() -> None:
     episodes = planted_episodes(n_normal=6, n_anomalous=3, n_sensors=2, n_timepoints=600, seed=0)
     network = Diagnoser(segment_length=20).network_settings(episodes)
     assert (network.filters, network.heads, network.d_model) == (20, 8, 40)

@@ -115,7 +115,7 @@ def test_train_model_trains_tests_and_saves_any_kind(tmp_path: Path) -> None:
     assert "boosting detector" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_a_network_for_one_length_is_built_for_the_longest_episode_of_all_parts(tmp_path: Path) -> None:
+def test_fixed_length_network_fits_the_longest_episode(tmp_path: Path) -> None:
     values = [x[:, : 30 + i // 2] for i, x in enumerate(EPISODES.values)]
     episodes = type(EPISODES).from_arrays(values, EPISODES.labels)
     detector = train_model(episodes, tmp_path / "model", model="tapnet", **{**QUICK, "epochs": 1})

@@ -24,7 +24,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_training_saves_a_model_with_test_figures_and_removes_its_checkpoint(model: Path) -> None:
+def test_training_saves_test_metrics_and_removes_its_checkpoint(model: Path) -> None:
     detector = Diagnoser.load(model)
     assert detector.metrics_["test"]["episodes"] == len(EPISODES.split(0)[2])
     assert not partial_folder(model).exists()

@@ -23,7 +23,7 @@ def drawn(n_segments: int, n_sensors: int = 3, seed: int = 0) -> EpisodeScores:
     )
 
 
-def test_a_band_by_segment_reaches_from_the_median_to_the_99th_percentile() -> None:
+def test_segment_band_spans_the_median_to_the_99th_percentile() -> None:
     episodes = [scores_of(np.full((1, 1, 1), n / 100), np.ones((1, 1, 1))) for n in range(101)]
     band = bands_by_segment(episodes)["temporal_attention"]
     assert (band.centre.item(), band.edge.item()) == pytest.approx((0.5, 0.99))
@@ -66,7 +66,7 @@ def test_a_limited_sample_is_drawn_from_all_episodes_alike() -> None:
     assert (float(some.centre), float(some.edge)) == pytest.approx((12.5, 20))
 
 
-def test_a_matrix_too_large_to_keep_by_segment_is_only_kept_pooled() -> None:
+def test_large_matrix_is_only_kept_pooled() -> None:
     assert list(bands_by_segment([drawn(4)])) == list(BY_SEGMENT)
     kept = bands_by_segment([drawn(4)], max_size=40)
     assert set(BY_SEGMENT) - set(kept) == {"temporal_attention"}  # 3 · 4 · 4 numbers
@@ -82,7 +82,7 @@ def test_statistics_of_a_cell_by_hand() -> None:
     np.testing.assert_allclose(cells[:, 1], [[0, 0, 0, 0], [np.nan] * 4, [2, 0, 2, 2]])
 
 
-def test_the_normal_course_is_by_segment_for_the_usual_length_and_pooled_for_others() -> None:
+def test_normal_course_is_per_segment_only_for_the_usual_length() -> None:
     values = np.random.default_rng(0).normal(size=(200, 2, 12)) + np.repeat([0, 10, 20], 4)
     course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=3)
     low, high = np.moveaxis(course.of_length(3), -1, 0)  # (segment, sensor)

@@ -33,7 +33,7 @@ def logit_with_normal(detector: Diagnoser, episode: Episodes, replaced: Mask) ->
         return float(detector.network_.attend(x).logit), float(detector.network_.attend(changed).logit)
 
 
-def test_occlusion_is_the_fall_of_the_logit_with_one_cell_made_normal(detector: Diagnoser, planted: Episodes) -> None:
+def test_occlusion_is_the_fall_of_the_logit_without_one_cell(detector: Diagnoser, planted: Episodes) -> None:
     falls = occlusion(detector, planted[-1], detector.reference_)
     for cell in ((0, 0), (5, 3), (2, 1)):
         replaced = np.zeros((6, 4), dtype=bool)
@@ -42,7 +42,7 @@ def test_occlusion_is_the_fall_of_the_logit_with_one_cell_made_normal(detector: 
         assert falls[cell] == pytest.approx(whole - changed, abs=1e-4)
 
 
-def test_without_support_the_ranking_is_made_by_occlusion_if_some_cell_matters(
+def test_unsupported_attention_falls_back_to_occlusion(
     detector: Diagnoser, planted: Episodes, diagnoses: list[Diagnosis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dfstrans.diagnosis.trust.MATERIAL_FALL", np.inf)
@@ -67,7 +67,7 @@ def test_without_support_the_ranking_is_made_by_occlusion_if_some_cell_matters(
     assert "No single sensor at one moment" not in one.summary()
 
 
-def test_integrated_gradients_add_up_to_the_logit_beyond_that_of_a_normal_episode(tiny: Diagnoser) -> None:
+def test_integrated_gradients_sum_to_the_difference_in_logits(tiny: Diagnoser) -> None:
     pytest.importorskip("captum", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     episode = tiny_episodes()[-1]
     found = integrated_gradients(tiny, episode, tiny.reference_, n_steps=200)
@@ -87,7 +87,7 @@ def test_without_captum_the_remedy_is_named(tiny: Diagnoser, monkeypatch: pytest
 # ---- deletion and insertion -----------------------------------------------------------------------------------------
 
 
-def test_the_figures_of_a_curve_by_hand() -> None:
+def test_curve_metrics_worked_by_hand() -> None:
     curves = RankingCurves(
         percentages=np.array([0.0, 50.0, 100.0]),
         deletion=np.array([0.8, 0.2, 0.0]),

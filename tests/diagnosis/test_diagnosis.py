@@ -59,7 +59,7 @@ def test_rankings_are_sorted_and_in_the_episode_s_own_time(planted: Episodes, di
         one.top_sensors(-1)
 
 
-def test_the_two_questions_of_the_paper(diagnoses: list[Diagnosis]) -> None:
+def test_related_sensors_and_triggers_rank_attention(diagnoses: list[Diagnosis]) -> None:
     one = diagnoses[0]
     for table, score, row in (
         (one.related_sensors(one.sensors[2], 3), "spatial_attention", (3, 2)),
@@ -112,9 +112,7 @@ def test_sensors_segments_and_pairs_above_their_bands_by_hand() -> None:
 
 
 @pytest.mark.parametrize("n_segments", [6, 4])
-def test_the_excess_is_that_of_the_stored_band_for_usual_and_unusual_lengths(
-    detector: Diagnoser, planted: Episodes, n_segments: int
-) -> None:
+def test_excess_uses_the_stored_band_for_any_length(detector: Diagnoser, planted: Episodes, n_segments: int) -> None:
     reference = detector.reference_
     (one,) = detector.diagnose(planted.values[:1, :, : 16 * n_segments])
     assert tuple(one.bands) == SCORES
@@ -145,7 +143,7 @@ def test_the_summary_names_what_stands_out_and_unhealthy_sensors(detector: Diagn
     assert "least like normal: sensor" in loud.summary()
 
 
-def test_without_a_single_reading_there_is_no_diagnosis(detector: Diagnoser) -> None:
+def test_episode_without_values_has_no_diagnosis(detector: Diagnoser) -> None:
     (one,) = detector.diagnose(np.full((1, 4, 96), np.nan, dtype=np.float32))
     assert "no sensor has a single reading" in one.summary()
 

@@ -62,7 +62,7 @@ def test_an_episode_with_bad_scores_is_named() -> None:
         measure(hit_rate, ["a", "b"], [np.arange(4.0), np.full(4, np.nan)], [FIRST, FIRST])
 
 
-def test_the_interval_is_that_of_a_mean_and_the_same_for_the_same_seed() -> None:
+def test_bootstrap_interval_is_seeded() -> None:
     values = np.random.default_rng(1).random(400)
     low, high = bootstrap_interval(values, seed=3)
     error = values.std() / np.sqrt(400)
@@ -72,13 +72,13 @@ def test_the_interval_is_that_of_a_mean_and_the_same_for_the_same_seed() -> None
 
 
 @pytest.mark.slow
-def test_the_interval_covers_the_mean_about_as_often_as_it_says() -> None:
+def test_interval_has_its_nominal_coverage() -> None:
     rng = np.random.default_rng(0)
     intervals = [bootstrap_interval(rng.random(60) ** 2, seed=draw) for draw in range(400)]
     assert np.mean([low <= 1 / 3 <= high for low, high in intervals]) == pytest.approx(0.95, abs=0.035)
 
 
-def test_the_truth_itself_is_perfect_at_every_level_of_every_metric() -> None:
+def test_truth_scores_perfectly_on_every_metric() -> None:
     results = evaluate_rankings(PERFECT, CAUSES)
     assert {level: set(kinds["all"]) for level, kinds in results.items()} == {
         "sensors": TOP_METRICS | {"graded_ndcg"},

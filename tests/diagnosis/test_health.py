@@ -35,7 +35,7 @@ def held_at_the_top(row: np.ndarray) -> None:
         (lambda row: np.add(row[:30], 50, out=row[:30]), "out of training range", 0.3),
     ],
 )
-def test_each_symptom_is_found_but_not_what_is_usual(spoil, symptom, share, normal) -> None:  # type: ignore[no-untyped-def]
+def test_each_symptom_is_found_unless_it_is_usual(spoil, symptom, share, normal) -> None:  # type: ignore[no-untyped-def]
     scaler = SensorScaler.fit(normal)
     reference = HealthReference.fit(normal, scaler)
     values = lively()

@@ -30,7 +30,7 @@ def known(*faults: Fault) -> KnownCause:
     return cause
 
 
-def test_faults_blame_their_sensors_in_the_segments_they_touch() -> None:
+def test_fault_sensors_are_relevant_in_the_segments_they_touch() -> None:
     cause = known(Fault(8, 12, ("a",), "bump"), Fault(10, 13, ("c",)))
     assert (cause.episode_id, cause.kind) == ("run_0", "bump")
     np.testing.assert_array_equal(cause.cells, [[True, False, False], [True, False, True], [False, False, False]])
@@ -40,19 +40,19 @@ def test_faults_blame_their_sensors_in_the_segments_they_touch() -> None:
     assert (cause.relevance, cause.sensor_relevance, cause.segment_relevance) == (None, None, None)
 
 
-def test_a_fault_that_names_no_sensor_tells_of_moments_only() -> None:
+def test_fault_without_sensors_only_scores_segments() -> None:
     cause = known(Fault(8, 12, ("a",)), Fault(20, 99))
     assert (cause.sensors, cause.cells) == (None, None)
     assert cause.segments.tolist() == [True, True, True]
 
 
-def test_an_episode_without_faults_blames_nothing() -> None:
+def test_episode_without_faults_has_no_relevant_cells() -> None:
     cause = known()
     np.testing.assert_array_equal(cause.cells, np.zeros((3, 3)))
     assert not cause.segments.any()
 
 
-def test_graded_truth_blames_from_relevance_one_on() -> None:
+def test_graded_truth_is_relevant_from_one() -> None:
     cells = np.array([[[0.5, 0, 0], [2, 0.9, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0.2]]], dtype=np.float16)
     truth = Truth(5, cells, np.zeros((1, 5), np.int8), ("rest",))
     whole = episodes([Fault(0, 25, ("b",), "rust")], truth=truth)
@@ -86,7 +86,7 @@ def test_episodes_whose_causes_are_not_known_are_refused() -> None:
 
 
 @pytest.mark.slow
-def test_server_machines_blame_sensors_in_every_anomalous_episode_but_one(smd_folder: Path) -> None:
+def test_all_anomalous_server_episodes_but_one_name_sensors(smd_folder: Path) -> None:
     whole = load_episodes(smd_folder, length=500, stride=500)
     anomalous = whole[whole.require_labels() == 1]
     causes = known_causes(anomalous, segment_length=50)

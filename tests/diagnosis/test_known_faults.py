@@ -32,7 +32,7 @@ def test_the_kinds_of_the_nearest_cases_are_counted(
     assert found == tuple(Resemblance(*one) for one in expected)
 
 
-def test_a_case_does_not_count_for_itself() -> None:
+def test_known_case_does_not_resemble_itself() -> None:
     cases = KnownCases(("1", "2", "3"), ("bump", "rust", "rust"), KNOWN[:3].astype(np.float32))
     assert cases.resembled_by("1", KNOWN[0]) == (Resemblance("rust", 2, 2),)
     assert cases.resembled_by("another", KNOWN[0]) == (Resemblance("bump", 1, 1),)  # not outvoted by the two others
@@ -53,7 +53,7 @@ def test_a_model_keeps_the_known_anomalies_of_training(tmp_path: Path) -> None:
     assert "bump (" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_other_known_anomalies_may_be_given_but_one_kind_alone_says_nothing(tiny: Diagnoser) -> None:
+def test_other_known_anomalies_need_two_kinds(tiny: Diagnoser) -> None:
     one = tiny_episodes()[-1]
     for kinds, expected in (((), {None}), (("bump",), {None}), (("bump", "rust"), {"bump", "rust"})):
         known = of_kinds(*kinds or ("",))

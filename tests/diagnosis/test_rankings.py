@@ -112,7 +112,7 @@ def test_ties_count_as_the_mean_over_every_order(metric: Metric, scores: list[fl
 
 
 @pytest.mark.parametrize("scores", [[3, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 2, 2, 0, 0]])
-def test_ties_count_as_the_mean_over_every_order_for_grades_and_parts_of_segments(scores: list[float]) -> None:
+def test_ties_count_as_the_mean_for_graded_and_partial_truth(scores: list[float]) -> None:
     given_scores, grades = np.array(scores, dtype=float), np.array([0.0, 2.5, 0.3, 7.0, 0.0])
     assert ndcg(given_scores, grades) == pytest.approx(mean_over_orders(ndcg, given_scores, grades))
     overlap = partial(time_overlap, points=[10, 10, 10, 10, 4])
@@ -161,7 +161,7 @@ def cases(draw: st.DrawFn) -> tuple[Array, Array]:
 @every_metric
 @given(case=cases())
 @settings(max_examples=40, deadline=None)
-def test_perfect_is_one_reversed_is_worst_and_only_the_order_matters(metric: Metric, case: tuple[Array, Array]) -> None:
+def test_perfect_ranking_scores_one_and_reversed_is_worst(metric: Metric, case: tuple[Array, Array]) -> None:
     scores, truth = case
     value = metric(scores, truth)
     assert metric(truth, truth) == pytest.approx(1)

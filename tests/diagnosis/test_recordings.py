@@ -25,11 +25,11 @@ def nearest(episodes: Episodes, row: int, repeats: int = 1, labelled: bool = Tru
     return None if found is None else found.id
 
 
-def test_the_same_work_is_found_in_spite_of_a_fault_and_never_the_recording_itself(episodes: Episodes) -> None:
+def test_nearest_recording_ignores_the_fault_and_excludes_itself(episodes: Episodes) -> None:
     assert nearest(episodes, 3) == "b"
     assert nearest(episodes, 0) == "b"
 
 
-def test_without_labels_or_of_another_length_there_is_none(episodes: Episodes) -> None:
+def test_no_nearest_recording_without_labels_or_same_length(episodes: Episodes) -> None:
     assert nearest(episodes, 3, labelled=False) is None
     assert nearest(episodes, 3, repeats=2) is None

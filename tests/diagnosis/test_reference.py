@@ -89,7 +89,7 @@ def of_two_lengths() -> Episodes:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_every_episode_does_is_not_deviating_in_a_shorter_one(of_two_lengths: Episodes, seed: int) -> None:
+def test_normal_behaviour_does_not_deviate_in_a_shorter_episode(of_two_lengths: Episodes, seed: int) -> None:
     detector = Diagnoser.from_settings(**WIDER, seed=seed).fit(of_two_lengths)
     reference = NormalReference.fit(detector, of_two_lengths[of_two_lengths.require_labels() == 0], seed)
     assert reference.n_segments == 16
@@ -101,7 +101,7 @@ def test_what_every_episode_does_is_not_deviating_in_a_shorter_one(of_two_length
     np.testing.assert_allclose(cells.normal[:, 1], cells.embedding[:, 1], atol=1e-5)  # the sensor that never moves
 
 
-def test_what_happens_once_in_many_segments_has_its_examples() -> None:
+def test_rare_segment_has_its_own_examples() -> None:
     random = np.random.default_rng(0)
     series = [random.normal(size=(2, 960 if row % 3 else 952)).astype(np.float32) for row in range(24)]
     for values in series:
@@ -134,12 +134,12 @@ def random_normal(n: int = 40, t: int = 3, seed: int = 0) -> np.ndarray:
     return floats(np.random.default_rng(seed).normal(size=(n, t, 2, 6)))
 
 
-def test_the_distance_is_that_from_the_three_nearest_examples() -> None:
+def test_distance_uses_the_three_nearest_examples() -> None:
     examples = one_cell([[0, 0], [2, 0], [0, 2], [9, 9]], [[1, 0], [0, 1]])
     assert examples.distance(floats([[[1, 0]]]), floats([[2]])) == pytest.approx(np.sqrt((1 + 1 + 5) / 3 / 2))
 
 
-def test_what_no_direction_shows_counts_in_full() -> None:
+def test_difference_outside_all_components_counts_fully() -> None:
     assert one_cell([[1], [1], [1]], [[1], [0]]).distance(floats([[[1, 3]]]), floats([[1]])) == pytest.approx(3)
 
 
@@ -150,7 +150,7 @@ def test_a_difference_along_a_principal_component_leaves_no_residual() -> None:
     np.testing.assert_allclose(examples.residual(floats([[[1, -1]], [[0, 0]]])), [[1], [0]], atol=1e-6)
 
 
-def test_a_course_between_two_normal_ones_deviates_more_than_either() -> None:
+def test_course_between_two_normal_ones_deviates_more() -> None:
     normal = 0.1 * random_normal(t=1)
     normal[::2] += 1
     normal[1::2] -= 1  # such as up and down: no episode has the mean, 0
@@ -159,7 +159,7 @@ def test_a_course_between_two_normal_ones_deviates_more_than_either() -> None:
     assert (between > 3 * up).all()
 
 
-def test_a_deviating_cell_comes_first_and_raises_its_segment_a_little() -> None:
+def test_deviating_cell_ranks_first_and_raises_its_segment() -> None:
     examples = NormalExamples.fit(random_normal(), VARYING)
     others = random_normal(seed=1)
     assert np.mean([examples.deviation(one, VARYING) for one in others]) == pytest.approx(1, abs=0.15)

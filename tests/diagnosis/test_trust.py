@@ -18,7 +18,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def test_the_largest_smallest_or_random_weights_are_removed_and_at_least_one() -> None:
+def test_at_least_one_attention_weight_is_removed() -> None:
     weights = torch.arange(24.0).view(1, 1, 2, 1, 3, 4)
     assert torch.equal(keep_mask(weights, 25, "top", generator()), (weights < 18).float())
     assert torch.equal(keep_mask(weights, 25, "bottom", generator()), (weights >= 6).float())
@@ -36,7 +36,7 @@ def test_the_largest_weights_of_each_matrix_or_row_are_removed(scope: Scope, rem
         assert torch.equal(1 - kept[0, 0, matrix, 0], torch.tensor(removed))
 
 
-def test_the_score_is_the_logit_less_the_logit_without_the_top_weights(tiny: Diagnoser) -> None:
+def test_trust_score_is_the_fall_of_the_logit(tiny: Diagnoser) -> None:
     episodes = tiny_episodes()[:3]
     trust = attention_trust_score(tiny, episodes, [10, 30], draws=2)
     segments, valid, _ = next(iter(tiny.batches(episodes)))
@@ -100,7 +100,7 @@ def test_impossible_requests_are_refused(
         (False, 3.0, 1.0, "not supported", "not called anomalous"),
     ],
 )
-def test_the_verdict_goes_by_size_and_percentile_of_the_fall(
+def test_trust_verdict_uses_size_and_percentile_of_the_fall(
     is_anomaly: bool, fall: float, percentile: float, support: str, words: str
 ) -> None:
     word, reason = weigh(is_anomaly, fall, percentile)
@@ -108,7 +108,7 @@ def test_the_verdict_goes_by_size_and_percentile_of_the_fall(
     assert words in reason
 
 
-def test_attention_of_normal_episodes_and_of_an_untrained_model_is_not_supported(planted: Episodes) -> None:
+def test_attention_of_normal_episodes_or_untrained_models_is_not_supported(planted: Episodes) -> None:
     detector = Diagnoser.from_settings(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
     normal = planted[planted.require_labels() == 0]
     for row in range(5):

@@ -55,7 +55,7 @@ def test_scores_equal_a_slow_loop_with_missing_values() -> None:
     np.testing.assert_allclose(scores, slow_scores(normal, values[8], 5), rtol=1e-9)
 
 
-def test_a_cell_that_few_normal_episodes_have_is_compared_with_all_of_its_sensor() -> None:
+def test_rare_cell_is_compared_with_all_cells_of_its_sensor() -> None:
     normal = Episodes.from_arrays([np.array([[0.0, 0, 4, 4]]), np.array([[2.0, 2]])])
     cells = NormalCells.fit(normal, 2)
     np.testing.assert_allclose(cells.mean[:, 0, 0], [1, 2])  # the second segment: the mean of 0, 2 and 4
@@ -67,7 +67,7 @@ def test_a_cell_that_few_normal_episodes_have_is_compared_with_all_of_its_sensor
     np.testing.assert_allclose(shorter, [[0]])
 
 
-def test_what_is_missing_scores_nothing() -> None:
+def test_missing_cells_score_zero() -> None:
     values = np.random.default_rng(0).normal(size=(5, 2, 8))
     values[:4, 1] = np.nan  # never seen in normal episodes
     values[4, 0, :4] = np.nan
@@ -84,7 +84,7 @@ def test_a_sensor_that_never_moved_is_compared_in_its_own_unit() -> None:
     assert (moved > 100).all()
 
 
-def test_a_file_gives_the_same_as_memory(tmp_path: Path) -> None:
+def test_file_and_memory_give_the_same_scores(tmp_path: Path) -> None:
     values = [np.random.default_rng(row).normal(size=(2, 20 + 3 * row)) for row in range(4)]
     here = Episodes.from_arrays(values)
     stored = load_episodes(save_episodes(here, tmp_path / "episodes.h5"))

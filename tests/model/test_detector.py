@@ -11,7 +11,7 @@ from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
 
 
-def test_a_mixed_episode_has_values_and_label_of_two_in_the_same_share() -> None:
+def test_mixup_uses_one_share_for_values_and_label() -> None:
     torch.manual_seed(0)
     segments, labels = torch.rand(2, 4, 2, 8), torch.tensor([0.0, 1.0])
     normal, anomalous = segments

@@ -30,7 +30,7 @@ def test_no_two_positions_are_closer_than_any_other_two() -> None:
     assert_allclose(distances, math.sqrt(2) * (1 - np.eye(12)), atol=1e-7)
 
 
-def test_vanilla_encoding_brings_neighbours_closer_than_strangers() -> None:
+def test_vanilla_encoding_places_neighbours_closer() -> None:
     encoding = vanilla_encoding(80, 256)
     assert np.linalg.norm(encoding[40] - encoding[41]) < 0.5 * np.linalg.norm(encoding[40] - encoding[75])
 

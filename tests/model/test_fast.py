@@ -136,7 +136,7 @@ def test_a_second_backward_pass_is_refused() -> None:
         loss.backward()
 
 
-def test_a_part_holds_fewer_episodes_where_each_is_large() -> None:
+def test_chunks_hold_fewer_episodes_if_each_is_large() -> None:
     slim = {"n_sensors": 38, "segment_length": 50, "filters": 8, "heads": 8}
     assert episodes_at_once(NetworkShape.paper(n_sensors=20, segment_length=100), 80) == 2
     assert episodes_at_once(NetworkShape.paper(**slim), 10) == 25
@@ -188,7 +188,7 @@ def test_blocks_of_the_cnn_work_in_several_parts(monkeypatch: pytest.MonkeyPatch
         assert_close(mine.grad, theirs.grad)
 
 
-def test_the_cnn_gives_a_gradient_to_its_input_where_it_is_asked_for() -> None:
+def test_cnn_gives_an_input_gradient_on_request() -> None:
     segments = torch.randn(4, 3, 11, dtype=torch.float64, requires_grad=True)
     grads = [
         torch.autograd.grad(cnn(segments).square().sum(), segments)[0]
@@ -242,7 +242,7 @@ def test_inputs_that_are_not_contiguous_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("shape", [(400, 501), (7,), (3, 1, 5)])
-def test_dropout_keeps_the_mean_and_gives_gradients_to_what_is_kept(shape: tuple[int, ...]) -> None:
+def test_dropout_keeps_the_mean_and_passes_gradients(shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     x = torch.ones(shape, requires_grad=True)
     dropped = Dropout(0.3).train()(x)
@@ -256,7 +256,7 @@ def test_dropout_keeps_the_mean_and_gives_gradients_to_what_is_kept(shape: tuple
         assert float((zeros[:, 1:] * zeros[:, :-1]).mean()) == pytest.approx(0.09, abs=0.004)  # independent neighbours
 
 
-def test_dropout_repeats_with_the_seed_and_rests_in_evaluation() -> None:
+def test_dropout_is_seeded_and_inactive_in_evaluation() -> None:
     x, dropout = torch.ones(50, 50), Dropout(0.5)
     first, second = (torch.manual_seed(3) and dropout(x) for _ in range(2))
     assert torch.equal(first, second)

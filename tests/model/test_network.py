@@ -139,7 +139,7 @@ def test_a_keep_mask_of_zeros_removes_the_context_of_both_branches(layers: int) 
 @given(st.integers(0, 1000))
 @settings(max_examples=10, deadline=None)
 @torch.no_grad()
-def test_kept_weights_stay_as_they_were_and_dropped_ones_are_not_made_up_for(seed: int) -> None:
+def test_dropped_weights_are_not_compensated_by_kept_ones(seed: int) -> None:
     network = random_network(seed).eval()
     segments = random_segments(2, 4)
     plain = network(segments, return_attention=True)
@@ -172,9 +172,7 @@ def test_a_mask_may_differ_from_layer_to_layer() -> None:
 )
 @settings(max_examples=25, deadline=None)
 @torch.no_grad()
-def test_an_episode_has_the_same_logit_alone_and_in_any_batch_with_any_padding(
-    seed: int, lengths: list[int], more: int, garbage: float
-) -> None:
+def test_logit_does_not_depend_on_batch_or_padding(seed: int, lengths: list[int], more: int, garbage: float) -> None:
     embedding = ("cnn", "linear", "tanh")[seed % 5 % 3]
     network = random_network(seed, layers=1 + seed % 2, pooling=POOLINGS[seed % 3 % 2], embedding=embedding).eval()
     episodes = [random_segments(length) for length in lengths]
@@ -189,7 +187,7 @@ def test_an_episode_has_the_same_logit_alone_and_in_any_batch_with_any_padding(
 
 
 @torch.no_grad()
-def test_padding_may_stand_anywhere_if_there_is_no_encoding() -> None:
+def test_padding_may_be_anywhere_without_an_encoding() -> None:
     network = random_network(encoding="none").eval()
     episode = random_segments(3)
     segments = torch.full((1, 6, S, P), math.nan, dtype=torch.float64)
@@ -206,7 +204,7 @@ def trained_once(segments: Tensor, valid: Tensor | None) -> tuple[Tensor, DFSTra
 
 
 @pytest.mark.parametrize("garbage", [0.0, *GARBAGE])
-def test_padded_segments_leave_gradients_and_batch_norm_statistics_alone(garbage: float) -> None:
+def test_padding_does_not_affect_gradients_or_batch_norm(garbage: float) -> None:
     episodes = [random_segments(4), random_segments(4)]
     expected, without = trained_once(torch.stack(episodes), None)
     logit, with_padding = trained_once(*padded_batch(episodes, 7, garbage))
@@ -264,9 +262,7 @@ def test_attention_is_returned_only_on_request_and_changes_no_logit() -> None:
 
 @pytest.mark.parametrize("embedding", ["cnn", "linear", "tanh"])
 @pytest.mark.parametrize("encoding", ["faithful", "vanilla", "none"])
-def test_every_embedding_and_encoding_gives_one_finite_logit_and_trains_every_weight(
-    embedding: str, encoding: str
-) -> None:
+def test_every_embedding_and_encoding_trains_every_weight(embedding: str, encoding: str) -> None:
     network = random_network(1, embedding=embedding, encoding=encoding, layers=2).train()
     logit = network(random_segments(3, 4)).logit
     assert logit.shape == (3,)
@@ -289,7 +285,7 @@ def test_the_order_of_segments_matters_only_with_an_encoding() -> None:
 
 
 @torch.no_grad()
-def test_more_segments_than_the_faithful_encoding_can_tell_apart_are_refused() -> None:
+def test_too_many_segments_for_the_faithful_encoding_are_refused() -> None:
     segments = random_segments(1, D + 1)
     assert random_network().eval()(segments[:, :D]).logit.isfinite().all()
     with pytest.raises(DfstransError, match=f"at most {D} segments .* got {D + 1}"):

@@ -54,7 +54,7 @@ def test_two_items_worked_by_hand_with_the_scale_of_the_equations() -> None:
     assert_close(context[0, 0], torch.tensor([[2 * a, 4 * (1 - a), 0, 0], [2 * (1 - b), 4 * b, 0, 0]]))
 
 
-def test_each_head_sees_its_part_of_the_vector_and_has_the_scale_of_its_width() -> None:
+def test_each_head_attends_to_its_slice_scaled_by_its_width() -> None:
     # two heads of width 2: the first sees (1, 0) and (0, 1), the second (0, 0) and (3, 0)
     x = torch.tensor([[1.0, 0, 0, 0], [0, 1, 3, 0]])
     weights = identity_attention(4, 2)(x[None, None]).weights[0, 0]
@@ -86,7 +86,7 @@ def test_explicit_attention_equals_torch_s_fused_one(seed: int, heads: int, n_it
     assert not found.weights[~valid[:, None, None, None].expand_as(found.weights)].any()
 
 
-def test_a_dropped_weight_is_not_made_up_for_by_the_others() -> None:
+def test_dropped_weight_is_not_compensated_by_the_others() -> None:
     # all weights are 1/4; without key 0 the context is the sum of the three others, still divided by 4
     x = torch.arange(8.0).reshape(1, 1, 4, 2)
     keep = torch.tensor([0.0, 1, 1, 1])
@@ -104,7 +104,7 @@ def test_permuted_items_have_permuted_contexts() -> None:
     assert_close(permuted.weights, found.weights[..., order, :][..., order])
 
 
-def test_the_last_axis_is_the_key_that_is_attended_to() -> None:
+def test_last_axis_of_attention_is_the_key() -> None:
     x = torch.tensor([[1.0, 0], [1, 0], [50, 0]])  # every item resembles the third one most
     assert (identity_attention(2, 1)(x[None, None]).weights[0, 0, 0, :, 2] > 0.99).all()
 
@@ -196,7 +196,7 @@ def batch() -> Tensor:
 
 
 @pytest.mark.parametrize("renormalise", [False, True])
-def test_training_moves_the_running_statistics_as_torch_s_batch_norm_does(renormalise: bool) -> None:
+def test_running_statistics_update_like_torch_batch_norm(renormalise: bool) -> None:
     norm, x = random_norm(7, renormalise=renormalise), batch()
     plain = nn.BatchNorm1d(3, momentum=norm.momentum)
     plain.load_state_dict(norm.state_dict())
@@ -204,14 +204,14 @@ def test_training_moves_the_running_statistics_as_torch_s_batch_norm_does(renorm
     assert_close(norm.state_dict(), plain.state_dict())
 
 
-def test_renorm_after_its_transition_trains_on_what_prediction_gives() -> None:
+def test_renorm_trains_on_prediction_outputs_after_its_transition() -> None:
     norm, x = random_norm(AFTER_TRANSITION, renormalise=True), batch()
     predicted = norm.eval()(x)
     assert_close(norm.train()(x), predicted)
     assert (random_norm(AFTER_TRANSITION, renormalise=False)(x) - predicted).abs().max() > 0.1
 
 
-def test_renorm_lets_no_gradient_shift_or_stretch_a_batch() -> None:
+def test_renorm_gradient_neither_shifts_nor_scales_a_batch() -> None:
     norm, x = random_norm(AFTER_TRANSITION, renormalise=True), batch()
     (norm(x) * torch.randn(8, 3, 5, generator=torch.Generator().manual_seed(2))).sum().backward()
     centred = x.detach() - x.detach().mean(dim=(0, 2), keepdim=True)

@@ -70,7 +70,7 @@ def test_steps_end_at_the_quantiles_of_the_training_part() -> None:
     assert_close(features.edges, torch.as_tensor(expected))
 
 
-def test_a_statistic_at_its_median_has_passed_half_of_the_steps() -> None:
+def test_statistic_at_its_median_passes_half_of_the_steps() -> None:
     features = random_features(4)
     features.fit(random_part(20, 10))
     with torch.no_grad():
@@ -81,7 +81,7 @@ def test_a_statistic_at_its_median_has_passed_half_of_the_steps() -> None:
     assert passed.mean() == pytest.approx(STATISTICS * 4 / 2, rel=0.02)
 
 
-def test_some_segments_of_every_batch_of_a_large_training_part_are_used() -> None:
+def test_every_batch_of_a_large_training_part_is_sampled() -> None:
     part = [(torch.full((10, 2, S, P), float(n)), torch.ones(10, 2, dtype=torch.bool), torch.zeros(10)) for n in (0, 1)]
     features = random_features(2)
     features.fit(part, most_segments=12)
@@ -101,7 +101,7 @@ def test_a_sensor_that_never_moved_in_training_has_features_of_zero() -> None:
 
 
 @pytest.mark.parametrize(("n_batches", "size", "segments"), [(40, 8, 10), (400, 4, 5)])
-def test_segments_of_a_large_training_part_are_drawn_from_all_places(n_batches: int, size: int, segments: int) -> None:
+def test_segments_are_sampled_from_the_whole_training_part(n_batches: int, size: int, segments: int) -> None:
     place = torch.arange(float(segments))[:, None, None].expand(size, segments, S, P)  # the level is the place
     features = random_features(2)
     features.fit(

@@ -15,7 +15,7 @@ from tests.report.reading import links_outside, words
 MEGABYTE = 1e6
 
 
-def test_a_page_tells_verdict_where_when_trust_and_health(tmp_path: Path) -> None:
+def test_page_shows_verdict_sensors_moments_trust_and_health(tmp_path: Path) -> None:
     text = words(write_diagnosis(tmp_path / "run.html", *made_diagnosis()))
     assert "run &lt;1&gt; Anomalous: probability 90.0 %" in text
     assert "Look first at sensor S1" in text
@@ -30,7 +30,7 @@ def test_a_page_tells_verdict_where_when_trust_and_health(tmp_path: Path) -> Non
     assert [text.index(heading) for heading in headings] == sorted(text.index(heading) for heading in headings)
 
 
-def test_a_page_tells_when_the_instrument_is_suspected_and_what_the_ranking_is(tmp_path: Path) -> None:
+def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 2))
     assert "Instrument fault suspected" in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))
     occluded = replace(diagnosis, occlusion=np.linspace(0.1, 2.4, 24).reshape(6, 4), health=())
@@ -46,7 +46,7 @@ def test_a_page_tells_when_the_instrument_is_suspected_and_what_the_ranking_is(t
     assert "No single sensor at one moment explains it" in text
 
 
-def test_a_page_without_normal_range_trust_or_interval_says_less(tmp_path: Path) -> None:
+def test_page_omits_missing_normal_range_trust_and_interval(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(probability=0.1)
     plain = replace(diagnosis, usual_course=None, trust=None, health=(), time_unit="points")
     text = words(write_diagnosis(tmp_path / "a.html", plain, replace(recording, nearest=None, interval=None)))
@@ -56,7 +56,7 @@ def test_a_page_without_normal_range_trust_or_interval_says_less(tmp_path: Path)
     assert "time in points" in (tmp_path / "a.html").read_text()
 
 
-def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(tmp_path: Path) -> None:
+def test_adjacent_segments_merge_into_one_moment_per_sensor(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis()
     deviation = np.ones((6, 4))
     deviation[3, 1], deviation[4, 1], deviation[0, 2], deviation[2, 1], deviation[5, 0] = 40, 30, 20, 10, 5

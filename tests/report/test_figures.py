@@ -18,7 +18,7 @@ def test_the_moments_to_look_at_are_shaded_in_every_row() -> None:
     assert figure.layout.annotations[0].text == "S1"
 
 
-def test_bars_and_cells_show_what_the_ranking_is_made_of() -> None:
+def test_bars_and_cells_show_the_ranking_scores() -> None:
     diagnosis, recording = made_diagnosis()
     occlusion = np.random.default_rng(0).random((6, 4))
     for one, ranking in ((diagnosis, diagnosis.deviation), (replace(diagnosis, occlusion=occlusion), occlusion)):
@@ -36,7 +36,7 @@ def test_lanes_show_every_sensor_and_the_known_fault() -> None:
     assert lanes.layout.xaxis.title.text == "time in s"
 
 
-def test_an_attention_matrix_is_above_its_column_sums_and_what_exceeds_its_band_is_red() -> None:
+def test_attention_matrix_is_above_its_column_sums_with_excess_in_red() -> None:
     diagnosis, _ = made_diagnosis()
     matrix, dots, bars, edges = attention_figure(between_sensors(diagnosis), diagnosis.sensors, "sensor").data
     np.testing.assert_allclose(np.sum(matrix.z, axis=0), bars.y, rtol=1e-6)

@@ -38,7 +38,7 @@ def test_empty_columns_are_left_out_and_only_anomalies_have_a_likely_cause() -> 
     assert [row[-1] for row in rows] == ["bump (4 of 5)", ""]
 
 
-def test_the_terminal_shows_one_diagnosis_in_sentences_and_counts_the_rows_it_omits(
+def test_terminal_shows_one_diagnosis_and_counts_omitted_rows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (one,) = contents(1)

@@ -37,7 +37,7 @@ RESULT = StudyResult(
 SOURCE = ("normal.csv", "dfstrans inject normal.csv --report STUDY --epochs 9")
 
 
-def test_the_figure_has_a_row_per_kind_and_a_blank_where_a_kind_has_fewer_strengths() -> None:
+def test_figure_has_a_row_per_kind_and_blanks_for_missing_strengths() -> None:
     figure = strength_figure(RESULT)
     assert len(figure.data) == len(PANELS)
     detected, sensor, _ = figure.data
@@ -61,7 +61,7 @@ def test_panels_without_a_value_keep_the_columns_and_rows_of_the_others() -> Non
     assert {axis.range for axis in (layout.yaxis, layout.yaxis2, layout.yaxis3)} == {(1.5, -0.5)}
 
 
-def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outside(tmp_path: Path) -> None:
+def test_page_shows_chance_levels_and_is_self_contained(tmp_path: Path) -> None:
     page = write_injection(tmp_path / "report.html", RESULT, *SOURCE).read_text()
     assert "(0.10)" in page
     assert "30 % of the episode" in page
@@ -76,7 +76,7 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     assert 'src="http' not in page
 
 
-def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_only_guesses(tmp_path: Path) -> None:
+def test_page_explains_the_threshold_and_warns_of_guessing(tmp_path: Path) -> None:
     page = write_injection(tmp_path / "report.html", RESULT, *SOURCE).read_text()
     assert "This detector is not shown to be better than guessing." in page
     assert "from a probability of 0.625 on (so few that no false alarm is allowed)" in page
@@ -84,7 +84,7 @@ def test_the_page_says_how_the_threshold_came_about_and_whether_the_detector_onl
     assert "guessing" not in write_injection(tmp_path / "good.html", good, *SOURCE).read_text().split("</style>")[1]
 
 
-def test_a_single_epoch_is_no_plural(tmp_path: Path) -> None:
+def test_one_epoch_is_singular(tmp_path: Path) -> None:
     page = write_injection(tmp_path / "report.html", replace(RESULT, epochs=1), *SOURCE).read_text()
     assert "trained for 1 epoch on" in page
 

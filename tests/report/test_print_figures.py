@@ -31,7 +31,7 @@ TRUST = AttentionTrust(
 )
 
 
-def test_a_folder_gets_the_figures_of_each_diagnosis_and_of_their_comparison(tmp_path: Path) -> None:
+def test_folder_gets_the_figures_of_every_diagnosis(tmp_path: Path) -> None:
     episodes = tiny_episodes()[-4:]
     calm, anomalous = "calm", str(episodes.ids[0])
     tested: list[str] = []
@@ -78,7 +78,7 @@ def test_print_shows_and_marks_the_same_numbers_as_the_screen() -> None:
     assert [bar.get_facecolor() == red for bar in bars.patches] == [False, False, True, True]
 
 
-def test_anomalous_episodes_are_red_and_the_band_is_that_of_the_most_common_length() -> None:
+def test_anomalies_are_red_and_the_band_fits_the_most_common_length() -> None:
     usual, other = made_diagnosis(n_segments=6), made_diagnosis(n_segments=9, probability=0.1)
     courses = relevance_courses([other, usual, usual], "S1")
     (axes,) = draw_relevance_beside_normal(courses, "S1").axes
@@ -105,14 +105,14 @@ def test_no_legend_is_cut_off_and_no_title_touches_the_next() -> None:
     assert titles[2].x1 <= moments.bbox.width
 
 
-def test_trust_has_a_panel_for_each_kind_of_fault_however_many() -> None:
+def test_trust_has_a_panel_for_each_kind_of_fault() -> None:
     boxes = trust_boxes(TRUST, ["bump", "bump", "lubrication", "bump"])
     figure = draw_trust({f"kind {number}": boxes["bump"] for number in range(28)}, TRUST.percentages)
     titles = [axes.get_title().split("\n")[0] for axes in figure.axes]
     assert titles[25:] == ["(z) kind 25", "(aa) kind 26", "(ab) kind 27"]
 
 
-def test_the_trust_of_a_single_episode_is_dots_of_three_colours() -> None:
+def test_trust_of_one_episode_is_drawn_as_dots() -> None:
     single = {"bump": {which: np.array([[1.0, 2.0]]) for which in ("top", "random", "bottom")}}
     (axes,) = draw_trust(single, np.array([1.0, 5.0])).axes
     dots = [line for line in axes.lines if line.get_marker() == "o"]

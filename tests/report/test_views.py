@@ -19,7 +19,7 @@ from dfstrans.report.views import (
 from tests.report.drawn import made_diagnosis
 
 
-def test_thinning_keeps_the_largest_and_the_smallest_value_in_their_place() -> None:
+def test_thinning_keeps_extreme_values_in_place() -> None:
     values = np.zeros(8003)
     values[1234], values[4321] = 5.0, -7.0
     line = thinned(values, step=0.0025, most=1600)

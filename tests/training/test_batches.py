@@ -66,7 +66,7 @@ def test_without_a_seed_rows_come_in_order_in_every_epoch() -> None:
     assert [batch.tolist() for batch in sampler] == [[0, 1, 2], [3, 4], [5, 6]]
 
 
-def test_a_loader_gives_the_segments_of_each_episode_with_its_label() -> None:
+def test_loader_yields_segments_and_labels_of_each_episode() -> None:
     episodes = some_episodes()
     scaler = SensorScaler.fit(episodes)
     batches = list(batch_loader(episodes, scaler, 4, 3))
@@ -125,7 +125,7 @@ def test_episodes_without_labels_have_nan_for_a_label() -> None:
     assert batch.labels.shape == (2,)
 
 
-def test_an_epoch_has_all_anomalous_episodes_and_a_new_sample_of_normal_ones() -> None:
+def test_epoch_has_all_anomalies_and_resampled_normal_episodes() -> None:
     labels = (np.arange(60) % 10 == 0).astype(np.int8)  # 6 of 60
     draw = Draw(labels, 2.5)
     sampler = BatchSampler(60, 4, 5, draw)

@@ -75,7 +75,7 @@ def test_labels_decide_where_probabilities_are_nearly_equal() -> None:
     assert alike[5] < choose_threshold(labels, alike, F1).value <= alike[6]
 
 
-def test_the_chosen_threshold_is_steadier_and_better_than_the_single_best_one() -> None:
+def test_chosen_threshold_beats_the_single_best_one() -> None:
     rng = np.random.default_rng(1)
 
     def sample(n_anomalous: int, n_normal: int) -> tuple[np.ndarray, np.ndarray]:
@@ -138,7 +138,7 @@ probability = st.one_of(
     st.one_of(st.integers(0, 1000).map(lambda n: n / 1000), st.sampled_from([1e-9, 1 / 3, 2 / 3, 0.1 + 0.2])),
 )
 @settings(max_examples=100, deadline=None)
-def test_the_false_alarm_rate_is_never_exceeded_and_no_lower_threshold_would_keep_it(
+def test_false_alarm_threshold_is_the_lowest_that_keeps_the_rate(
     normal: list[float], anomalous: list[float], rate: float
 ) -> None:
     probabilities = np.array(normal + anomalous)

@@ -89,7 +89,7 @@ def slow_f1(labels: np.ndarray, scores: np.ndarray, threshold: float) -> float:
 
 @given(cases)
 @settings(max_examples=60, deadline=None)
-def test_best_f1_equals_a_loop_over_all_thresholds_and_its_threshold_gives_it(rows: list[tuple[int, int]]) -> None:
+def test_best_f1_equals_a_loop_over_all_thresholds(rows: list[tuple[int, int]]) -> None:
     labels, scores = arrays(rows)
     f1, threshold = best_f1(labels, scores)
     assert f1 == pytest.approx(max(slow_f1(labels, scores, value) for value in [*scores, 2.0]))

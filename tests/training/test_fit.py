@@ -116,7 +116,7 @@ def test_a_resumed_run_keeps_its_quantile_edges(tmp_path: Path, monkeypatch: pyt
     assert torch.equal(train(tmp_path, resume=True, network=CODED).network.quantile_features.edges, begun)
 
 
-def test_a_run_that_was_finished_but_not_saved_resumes_without_another_epoch(tmp_path: Path) -> None:
+def test_finished_but_unsaved_run_resumes_without_another_epoch(tmp_path: Path) -> None:
     settings = {"patience": 1, "epochs": 12, "schedule": "constant"}
     whole = train(tmp_path, **settings)
     resumed = train(tmp_path, resume=True, **settings)
@@ -213,7 +213,7 @@ def test_weights_and_draws_raise_the_odds_of_an_anomaly(changes: dict[str, Any])
     assert train(epochs=1, **changes).odds == pytest.approx(raised)
 
 
-def test_bf16_trains_to_finite_weights_and_falls_back_on_a_processor_without_it(
+def test_bf16_training_is_finite_and_falls_back_if_unsupported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: True)

@@ -39,7 +39,7 @@ def test_noise_has_the_strength_it_was_given() -> None:
     assert augmented(segments, noise=0.1).std() == pytest.approx(0.1, rel=0.05)
 
 
-def test_a_shift_moves_all_sensors_of_an_episode_together_and_holds_the_end() -> None:
+def test_time_shift_moves_all_sensors_together() -> None:
     torch.manual_seed(1)
     points = torch.arange(24.0)
     segments = torch.stack([points, points + 100]).reshape(2, 3, 8).transpose(0, 1).expand(40, 3, 2, 8)

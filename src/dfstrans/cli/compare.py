@@ -50,8 +50,8 @@ def compare(
         str,
         typer.Option(
             "--models",
-            help="Names separated by commas, also with settings (dfstrans+mixup=0); each is tested against the first "
-            "that has a finished run.",
+            help="Comma-separated names, optionally with settings (dfstrans+mixup=0); the first with a finished run is "
+            "tested against the others.",
         ),
     ] = "dfstrans,boosting",
     folds: Annotated[int, typer.Option("--folds", min=1, help="Number of different 70/15/15 splits.")] = 5,
@@ -65,8 +65,8 @@ def compare(
 ) -> None:
     """Train and test several models on the same splits, and show which differences are significant.
 
-    Every finished run (one model on one split) is kept in OUT. To continue an interrupted comparison, give the same
-    command again, also with more models or more splits. The exit code is 1 when a run failed.
+    Every finished run (one model on one split) is kept in OUT. Repeat the command to resume an interrupted
+    comparison or to add models or splits. The exit code is 1 if a run failed.
     """
     names = names_in(models)
     grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings))
@@ -97,14 +97,14 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:
-    """Compute the runs that are not finished and show the progress; error messages by run."""
+    """Compute the unfinished runs and show progress; return error messages by run."""
     try:
         with RunProgress(grid, jobs) as shown:
             return compute_runs(grid, shown.begin, shown.end, jobs, threads)
     except KeyboardInterrupt:
         done = f"{len(grid.finished())} of {len(grid.keys)} runs{_epochs_kept(grid)}"
         place = grid.comparison.store.parent
-        remark(f"dfstrans: interrupted; {done} are kept in {place}: to continue, give the same command again")
+        remark(f"dfstrans: interrupted; {done} are kept in {place}; repeat the command to resume")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -142,7 +142,7 @@ def write_tables(path: Path, tables: list[ResultTable]) -> None:
 
 
 def _suggest_leakage_baseline(grid: Grid) -> None:
-    """Warn of leakage between the parts of a split if the leakage baseline is not among the models."""
+    """Warn about leakage between the parts of a split if the leakage baseline is not among the models."""
     shared = recordings_on_both_sides(grid.episodes, grid.splits)
     if shared and not any(map(is_leakage_baseline, grid.comparison.models)):
         remark(
@@ -153,7 +153,7 @@ def _suggest_leakage_baseline(grid: Grid) -> None:
 
 
 def _epochs_kept(grid: Grid) -> str:
-    """The epochs of interrupted trainings, as part of a sentence."""
+    """The epochs of interrupted training runs, as part of a sentence."""
     folders = {key.label: grid.training_folder(key) for key in grid.keys}
     begun = {label: epochs for label, at in folders.items() if can_resume(at) and (epochs := epochs_of(at))}
     kept = [f"{epochs.done} of {epochs.of} epochs of {label}" for label, epochs in begun.items()]
@@ -165,7 +165,7 @@ def _is_a_part(grid: Grid, out: Path) -> bool:
     beyond = grid.beyond()
     if beyond:
         remark(
-            f"shown, but not written: {out} also has finished runs of {list_few(beyond)}; request these, too, to "
+            f"shown but not written: {out} also has finished runs of {list_few(beyond)}; request these as well to "
             "write the result, or choose another folder"
         )
     return bool(beyond)

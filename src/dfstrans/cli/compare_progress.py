@@ -52,7 +52,7 @@ class RunProgress:
         total = len(self.grid.keys)
         self.task = self.bar.add_task("runs", total=total, completed=len(self.done), note=self._left())
         if self.done:
-            remark(f"{len(self.done)} of {total} runs are finished already")
+            remark(f"{len(self.done)} of {total} runs are already finished")
         self.bar.start()
         self.watch.start()
         return self
@@ -63,7 +63,7 @@ class RunProgress:
         self.bar.stop()
 
     def begin(self, key: RunKey) -> None:
-        """Show that a run starts or continues."""
+        """Show that a run starts or resumes."""
         with self.lock:
             self.running[key.label] = key
             self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
@@ -71,7 +71,7 @@ class RunProgress:
         if self.bar.disable:
             folder = self.grid.training_folder(key)
             epochs = epochs_of(folder) if checkpoint_is_whole(folder) else None
-            remark(f"{key.label}: started" if epochs is None else f"{key.label}: continues after epoch {epochs.done}")
+            remark(f"{key.label}: started" if epochs is None else f"{key.label}: resuming after epoch {epochs.done}")
 
     def end(self, outcome: Outcome, key: RunKey) -> None:
         """Show that a run is finished or has failed."""
@@ -134,7 +134,7 @@ class RunProgress:
 
 
 def duration(seconds: float) -> str:
-    """A duration for people.
+    """A human-readable duration.
 
     >>> duration(9.6), duration(90), duration(3 * 3600 + 125)
     ('10 s', '1 min 30 s', '3 h 2 min')
@@ -148,9 +148,9 @@ def duration(seconds: float) -> str:
 
 
 def seconds_left(waiting: list[RunKey], done: list[Run], running: Mapping[str, Epochs | None]) -> float | None:
-    """How long one process takes for the unfinished runs, if each takes as long as earlier ones of its model.
+    """Estimated seconds for one process to finish the runs, from the mean duration of each model.
 
-    For a model without a finished run, the epochs of a running one count; None without any.
+    For a model without a finished run, the epochs of a current run count. None without any estimate.
     """
     took: dict[str, list[float]] = {}
     for run in done:
@@ -169,7 +169,7 @@ def seconds_left(waiting: list[RunKey], done: list[Run], running: Mapping[str, E
 
 
 def _epoch(epochs: Epochs | None) -> str:
-    """The current epoch, to follow the name of a run.
+    """The current epoch, as a suffix to the name of a run.
 
     >>> _epoch(Epochs(2, 44, 9.0)), _epoch(None)
     (': epoch 3 of 44', '')

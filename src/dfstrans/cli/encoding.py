@@ -1,4 +1,4 @@
-"""`dfstrans encoding`: what positional encodings keep of positions, and a check of your own."""
+"""`dfstrans encoding`: how well positional encodings keep positions apart, and a check of your own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def encoding(
 ) -> None:
     """Compare the vanilla and the faithful positional encoding, and check your own.
 
-    The exit code is 1 when your own encoding is not faithful.
+    The exit code is 1 if your own encoding is not faithful.
     """
     study = study_encodings(segments, width, None if file is None else read_encoding(file))
     written = [] if out is None else _draw(out, study)
@@ -69,11 +69,11 @@ def _print_study(study: EncodingStudy) -> None:
         f"  vanilla   {study.lowest_bin_entries} of {width} entries are slower than 2π/{width}: "
         f"those from l = {study.lowest_bin_crossing:.1f} on"
     )
-    print(f"what is left of positions {', '.join(map(str, study.positions))}, width {width}")
+    print(f"reconstruction of positions {', '.join(map(str, study.positions))}, width {width}")
     for name, blurs in study.blurs.items():
         worst = max(blurs, key=lambda blur: blur.error)
         print(
-            f"  {name:<10}height {worst.height:.3f} of 1, {worst.kept:.1%} of the squared length in place, "
+            f"  {name:<10}height {worst.height:.3f} of 1, {worst.kept:.1%} of the squared norm in place, "
             f"above a tenth of the peak at {worst.reach}, error {worst.error:.1g}"
         )
     titles = ("encoding", "positions", "width", "verdict", "condition", "rank", "directions", "nearest / farthest")

@@ -61,7 +61,7 @@ def inject(
         Path | None,
         typer.Option(
             "--report",
-            help="Folder for a model trained on them and its report; without --out, DATA_study by default.",
+            help="Folder for the trained model and its report (default without --out: DATA_study).",
             show_default=False,
         ),
     ] = None,
@@ -80,7 +80,7 @@ def inject(
     ] = None,
     split: Annotated[
         Literal["random", "grouped"],
-        typer.Option(help="What stays in one part: an episode and its twins, or a whole group."),
+        typer.Option(help="What stays together in a split: an episode and its copies, or a whole group."),
     ] = "random",
     preset: Annotated[Preset, typer.Option(help="Starting point of the network and training options.")] = "tuned",
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
@@ -88,7 +88,7 @@ def inject(
 ) -> None:
     """Plant known faults into normal episodes, train on them and report how well they are found; with --out only plant.
 
-    An episode and its faulty twins form a group: train on the file with --split grouped. Episodes labelled anomalous
+    An episode and its faulty copies form a group: train on the file with --split grouped. Episodes labelled anomalous
     are skipped. The threshold allows 5 % false alarms by default.
     """
     from dfstrans.data.readers import load_episodes
@@ -110,7 +110,7 @@ def inject(
         remark(statement)
     result = _written(planted, place, chosen, resume)
     if out is not None:
-        remark(f"an episode and its faulty twins form a group: train on {out} with --split grouped")
+        remark(f"an episode and its faulty copies form a group: train on {out} with --split grouped")
     if report is None:
         print_result(result if as_json else _in_words(result), as_json)
         return
@@ -158,12 +158,12 @@ def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[
     else:
         raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
     if report is not None and report.exists() and not report.is_dir():
-        raise DfstransError(f"expected a folder for --report, got the file {report}; choose another place")
+        raise DfstransError(f"expected a folder for --report, got the file {report}; choose another path")
     written = [place] if report is None else [place, report / TRIALS_FILE]
     for path in written:
         require_replaceable(path)
-        if path.resolve() == data.resolve():  # planted faults in their turn
-            raise DfstransError(f"expected another place than that of the recordings, got {path}; choose another one")
+        if path.resolve() == data.resolve():  # planted faults again
+            raise DfstransError(f"expected a path other than that of the recordings, got {path}; choose another one")
     return place, report
 
 
@@ -225,7 +225,7 @@ def _study(
 
 
 def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
-    """Write the page and its JSON twin."""
+    """Write the page and the same results as JSON."""
     from dfstrans.files import atomic_write
     from dfstrans.lab.injection.page import write_injection
 

@@ -29,7 +29,7 @@ from dfstrans.lab.paper.targets import NO_RESULT, TARGETS, table_path, target_of
 from dfstrans.lab.paper.targets import reproduce as make
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
-QUICK = "--quick: one split, one epoch, 60 episodes. These are NO RESULTS; they only show that everything works."
+QUICK = "--quick: one split, one epoch, 60 episodes. These are NOT RESULTS; they only check that everything works."
 
 app = typer.Typer()
 
@@ -37,7 +37,7 @@ app = typer.Typer()
 @app.command(epilog=EXAMPLE)
 def reproduce(
     target: Annotated[
-        str | None, typer.Argument(help="A label of the paper; without one, all are listed.", show_default=False)
+        str | None, typer.Argument(help="A label of the paper; omit it to list all labels.", show_default=False)
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the results (default: results).", show_default=False)
@@ -68,11 +68,12 @@ def reproduce(
         typer.Option("--protocol", help="Only these: paper-like,no-overlap,grouped.", show_default=False),
     ] = None,
     models: Annotated[
-        str | None, typer.Option("--models", help="Other models than the table's, as in compare.", show_default=False)
+        str | None, typer.Option("--models", help="Models instead of the table's, as in compare.", show_default=False)
     ] = None,
     folds: Annotated[int, typer.Option("--folds", min=1, help="Number of different 70/15/15 splits.")] = 5,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Instead of each model's own number.", show_default=False)
+        int | None,
+        typer.Option("--epochs", min=1, help="Number of epochs, instead of each model's own.", show_default=False),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed of splits and weights (default 0).", show_default=False)
@@ -82,20 +83,20 @@ def reproduce(
     ] = 1,
     preset: Annotated[Preset, typer.Option("--preset", help="Preset of the simulated elevator.")] = "small",
     quick: Annotated[
-        bool, typer.Option("--quick", help="One split, one epoch, few episodes: to see that it works.")
+        bool, typer.Option("--quick", help="One split, one epoch, few episodes: checks that everything works.")
     ] = False,
     counts_only: Annotated[
-        bool, typer.Option("--counts-only", help="For tab:timeparams: the parameters without the times.")
+        bool, typer.Option("--counts-only", help="For tab:timeparams: only parameter counts, no training times.")
     ] = False,
     jobs: Jobs = 1,
     threads: Threads = None,
     finished: Finished = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table or a figure of the paper, with the printed figures next to those found here.
+    """Reproduce a table or figure of the paper, next to the printed numbers.
 
-    Tables of detection are made from runs like those of `dfstrans compare`, kept in OUT/<data>_<protocol>.jsonl;
-    finished runs are not computed again. The exit code is 1 when a run failed.
+    Detection tables are built from runs like those of `dfstrans compare`, stored in OUT/<data>_<protocol>.jsonl;
+    finished runs are not computed again. The exit code is 1 if a run failed.
     """
     if target is None:
         _list_targets(as_json)
@@ -126,7 +127,7 @@ def reproduce(
     if only_shown:
         options = " and ".join(map(option_name, request.part))
         remark(
-            f"shown, but not written: a part of {request.target}, selected by {options}; --finished without it writes "
+            f"shown but not written: a part of {request.target}, selected by {options}; --finished without it writes "
             "everything that is finished"
         )
     _show(request, outcome, keep and not only_shown, as_json)

@@ -97,7 +97,7 @@ def test_killed_comparison_continues_and_computes_no_run_twice(recordings: Path,
     assert 1 <= len(before) < 4
     code, _, err = run(*command)
     assert code == 0, err
-    assert f"{len(before)} of 4 runs are finished already" in err
+    assert f"{len(before)} of 4 runs are already finished" in err
     after = store.read_text().splitlines()
     assert len(after) == 4
     assert set(before) < set(after)
@@ -141,7 +141,7 @@ def test_part_of_the_finished_runs_is_shown_and_not_written(recordings: Path, tm
     ):
         code, out, err = run(*compare(recordings, tmp_path, models, "--folds", str(folds), *finished))
         assert code == 0, err
-        assert f"shown, but not written: {tmp_path} also has finished runs of {beyond};" in err
+        assert f"shown but not written: {tmp_path} also has finished runs of {beyond};" in err
         assert f"{folds} of {folds}" in out
         assert "written   " not in out
         assert (tmp_path / "comparison.md").read_text() == "the whole"
@@ -196,12 +196,12 @@ def test_interrupted_comparison_says_which_epochs_are_kept(
     assert "0 of 2 runs and 2 of 3 epochs of mh1dcnn-lstm, split 0 are kept in" in said
     assert compute_with_progress(grid, 1, None) == {}
     said = capsys.readouterr().err
-    assert "mh1dcnn-lstm, split 0: continues after epoch 2\n" in said
+    assert "mh1dcnn-lstm, split 0: resuming after epoch 2\n" in said
     assert "1 of 2 runs: mh1dcnn-lstm, split 0: F1 " in said
     assert said.count(" left\n") == 1  # not after the last run
 
 
-def test_long_run_shows_its_epoch_and_a_damaged_checkpoint_starts_again(
+def test_long_run_shows_its_epoch_and_restarts_from_a_damaged_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     grid = network_grid(tmp_path)

@@ -57,9 +57,9 @@ def test_first_model_with_a_run_is_tested_against_the_others() -> None:
     result = result_of({"boosting": (0.8,), "tapnet": (0.8,)}, ("dfstrans", "boosting", "tapnet"))
     assert result.first == result.to_dict()["tests"]["first"] == "boosting"
     assert list(result.tests("f1")) == ["tapnet"]
-    assert "dfstrans has no finished run: boosting takes its place." in result.test_table().notes
+    assert "dfstrans has no finished run, so boosting is compared with the others." in result.test_table().notes
     named_first = ComparisonResult(("boosting", "tapnet", "dfstrans"), result.runs, folds=1)
-    assert not any("takes its place" in said for said in named_first.conclusions())
+    assert not any("has no finished run" in said for said in named_first.conclusions())
 
 
 def test_leakage_baseline_is_no_rival() -> None:

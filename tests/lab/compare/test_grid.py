@@ -111,7 +111,7 @@ def test_run_of_another_process_is_left_to_it(tmp_path: Path, monkeypatch: pytes
     assert computed(grid) == ["boosting, split 0"]  # the other process ended without a result
 
 
-def test_run_that_another_process_has_just_finished_is_not_computed(tmp_path: Path, finished: Path) -> None:
+def test_run_just_finished_by_another_process_is_not_computed(tmp_path: Path, finished: Path) -> None:
     grid = Grid(comparison(tmp_path / "runs.jsonl"), EPISODES)
     outcomes: list[Any] = []
 
@@ -222,7 +222,7 @@ def test_absent_library_is_reported_at_once(tmp_path: Path, monkeypatch: pytest.
         comparison(tmp_path, models=("boosting", "minirocket"))
 
 
-def test_learning_rate_of_networks_does_not_reach_the_trees() -> None:
+def test_learning_rate_of_networks_does_not_apply_to_trees() -> None:
     assert "learning_rate" not in settings_of_model("boosting", {"learning_rate": 1e-4})
     assert settings_of_model("dfstrans", {"learning_rate": 1e-4})["learning_rate"] == 1e-4
 

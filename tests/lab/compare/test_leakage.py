@@ -35,11 +35,11 @@ def test_unknown_recording_gets_the_share_of_its_group_or_of_all() -> None:
     assert shares(["e@0", "e", "f@0"], list("xzu")) == [0.5, 0.5, 0.625]
 
 
-def test_whole_episode_gets_the_share_of_its_group_even_with_a_known_id() -> None:
+def test_whole_episode_gets_the_anomaly_share_of_its_group() -> None:
     assert shares(["c", "d"], list("zz")) == [0.5, 0.5]
 
 
-def test_values_make_no_difference() -> None:
+def test_leakage_baseline_ignores_values() -> None:
     detector = LeakageBaseline().fit(TRAIN, validation=TRAIN)
     other = Episodes.from_arrays(np.asarray(TRAIN.values) * -3, ids=TRAIN.ids, groups=TRAIN.groups)
     np.testing.assert_array_equal(detector.decision_function(other), detector.decision_function(TRAIN))

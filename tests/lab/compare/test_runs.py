@@ -86,7 +86,9 @@ def test_damaged_or_foreign_lines_are_refused_and_kept(store: Path, content: str
         ("validation", {"f1": 1.5}, "expected f1 between 0 and 1, got 1.5"),
     ],
 )
-def test_missing_or_impossible_figures_are_damage(store: Path, part: str, figures: dict[str, Any], what: str) -> None:
+def test_missing_or_impossible_metrics_count_as_damage(
+    store: Path, part: str, figures: dict[str, Any], what: str
+) -> None:
     add_run(store, made_up_run())
     content = json.loads(store.read_text())
     changed = {**content[part], **figures}

@@ -8,7 +8,7 @@ from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.variants import PLAIN, check_models, settings_of_model, variant
 
 
-def test_a_change_in_the_name_has_the_type_of_the_setting_and_outlives_overrides() -> None:
+def test_setting_in_a_name_is_typed_and_beats_overrides() -> None:
     name = "dfstrans+mixup=0+filters=6+schedule=constant"
     assert variant(name).named == {"mixup": 0.0, "filters": 6, "schedule": "constant"}
     settings = settings_of_model(name, {"mixup": 0.9, "epochs": 3})
@@ -27,12 +27,12 @@ def test_a_change_in_the_name_has_the_type_of_the_setting_and_outlives_overrides
         ("dfstran+mixup=0", r"got dfstran; did you mean dfstrans\?"),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_with_the_remedy(name: str, message: str) -> None:
+def test_impossible_change_is_refused(name: str, message: str) -> None:
     with pytest.raises(DfstransError, match=message):
         check_models(["dfstrans", name])
 
 
-def test_the_same_model_twice_is_refused_but_two_changes_of_it_are_not() -> None:
+def test_repeated_model_is_refused_but_variants_are_not() -> None:
     assert check_models(["dfstrans", "dfstrans+mixup=0"])
     with pytest.raises(DfstransError, match="once"):
         check_models(["dfstrans+mixup=0", "dfstrans+mixup=0"])

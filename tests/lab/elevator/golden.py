@@ -1,4 +1,4 @@
-"""Three journeys as they have always been; `python -m tests.lab.elevator.golden` writes them anew for a new VERSION.
+"""Three golden journeys; `python -m tests.lab.elevator.golden` rewrites them for a new VERSION.
 
 Their truth is left out: it would take a null of many journeys.
 """

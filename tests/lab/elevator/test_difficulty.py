@@ -46,9 +46,7 @@ def test_without_groups_journeys_are_mixed(data: dict[str, Any]) -> None:
     measure(data, "features", spy, grouped=False)
 
 
-def test_the_threshold_comes_from_inner_folds_that_keep_installations_apart(
-    data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_threshold_comes_from_grouped_inner_folds(data: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     predict, folds = elevator_difficulty.cross_val_predict, []
 
     def spy(model: Any, features: Any, labels: Any, *, groups: Any, cv: Any, method: str) -> Any:

@@ -101,12 +101,12 @@ def test_a_window_in_points_covers_all_its_samples(per: int, start: int, stop: i
     assert labels(bumps(LOW), (481, 521), {}, per) == Fault(start, stop, (), "bump", 1.0)
 
 
-def test_a_fault_names_the_sensors_that_show_it_during_its_window_the_clearest_first() -> None:
+def test_fault_names_affected_sensors_clearest_first() -> None:
     relevance = {4: [1.5, 0.9, 0.0], 5: [0.0, 0.0, 3.0], 6: [0.0, 9.0, 0.0]}  # in segment 6 the bump rings on
     assert labels(bumps(LOW), (481, 521), relevance, 1).sensors == ("Az", "Ax")
 
 
-def test_a_faulty_sensor_is_named_however_little_it_shows() -> None:
+def test_faulty_sensor_is_named_however_small_its_effect() -> None:
     drift = sensor_fault("sensor-drift", 0.51234567)
     assert sensor_fault_start(drift, TIMES) == 1440
     expected = Fault(360, 2000, ("Az",), "sensor-drift", 0.5123)
@@ -136,7 +136,7 @@ def test_the_scale_at_cruise_is_as_specified(rough_variation: NormalVariation) -
 
 
 @pytest.mark.slow
-def test_fresh_normal_pairs_are_as_rarely_affected_as_those_of_the_null(variation: NormalVariation) -> None:
+def test_fresh_normal_pairs_are_rarely_affected(variation: NormalVariation) -> None:
     """By construction 5 % of cells in the null, less where the scale is the noise or the range: 2.5 % in all."""
     null, fresh = pairs(variation, (2, 3), 190), pairs(variation, (20, 21), 150)
     assert 0.02 < (null >= 1).mean() < 0.05
@@ -161,7 +161,7 @@ def test_the_truth_of_a_faulty_sensor_is_finite_up_to_the_limits(rough_variation
 # ---- faults ---------------------------------------------------------------------------------------------------------
 
 
-def test_bumps_show_in_lateral_acceleration_when_a_shoe_meets_them_and_not_in_the_current(
+def test_bumps_are_visible_in_lateral_acceleration_but_not_in_current(
     rough_variation: NormalVariation,
 ) -> None:
     for number in range(4):
@@ -178,7 +178,7 @@ def test_bumps_show_in_lateral_acceleration_when_a_shoe_meets_them_and_not_in_th
         assert touched[max(strongest - 1, 0) : strongest + 1].any()  # there, or just before
 
 
-def test_lost_lubrication_shows_most_while_speeding_up_and_slowing_down(
+def test_lost_lubrication_is_clearest_when_accelerating_and_braking(
     rough_variation: NormalVariation,
 ) -> None:
     by_phase: list[list[float]] = [[] for _ in PHASES]
@@ -199,7 +199,7 @@ def test_labels_hardly_depend_on_the_step(variation: NormalVariation) -> None:
 
 
 @pytest.mark.slow
-def test_nearly_every_bump_is_true_in_ax_or_ay_and_none_in_the_current(variation: NormalVariation) -> None:
+def test_bumps_affect_ax_or_ay_but_never_the_current(variation: NormalVariation) -> None:
     found = [relevance(variation, number, "bump")[0] for number in range(60)]
     assert np.mean([(each[:, [AX, AY]] >= 1).any() for each in found]) >= 0.95
     assert max(each[:, IQ].max() for each in found) < 1

@@ -46,13 +46,13 @@ def changed(first: tuple, second: tuple) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", MACHINE_FAULTS)
-def test_a_fault_of_severity_zero_is_no_fault_to_the_last_bit(kind: str) -> None:
+def test_fault_of_severity_zero_changes_no_bit(kind: str) -> None:
     np.testing.assert_array_equal(journey(1, kind, 0.0).run(N_SAMPLES), journey(1).run(N_SAMPLES))
     assert not np.array_equal(journey(1, kind).run(N_SAMPLES), journey(1).run(N_SAMPLES))
 
 
 @pytest.mark.parametrize("kind", SENSOR_FAULTS)
-def test_a_sensor_fault_of_severity_zero_is_no_fault_to_the_last_bit(kind: str) -> None:
+def test_sensor_fault_of_severity_zero_changes_no_bit(kind: str) -> None:
     signals = np.random.default_rng(0).normal(size=(500, 20))
     fault = fault_of(kind, 0.0)
     np.testing.assert_array_equal(apply_to_signals(fault, signals, 100, np.ones(20)), signals)
@@ -119,7 +119,7 @@ def test_lost_lubrication_by_hand() -> None:
     assert np.sqrt(np.mean(patch**2)) == pytest.approx(0.5 * 0.15)
 
 
-def test_friction_never_pulls_however_much_lubrication_is_lost() -> None:
+def test_friction_is_never_negative() -> None:
     """At the top of the range one fault in a hundred has a patch so slippery that the plain sum would be below zero."""
     lowest = []
     for number in range(60):
@@ -223,7 +223,7 @@ def test_sides_and_bumps_are_drawn_as_specified() -> None:
     assert 0 < np.mean(beyond) < 0.3
 
 
-def test_a_severity_may_be_asked_for() -> None:
+def test_severity_can_be_set() -> None:
     drawn = [draw_fault(0, (1, number), "bump", trip((9, 0)), (2.0, 3.0)).severity for number in range(50)]
     assert 2 <= min(drawn) < max(drawn) <= 3
 

@@ -24,7 +24,7 @@ def test_installations_lie_in_their_ranges_and_a_third_has_no_compensation() -> 
         assert abs(own.weight - own.sling - own.body - own.balance * 630) <= 8
 
 
-def test_trips_are_of_five_to_eight_floors_both_ways_with_a_load_that_is_allowed() -> None:
+def test_trips_have_five_to_eight_floors_and_an_allowed_load() -> None:
     trips = [draw_trip(0, (0, number), 8, FLOORS) for number in range(800)]
     floors = [abs(trip.stop_floor - trip.start_floor) for trip in trips]
     assert sorted(set(floors)) == [5, 6, 7, 8]
@@ -71,7 +71,7 @@ def test_conditions_vary_as_specified() -> None:
         assert not np.array_equal(day.fresh_cabin, day.fresh_weight)
 
 
-def test_movements_are_as_specified_and_only_of_passengers() -> None:
+def test_movements_are_as_specified_and_need_passengers() -> None:
     moved = [draw_conditions(0, (0, number), 2).movements for number in range(400)]
     counts = np.bincount([len(events) for events in moved], minlength=4) / 400
     np.testing.assert_allclose(counts, [0, 0.55, 0.30, 0.15], atol=0.08)
@@ -87,13 +87,13 @@ def test_movements_are_as_specified_and_only_of_passengers() -> None:
     assert draw_conditions(0, (0, 0), 0).movements.shape == (0, 5)
 
 
-def test_what_is_drawn_does_not_depend_on_who_rides() -> None:
+def test_conditions_do_not_depend_on_passengers() -> None:
     """So that the null, in which nobody moves, has the same days."""
     empty, full = draw_conditions(0, (0, 3), 0), draw_conditions(0, (0, 3), 5)
     assert_same_but_for(empty, full, "movements")
 
 
-def test_the_same_key_gives_the_same_and_another_key_another() -> None:
+def test_draws_depend_on_the_key_only() -> None:
     assert_same_but_for(draw_conditions(0, (0, 3), 2), draw_conditions(0, (0, 3), 2), "")
     assert draw_trip(0, (0, 3), 8, FLOORS) == draw_trip(0, (0, 3), 8, FLOORS)
     assert draw_installation(0, 3).installation == draw_installation(0, 3).installation

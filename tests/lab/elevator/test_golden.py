@@ -31,12 +31,12 @@ def numbers(tree: Any) -> dict[str, Any]:
     return {"": tree}
 
 
-def test_the_journeys_that_are_kept_are_of_this_version() -> None:
+def test_golden_journeys_have_the_current_version() -> None:
     assert KEPT["version"] == VERSION, "run python -m tests.lab.elevator.golden"
 
 
 @pytest.mark.parametrize("row", range(3))
-def test_trips_days_and_faults_are_drawn_as_ever(journeys: list[dict[str, Any]], row: int) -> None:
+def test_draws_match_the_golden_file(journeys: list[dict[str, Any]], row: int) -> None:
     found, kept = numbers(journeys[row]["recipe"]), numbers(KEPT["journeys"][row]["recipe"])
     assert found.keys() == kept.keys(), REMEDY
     for path, value in kept.items():
@@ -45,7 +45,7 @@ def test_trips_days_and_faults_are_drawn_as_ever(journeys: list[dict[str, Any]],
 
 
 @pytest.mark.parametrize("row", range(3))
-def test_journeys_go_as_ever(journeys: list[dict[str, Any]], row: int) -> None:
+def test_clean_signals_match_the_golden_file(journeys: list[dict[str, Any]], row: int) -> None:
     """Within a thousandth of the noise: processors differ in how they round."""
     found, kept = (
         np.array([each["clean"][name] for name in SENSOR_NAMES]).T for each in (journeys[row], KEPT["journeys"][row])
@@ -54,7 +54,7 @@ def test_journeys_go_as_ever(journeys: list[dict[str, Any]], row: int) -> None:
 
 
 @pytest.mark.parametrize("row", range(3))
-def test_journeys_are_measured_as_ever(journeys: list[dict[str, Any]], row: int) -> None:
+def test_measurements_match_the_golden_file(journeys: list[dict[str, Any]], row: int) -> None:
     """To one step of the resolution."""
     for sensor in SENSORS:
         found, kept = (each["measured"][sensor.name] for each in (journeys[row], KEPT["journeys"][row]))

@@ -38,7 +38,7 @@ def test_no_sensor_moves_before_the_drive_is_on(kind: str | None) -> None:
         np.testing.assert_allclose((still - still[0]) / NOISE, 0, atol=1e-8)
 
 
-def test_a_start_out_of_balance_is_seen() -> None:
+def test_unbalanced_start_is_detected() -> None:
     """The two tests above can fail: a tenth of a newton of rope force too much moves the machine."""
     setup = journey(0)
     disturbed = setup._replace(state=setup.state._replace(e_c=setup.state.e_c + 0.1 / 0.5e6))
@@ -46,7 +46,7 @@ def test_a_start_out_of_balance_is_seen() -> None:
     assert np.abs((still - still[0]) / NOISE).max() > 1e-4
 
 
-def test_the_start_holds_the_locked_friction_and_the_load() -> None:
+def test_start_balances_residual_friction_and_load() -> None:
     setup = journey(1)
     plant, state = setup.plant, setup.state
     first = dict(zip(("cabin", "weight"), (setup.run(1)[0, 6], setup.run(1)[0, 7]), strict=True))

@@ -243,9 +243,7 @@ def test_a_disk_that_fails_while_writing_is_explained(path: Path, monkeypatch: p
             write(file)
 
 
-def test_more_than_the_disk_holds_is_refused_before_a_trip_is_drawn(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_large_for_the_disk_is_refused_at_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 0, 10**9))  # type: ignore[attr-defined]
     monkeypatch.setattr(Fleet, "trip", lambda *_: pytest.fail("drawn"))
     with pytest.raises(DfstransError, match=r"655\.8 GB .* 1,000,000 journeys, got 1\.0 GB"):

@@ -16,7 +16,7 @@ def fleet() -> Fleet:
     return Fleet(SimulationSettings(normal=6, faulty=3, seed=7))
 
 
-def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fleet) -> None:
+def test_faulty_journey_is_drawn_with_its_twin_and_the_difference(fleet: Fleet) -> None:
     journey = fleet.journey(8)
     figure = fault_figure(journey)
     assert len(figure.data) == 3 * len(SENSOR_NAMES)
@@ -34,7 +34,7 @@ def test_a_faulty_journey_is_drawn_beside_its_twin_and_the_difference(fleet: Fle
     assert len(dotted) == len(journey.faults)
 
 
-def test_sensors_that_are_not_recorded_are_not_drawn_and_the_faulty_one_is_named(tmp_path: Path) -> None:
+def test_page_draws_recorded_sensors_and_names_the_faulty_one(tmp_path: Path) -> None:
     fleet = Fleet(SimulationSettings(normal=1, faulty=1, faults=("sensor-gain",), seed=7, sensors="no-friction"))
     journey = fleet.journey(1)
     figure = fault_figure(journey)
@@ -51,7 +51,7 @@ def test_sensors_that_are_not_recorded_are_not_drawn_and_the_faulty_one_is_named
         assert {shape.xref for shape in marked} == {f"x{3 * journey.sensors.index(sensor) + 3}"}
 
 
-def test_normal_journeys_stand_side_by_side_with_their_phases(fleet: Fleet) -> None:
+def test_normal_journeys_are_drawn_side_by_side(fleet: Fleet) -> None:
     figure = normal_figure({"up": fleet.journey(0), "down": fleet.journey(1)})
     assert len(figure.data) == 2 * len(SENSOR_NAMES)
     assert {shape.xref for shape in figure.layout.shapes} == {"x", "x2"}
@@ -60,9 +60,7 @@ def test_normal_journeys_stand_side_by_side_with_their_phases(fleet: Fleet) -> N
     assert texts[2:] == [f"<b>{name}</b><br>{unit}" for name, unit, *_ in SENSORS]
 
 
-def test_the_page_shows_both_directions_and_every_fault_and_needs_nothing_from_outside(
-    fleet: Fleet, tmp_path: Path
-) -> None:
+def test_page_shows_both_directions_and_every_fault_and_is_self_contained(fleet: Fleet, tmp_path: Path) -> None:
     page = write_journeys(tmp_path / "journeys.html", fleet).read_text(encoding="utf-8")
     for expected in ("up from floor", "down from floor", "lubrication (", "misalignment (", "bump ("):
         assert expected in page

@@ -49,7 +49,7 @@ def test_the_kernel_equals_the_plain_reference_over_whole_journeys() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_the_error_of_the_step_is_of_first_order_and_below_the_noise(number: int) -> None:
+def test_step_error_is_first_order_and_below_the_noise(number: int) -> None:
     setup = journey(number, calm=True)
     errors = step_errors(setup, (1, 2, 4))
     # against a sixteenth, an error of first order falls by (1 − 1/16) / (1/2 − 1/16), then (1/2 − 1/16) / (1/4 − 1/16)

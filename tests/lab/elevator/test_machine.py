@@ -62,7 +62,7 @@ def test_noise_is_white_with_its_deviation_and_rounded_to_the_resolution() -> No
     assert np.abs(np.corrcoef(values.T) - np.eye(20)).max() < 0.05
 
 
-def test_calibration_errors_stay_through_a_journey_and_differ_between_journeys() -> None:
+def test_calibration_errors_are_constant_within_a_journey() -> None:
     clean = np.tile(np.linspace(0, 1000, 50)[:, None], (1, 20))
     found = np.stack([add_calibration_errors(clean, np.random.default_rng(seed)) for seed in range(400)])
     offset = found[:, 0]

@@ -89,7 +89,7 @@ def test_the_current_loop_by_hand() -> None:
     assert (x_d, x_q) == pytest.approx((0.5 + 0.2, 0.25 + 0.2))
 
 
-def test_at_the_voltage_limit_the_direction_is_kept_and_the_integrators_wait() -> None:
+def test_voltage_limit_keeps_the_direction_and_stops_integrators() -> None:
     drive = journey(0).drive
     free = current_loop(drive._replace(max_voltage=1e9), -3.0, 40.0, 0.0, 0.0, 8.0, 1.0, 2.0)
     v_d, v_q, x_d, x_q = current_loop(drive._replace(max_voltage=100.0), -3.0, 40.0, 0.0, 0.0, 8.0, 1.0, 2.0)

@@ -37,7 +37,7 @@ def test_no_energy_is_lost_or_made(number: int, kind: str | None) -> None:
     assert balance.worst < 1.0
 
 
-def test_what_is_missing_of_the_energy_halves_with_the_step() -> None:
+def test_energy_error_halves_with_the_step() -> None:
     setup = journey(0)
     whole, half = (mechanical_balance(setup, Trace(setup, substeps=n)).worst for n in (1, 2))
     assert whole / half == pytest.approx(2, abs=0.15)
@@ -109,12 +109,12 @@ def assert_stable(numbers: range, shares: tuple[float, ...]) -> None:
     assert least > 0.02, least
 
 
-def test_with_the_drive_in_charge_every_movement_fades_away() -> None:
+def test_drive_damps_every_movement() -> None:
     assert_stable(range(4), (0.5,))
 
 
 @pytest.mark.slow
-def test_with_the_drive_in_charge_every_movement_fades_away_in_many_journeys() -> None:
+def test_drive_damps_every_movement_in_many_journeys() -> None:
     assert_stable(range(200), (0.0, 0.5, 1.0))
 
 

@@ -37,7 +37,7 @@ def test_a_bracket_profile_is_smooth_with_unit_rms(rng: np.random.Generator) -> 
     assert power[slow].sum() > 0.999 * power.sum()
 
 
-def test_a_joint_is_a_step_of_its_height_that_fades(rng: np.random.Generator) -> None:
+def test_joint_is_a_decaying_step(rng: np.random.Generator) -> None:
     """The pieces are 5 m long: nothing a metre before the first joint, a jump at it, a seventh of it 1.2 m later."""
     profile = joints(rng, 1.0)
     before, after = np.interp([4.7, 5.12], HEIGHTS, profile)
@@ -58,7 +58,7 @@ def test_rails_are_as_rough_as_specified() -> None:
             assert 0.02 <= factor.std() <= 0.04
 
 
-def test_the_two_sides_and_directions_are_not_the_same_rail() -> None:
+def test_rails_differ_by_side_and_direction() -> None:
     rails = draw_rails(np.random.default_rng(1))
     pairs = ((rails.x, rails.y), (rails.gauge_cabin, rails.gauge_weight), (rails.factor_cabin, rails.factor_weight))
     for first, second in pairs:

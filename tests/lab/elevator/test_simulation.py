@@ -154,7 +154,7 @@ def test_twins_have_the_same_noise_and_differ_only_by_the_fault(kind: str) -> No
 
 @pytest.mark.usefixtures("few_pairs")
 @pytest.mark.parametrize("rate", [400, 100, 20])
-def test_a_stuck_sensor_repeats_its_value_from_the_point_that_the_truth_names(rate: int) -> None:
+def test_stuck_sensor_repeats_its_value_from_the_true_onset(rate: int) -> None:
     options: dict[str, Any] = {"faulty": 6, "sampling_rate": rate, "seed": 0}
     stuck, sound = fleet_of("sensor-stuck", **options), fleet_of("sensor-stuck", **options, severity=0)
     for row in range(6):
@@ -170,7 +170,7 @@ def test_a_stuck_sensor_repeats_its_value_from_the_point_that_the_truth_names(ra
 @pytest.mark.usefixtures("few_pairs")
 @pytest.mark.parametrize("sensors", ["all", "no-friction"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_truth_of_a_sensor_fault_names_that_sensor_alone(sensors: str, seed: int) -> None:
+def test_sensor_fault_names_only_that_sensor(sensors: str, seed: int) -> None:
     fleet = Fleet(SimulationSettings(normal=0, faulty=6, faults=SENSOR_FAULTS, seed=seed, sensors=sensors))
     for _, journey in fleet.journeys(range(6)):
         (found,) = journey.faults

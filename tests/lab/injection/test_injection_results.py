@@ -29,7 +29,7 @@ def test_two_right_diagnoses_of_two_leave_a_wide_interval(name: str) -> None:
     assert (metric.low, metric.high) == pytest.approx((0.3424, 1.0), abs=1e-4)
 
 
-def test_a_figure_that_cannot_be_missed_or_told_has_no_width() -> None:
+def test_certain_or_undefined_metric_has_no_interval() -> None:
     where = METRICS["sensor_ac_at_3"]
     sure = assessed_metric(assessed(where, value=1.0, chance=1.0, low=1.0, high=1.0), *where)  # of three sensors
     assert (sure.low, sure.high) == (1.0, 1.0)

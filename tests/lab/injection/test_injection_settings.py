@@ -15,7 +15,7 @@ def test_every_kind_has_strengths_in_its_own_unit_unless_others_are_given() -> N
     assert chosen.conditions == (("stuck", 50.0), ("spike", 2.0), ("spike", 5.0))
 
 
-def test_plain_strengths_are_also_those_of_gain_whose_unit_is_another() -> None:
+def test_unnamed_strengths_also_apply_to_gain() -> None:
     assert KINDS["gain"].unit == "added swings"
     assert InjectionSettings.of("gain,spike", ["2"]).conditions == (("gain", 2.0), ("spike", 2.0))
 
@@ -44,6 +44,6 @@ def test_a_named_strength_wins_over_a_plain_one_in_any_order() -> None:
         ({"trials": 0}, "trials"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(wrong: dict[str, Any], said: str) -> None:
+def test_impossible_settings_are_refused(wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(DfstransError, match=said):
         InjectionSettings.of(**wrong)

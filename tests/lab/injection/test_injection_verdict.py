@@ -19,7 +19,7 @@ def said(*conditions: ConditionResult, normal: int = 30) -> list[str]:
     )
 
 
-def test_a_kind_is_found_from_the_strength_on_that_all_greater_ones_share() -> None:
+def test_kind_is_found_only_if_all_greater_strengths_are() -> None:
     conditions = [
         condition("drift", 1, 0.9),
         condition("drift", 3, 0.5),
@@ -29,7 +29,7 @@ def test_a_kind_is_found_from_the_strength_on_that_all_greater_ones_share() -> N
     assert said(*conditions) == ["found in at least 80% of the trials: drift from 10 spreads on"]
 
 
-def test_kinds_stand_by_how_well_they_are_found() -> None:
+def test_kinds_are_grouped_by_detection_rate() -> None:
     conditions = [
         condition("stuck", 30, 0.8),
         condition("gain", 1, 0.1, 0.5),
@@ -43,7 +43,7 @@ def test_kinds_stand_by_how_well_they_are_found() -> None:
     ]
 
 
-def test_a_kind_that_is_ranked_high_but_never_detected_is_not_called_found_at_times() -> None:
+def test_kind_ranked_high_but_never_detected_is_not_found_sometimes() -> None:
     conditions = [
         condition("noise-burst", 1, 0.05, 0.5),
         condition("noise-burst", 3, 0.0, 0.8),
@@ -54,20 +54,20 @@ def test_a_kind_that_is_ranked_high_but_never_detected_is_not_called_found_at_ti
     assert said(condition("stuck", 30, 0.0)) == [f"{words}: stuck (at 30 % of the episode)"]
 
 
-def test_a_kind_that_many_false_alarms_find_is_not_called_found() -> None:
+def test_kind_found_only_by_false_alarms_is_not_called_found() -> None:
     assert said(condition("spike", 1, 0.9, 0.5)) == [
         "not distinguished from normal episodes at the strengths tested: spike"
     ]
 
 
-def test_a_strength_that_looks_normal_is_not_called_found_for_the_sake_of_another() -> None:
+def test_strength_that_looks_normal_is_never_called_found() -> None:
     conditions = [condition("drift", 1, 0.9, 0.5), condition("drift", 3, 0.85), condition("drift", 10, 1.0)]
     assert said(*conditions) == ["found in at least 80% of the trials: drift from 3 spreads on"]
     upside_down = [condition("drift", 1, 0.85), condition("drift", 3, 0.9, 0.5)]
     assert said(*upside_down) == ["found sometimes, but not reliably at the strengths tested: drift (at most 85%)"]
 
 
-def test_too_few_trials_are_not_taken_for_a_fault_that_is_missed() -> None:
+def test_too_few_trials_do_not_count_as_a_missed_fault() -> None:
     said_of_one = said(condition("spike", 1, 1.0, 1.0, trials=1), condition("lag", 3, 0.0, 0.5))
     assert said_of_one == [
         "not distinguished from normal episodes at the strengths tested: lag",

@@ -14,7 +14,7 @@ def names(sensors: NormalSensors, kind: str) -> list[str]:
     return [SENSORS[i] for i in sensors.suited(kind)]
 
 
-def test_the_spread_of_a_gaussian_is_its_standard_deviation_and_its_centre_the_median() -> None:
+def test_spread_and_centre_of_a_gaussian_are_its_deviation_and_median() -> None:
     values = 7 + 2 * np.random.default_rng(0).standard_normal((40, 1, 2000))
     found = NormalSensors.measure(Episodes.from_arrays(values))
     assert found.spread[0] == pytest.approx(2, rel=0.03)
@@ -27,7 +27,7 @@ def test_a_few_wild_values_hardly_change_the_spread() -> None:
     assert NormalSensors.measure(Episodes.from_arrays(values)).spread[0] == pytest.approx(1, rel=0.15)
 
 
-def test_a_sensor_that_seldom_moves_has_a_spread_and_one_that_never_does_has_none() -> None:
+def test_only_constant_sensors_have_no_spread() -> None:
     values = np.zeros((4, 2, 100))
     values[2, 0, :3] = 5.0
     found = NormalSensors.measure(Episodes.from_arrays(values))
@@ -36,7 +36,7 @@ def test_a_sensor_that_seldom_moves_has_a_spread_and_one_that_never_does_has_non
     assert found.constant == ("sensor_2",)
 
 
-def test_sensors_are_known_by_the_values_they_take_and_by_whom_they_move_with() -> None:
+def test_whole_numbers_switches_and_partners_are_recognised() -> None:
     found = NormalSensors.measure(machine())
     assert dict(zip(SENSORS, found.whole, strict=True)) == {
         **dict.fromkeys(("speed", "current", "gappy"), False),

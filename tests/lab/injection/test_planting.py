@@ -37,7 +37,7 @@ def of(kinds: str, *strength: str, **others: float) -> InjectionSettings:
     duration=st.floats(0.02, 0.5),
     seed=st.integers(0, 1000),
 )
-def test_outside_the_window_and_the_sensor_every_bit_is_as_it_was(
+def test_no_bit_changes_outside_the_window_and_sensor(
     kind: str, level: int, row: int, duration: float, seed: int
 ) -> None:
     (episode,) = MACHINE[row]
@@ -71,7 +71,7 @@ def test_a_stronger_fault_changes_more(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("spike", 1), ("level-shift", 12), ("stuck", 6)])
-def test_a_fault_has_the_length_that_was_asked_for(kind: str, expected: int) -> None:
+def test_fault_has_the_requested_length(kind: str, expected: int) -> None:
     chosen = of(kind, f"{kind}=10", duration=0.2)
     planted = plant(MACHINE, chosen).described()
     lengths = {fault.stop - fault.start for faults in planted.faults or () for fault in faults}
@@ -104,7 +104,7 @@ def test_the_truth_is_exact() -> None:
             np.testing.assert_allclose(np.abs(change), amount, rtol=1e-4)
 
 
-def test_every_episode_stays_and_kinds_take_turns_in_its_twins() -> None:
+def test_every_episode_is_kept_and_kinds_alternate_in_its_twins() -> None:
     planting = plant(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
     planted = planting.described()
     assert sorted(planting.conditions.values()) == [22, 22, 23, 23]
@@ -112,7 +112,7 @@ def test_every_episode_stays_and_kinds_take_turns_in_its_twins() -> None:
     assert len(set(planted.ids.tolist())) == 150
 
 
-def test_an_episode_and_its_twins_are_a_group_that_no_split_by_group_parts() -> None:
+def test_grouped_split_keeps_an_episode_and_its_twins_together() -> None:
     planted = plant(machine(40), of("spike,drift,stuck", share=0.7)).described()
     assert planted.groups is not None
     assert all(name.split("+")[0] == group for name, group in zip(planted.ids, planted.groups, strict=True))
@@ -121,7 +121,7 @@ def test_an_episode_and_its_twins_are_a_group_that_no_split_by_group_parts() -> 
     assert sum(map(len, parts)) == len(set.union(*parts)) == 40
 
 
-def test_own_groups_are_kept_where_the_split_is_by_them() -> None:
+def test_own_groups_are_kept_for_grouped_splits() -> None:
     planted = plant(machine(12, groups=["a", "b", "c"] * 4), of("drift"), by_group=True).described()
     assert planted.groups is not None
     assert set(planted.groups.tolist()) == {"a", "b", "c"}
@@ -134,7 +134,7 @@ def test_more_twins_than_kinds_and_strengths_are_refused() -> None:
         plant(MACHINE, of("drift", share=0.8))
 
 
-def test_the_same_seed_gives_the_same_set_and_another_one_another() -> None:
+def test_set_depends_on_the_seed_only() -> None:
     first, again, other = (plant(MACHINE, InjectionSettings(seed=seed)).in_memory() for seed in (1, 1, 2))
     assert first.fingerprint() == again.fingerprint()
     assert first.faults == again.faults
@@ -150,7 +150,7 @@ def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
     pairs = [
         (weak, strong)
         for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True)
-        if weak is not None and strong is not None and weak.seed == strong.seed  # neither was drawn anew
+        if weak is not None and strong is not None and weak.seed == strong.seed  # neither was redrawn
     ]
     assert len(pairs) > 0.8 * len(moving)
     for weak, strong in pairs:
@@ -162,7 +162,7 @@ def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
             assert kind in ("stuck", "dropout") or strong.start == weak.start
 
 
-def test_trials_do_not_repeat_the_places_of_the_faults_that_were_trained_on() -> None:
+def test_trials_do_not_repeat_positions_seen_in_training() -> None:
     many = machine(60)
     settings = of("level-shift,noise-burst", share=0.6)
     planting = plant(many, settings)
@@ -179,7 +179,7 @@ def test_trials_do_not_repeat_the_places_of_the_faults_that_were_trained_on() ->
     assert not {one.seed for one, _ in pairs} & {other.seed for _, other in pairs}
 
 
-def test_movement_is_borrowed_from_an_episode_of_the_same_group_only() -> None:
+def test_movement_is_borrowed_within_the_same_group_only() -> None:
     grouped = machine(12, groups=["a", "b", "c"] * 4)
     planting = plant_each(grouped, [("coupling-loss", 100)], NORMAL, InjectionSettings())
     assert grouped.groups is not None
@@ -190,9 +190,7 @@ def test_movement_is_borrowed_from_an_episode_of_the_same_group_only() -> None:
         assert grouped.groups[fault.donor] == grouped.groups[row]
 
 
-def test_a_stored_set_is_planted_batch_by_batch_to_the_same_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_planting_from_a_file_equals_planting_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = Episodes.concatenate([machine(8, 60), _renamed(machine(8, 41, seed=1))])
     monkeypatch.setattr("dfstrans.data.writers._BATCH_BYTES", 10_000)
     chosen = InjectionSettings(seed=5, strengths={"lag": (3,)})
@@ -226,7 +224,7 @@ def test_a_fault_longer_than_the_shortest_episode_is_refused() -> None:
         plant(MACHINE, of("lag", "lag=55"))
 
 
-def test_one_sensor_leaves_coupled_kinds_out_and_says_so() -> None:
+def test_coupled_kinds_are_skipped_with_a_remark_for_one_sensor() -> None:
     alone = machine().select_sensors(["speed"])
     planting = plant(alone, InjectionSettings())
     assert {kind for kind, _ in planting.conditions} <= set(KINDS) - {"lag", "coupling-loss"}
@@ -235,7 +233,7 @@ def test_one_sensor_leaves_coupled_kinds_out_and_says_so() -> None:
         plant(alone, of("lag"))
 
 
-def test_sensors_that_never_move_are_named_and_alone_are_refused() -> None:
+def test_constant_sensors_are_named_and_refused_if_alone() -> None:
     assert "sensors that never move get no fault (1): fixed" in plant(MACHINE, of("spike")).statements
     with pytest.raises(DfstransError, match="recordings in which sensors move"):
         plant(machine().select_sensors(["fixed"]), InjectionSettings())
@@ -249,7 +247,7 @@ def resting(n: int = 10, moving: int = 10) -> Episodes:
 
 
 @pytest.mark.parametrize("kind", ["stuck", "dropout", "gain", "lag"])
-def test_a_fault_is_not_planted_where_a_sensor_rests_and_it_would_not_show(kind: str) -> None:
+def test_fault_is_not_planted_where_it_would_be_invisible(kind: str) -> None:
     machine_at_rest = resting()
     sensors = NormalSensors.measure(machine_at_rest)
     planting = plant_each(machine_at_rest, [(kind, 3)], sensors, InjectionSettings())
@@ -258,12 +256,12 @@ def test_a_fault_is_not_planted_where_a_sensor_rests_and_it_would_not_show(kind:
     assert (change.max(axis=2) / sensors.spread).max(axis=1).min() >= 0.05
 
 
-def test_a_fault_may_be_as_weak_as_was_asked_for() -> None:
+def test_fault_may_be_as_weak_as_requested() -> None:
     planting = plant_each(MACHINE, [("level-shift", 0.01), ("noise-burst", 0.01)], NORMAL, InjectionSettings())
     assert planting.conditions == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
 
 
-def test_faults_and_trials_without_a_place_in_which_they_would_show_are_told() -> None:
+def test_faults_visible_nowhere_are_reported() -> None:
     partly = resting(10, moving=6)
     said = "4 of 10 {} are skipped: they would change almost nothing (signals at rest or missing)"
     planting = plant(partly, of("dropout", "dropout=30"))
@@ -291,7 +289,7 @@ def test_a_switch_stays_a_switch() -> None:
     assert Counter(fault.sensor for fault in planting.faults if fault is not None)[0] > 3
 
 
-def test_anomalous_episodes_are_left_out_and_said() -> None:
+def test_skipped_anomalous_episodes_are_reported() -> None:
     labelled = machine(6, labels=[0, 1, 0, 1, 0, 0])
     normal, said = normal_episodes(labelled)
     assert (len(normal), said) == (4, ["2 episodes labelled anomalous are skipped"])
@@ -306,6 +304,6 @@ def test_without_normal_episodes_there_is_nothing_to_plant_into() -> None:
         plant(machine(1), InjectionSettings())
 
 
-def test_too_few_episodes_for_all_kinds_is_said() -> None:
+def test_too_few_episodes_for_all_kinds_are_reported() -> None:
     said = plant(MACHINE, of("drift,gain,spike", share=0.3)).statements
     assert any("only 5 episodes get a fault, fewer than the 9 kinds and strengths" in one for one in said)

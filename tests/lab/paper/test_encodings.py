@@ -50,7 +50,7 @@ def test_default_sizes_are_those_of_the_paper(paper: EncodingStudy) -> None:
     )
 
 
-def test_only_the_faithful_encoding_gives_positions_back(paper: EncodingStudy) -> None:
+def test_only_the_faithful_encoding_recovers_positions(paper: EncodingStudy) -> None:
     assert max(blur.error for blur in paper.blurs["faithful"]) < 1e-10
     assert min(blur.error for blur in paper.blurs["vanilla"]) > 0.6
     verdicts = {name: check.verdict for name, check in paper.checks.items()}
@@ -183,7 +183,7 @@ def test_page_is_self_contained_and_states_the_verdicts(tmp_path: Path, small: E
     text = write_encodings(tmp_path / "encodings.html", small).read_text(encoding="utf-8")
     assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", text.split("<body>")[0][:2000])
     assert "some positions share a code" in text.split("<body>")[1]
-    assert "every position is equally far from every other" in text.split("<body>")[1]
+    assert "all positions are equally far apart" in text.split("<body>")[1]
 
 
 def test_print_figures_are_reproducible_to_the_byte(tmp_path: Path, small: EncodingStudy) -> None:
@@ -221,8 +221,8 @@ def test_command_prints_the_numbers_of_the_paper() -> None:
     said = run()
     assert "152 of 256 entries are slower than 2π/256: those from l = 103.0 on" in said
     assert "height 0.340 of 1" in said
-    assert "vanilla: every position has a code of its own, but" in said
-    assert "faithful: every position is equally far from every other" in said
+    assert "vanilla: every position has its own code, but" in said
+    assert "faithful: all positions are equally far apart" in said
 
 
 def test_command_lists_the_written_figures(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_without_matplotlib_only_the_page_is_written(tmp_path: Path, monkeypatch
         (np.ones((4, 3)), "ambiguous", 1),
     ],
 )
-def test_exit_code_is_the_verdict_on_the_own_encoding(
+def test_exit_code_is_the_verdict_on_the_user_s_encoding(
     tmp_path: Path, codes: np.ndarray, verdict: str, exit_code: int
 ) -> None:
     np.savetxt(tmp_path / "own.csv", codes, delimiter=",")

@@ -79,7 +79,7 @@ def test_faithful_encoding_that_repeats_is_ambiguous() -> None:
     assert check.collisions == ((0, 8), (1, 9), (2, 10))
 
 
-def test_vanilla_encoding_tells_positions_apart_but_blurs_them() -> None:
+def test_vanilla_encoding_separates_but_blurs_positions() -> None:
     check = check_faithfulness(vanilla_encoding(80, 240))
     assert (check.verdict, check.injective) == ("blurred", True)
     assert check.condition_number > 1e8
@@ -144,7 +144,7 @@ def test_numbers_of_a_check_are_strict_json(encoding: np.ndarray) -> None:
         (np.zeros((1, 4, 5)), r"got shape \(1, 4, 5\) of float64; .* without a batch axis"),
         (np.zeros((4, 5), dtype=complex), "of complex128"),
         (np.array([["a", "b"], ["c", "d"]]), "real numbers"),
-        ([[1, 2], [3]], "rows that do not fit together"),
+        ([[1, 2], [3]], "rows of different lengths"),
         (np.zeros((1, 4)), r"at least 2 positions and 1 column, got shape \(1, 4\)"),
         (np.zeros((3, 0)), "at least 2 positions and 1 column"),
         ([[0, 1], [2, np.nan], [np.inf, 1]], "got 2 that are nan or infinite, the first at position 1, column 1"),
@@ -176,7 +176,7 @@ def test_vanilla_distribution_equals_the_printed_sum(d: int) -> None:
 
 
 @pytest.mark.parametrize(("d", "crossing", "entries"), [(256, 103, 152), (512, 245, 266)])
-def test_crossing_is_that_of_the_paper_and_entries_beyond_it_are_counted(d: int, crossing: int, entries: int) -> None:
+def test_crossing_equals_the_paper_and_entries_beyond_it_are_counted(d: int, crossing: int, entries: int) -> None:
     assert round(lowest_bin_crossing(d)) == crossing
     assert_allclose(lowest_bin_crossing(d), d / 4 * math.log10(d / (2 * math.pi)))
     slow = [index for index in range(0, d, 2) if 10_000 ** (-index / d) < 2 * math.pi / d]
@@ -264,7 +264,7 @@ def test_the_faithful_encoding_reconstructs_positions_exactly() -> None:
         assert np.abs(reconstruct(truth, as_density(faithful_distribution(d))) - truth).max() < 1e-10
 
 
-def test_shares_instead_of_the_density_lose_a_little_at_both_ends() -> None:
+def test_shares_instead_of_a_density_do_not_reconstruct_exactly() -> None:
     truth = position_functions(PAPER, 256)
     error = np.abs(reconstruct(truth, faithful_distribution(256)) - truth).max()
     assert error == pytest.approx(1 / 256, rel=0.01)

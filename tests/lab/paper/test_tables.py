@@ -85,7 +85,7 @@ def test_part_of_the_finished_runs_is_shown_and_not_written(out: Path) -> None:
     for part in (["--data-sets", "elevator"], ["--protocol", "no-overlap"], ["--models", "boosting"], ["--folds", "1"]):
         code, shown, err = run(*command, *part)
         assert code == 0, err
-        assert f"shown, but not written: a part of tab:qresults, selected by {part[0]};" in err
+        assert f"shown but not written: a part of tab:qresults, selected by {part[0]};" in err
         assert "boosting" in shown
         assert "written   " not in shown
         assert (out / "tab_qresults.md").read_text() == whole
@@ -216,7 +216,7 @@ def test_every_row_of_the_ablation_changes_what_it_names() -> None:
     )
 
 
-def test_every_difference_of_the_presets_has_a_row_or_an_excuse() -> None:
+def test_ablation_covers_every_difference_of_the_presets() -> None:
     whole, paper = settings_of_model("dfstrans", {}), settings_of_model("dfstrans-paper", {})
     different = {name for name, value in whole.items() if paper[name] != value}
     alone = [settings_of_model(model, {}) for model in WITHOUT if model != "dfstrans-paper"]
@@ -263,7 +263,7 @@ def test_quick_ablation_is_marked_and_computes_each_run_once(tmp_path: Path) -> 
     assert all(b"QUICK LOOK, NO RESULT" in path.read_bytes() for path in drawn)
 
 
-def test_each_seed_has_a_store_and_the_first_shares_that_of_other_tables(tmp_path: Path) -> None:
+def test_each_seed_has_its_own_store_except_the_first(tmp_path: Path) -> None:
     places: list[tuple[str, int]] = []
 
     def remember(comparison: Comparison) -> dict[str, str]:

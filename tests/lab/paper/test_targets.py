@@ -52,7 +52,7 @@ def test_command_prints_the_counts_as_json_and_writes_nothing(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_counts_say_which_network_they_are_of(tmp_path: Path) -> None:
+def test_counts_name_their_network(tmp_path: Path) -> None:
     (table,) = reproduce(Request("tab:timeparams", tmp_path, counts_only=True)).tables
     assert any("dfstrans here is the paper's network" in note for note in table.notes)
 
@@ -168,7 +168,7 @@ def test_every_model_of_every_table_is_known() -> None:
         check_models(table.models)
 
 
-def test_variants_that_differ_in_training_have_the_printed_figures_of_their_model() -> None:
+def test_training_variants_share_the_printed_figures_of_their_model() -> None:
     assert printed_for("dfstrans-plain+epochs=10", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
     assert printed_for("dfstrans-paper", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
     assert printed_for("inceptiontime-long", RESULTS["elevator"]) == RESULTS["elevator"]["inceptiontime"]

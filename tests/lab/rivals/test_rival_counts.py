@@ -40,7 +40,7 @@ def test_inceptiontime_has_the_printed_number_of_parameters(data: str, parameter
     assert parameters == 192 * SENSORS[data] + (3_299_841 if data == "elevator" else 719_361)
 
 
-def test_the_kernels_9_19_199_that_the_paper_prints_once_are_a_typo() -> None:
+def test_kernels_9_19_199_in_the_paper_are_a_typo() -> None:
     as_printed = InceptionTime(InceptionTimeSettings(n_sensors=38, kernels=(9, 19, 39)))
     as_printed.blocks[2] = InceptionTime(InceptionTimeSettings(n_sensors=38, kernels=(9, 19, 199))).blocks[2]
     assert count(as_printed) == 726_657 + 3 * 32 * 32 * 160
@@ -75,13 +75,13 @@ def test_mh1dcnn_lstm_has_the_printed_number_of_parameters(data: str, pool: bool
     assert parameters == 4280 * SENSORS[data] + 512 * settings.width + 198_785
 
 
-def test_the_count_printed_for_mh1dcnn_lstm_on_msl_has_the_heads_of_msl_and_the_lstm_of_smd() -> None:
+def test_printed_mh1dcnn_lstm_count_on_msl_mixes_msl_heads_with_the_smd_lstm() -> None:
     msl, smd = (MH1DCNNLSTM(MH1DCNNLSTMSettings(n_sensors=n, segment_length=50)) for n in (55, 38))
     msl.lstm = smd.lstm
     assert count(msl) == 2_768_905
 
 
-def test_the_elevator_s_count_with_pooling_is_another_one() -> None:
+def test_elevator_count_differs_with_pooling() -> None:
     assert count(MH1DCNNLSTM(MH1DCNNLSTMSettings(n_sensors=20, segment_length=100))) == 2_741_985
 
 
@@ -92,5 +92,5 @@ def test_segments_too_short_for_the_pooling_are_refused_with_the_remedies() -> N
 
 
 def test_even_kernels_are_refused() -> None:
-    with pytest.raises(DfstransError, match="kernels that are odd"):
+    with pytest.raises(DfstransError, match="odd kernels"):
         InceptionTimeSettings(n_sensors=2, kernels=(9, 18, 39))

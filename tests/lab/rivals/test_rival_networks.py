@@ -104,7 +104,7 @@ def test_point_norm_ignores_padding() -> None:
     torch.testing.assert_close(norm.running_var, plain.running_var)
 
 
-def test_short_episodes_are_filled_up_with_the_training_mean() -> None:
+def test_short_episodes_are_padded_with_the_training_mean() -> None:
     x = torch.tensor([[[1.0, 2.0, 3.0]], [[4.0, 5.0, 9.0]]])
     valid = torch.tensor([[True, True, True], [True, True, False]])
     filled = whole.filled_up(x, valid, 4, torch.tensor([0.5]))

@@ -46,7 +46,7 @@ def test_the_logit_is_the_difference_of_the_logits_of_two_classes() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 7, 24])
-def test_prototypes_of_streamed_batches_are_those_of_all_episodes_at_once(batch_size: int) -> None:
+def test_streamed_prototypes_equal_those_of_all_episodes(batch_size: int) -> None:
     network = random_network().eval()
     segments, labels = torch.rand(24, 20, 3, 1), (torch.arange(24) % 3 == 0).float()
     valid = torch.ones(24, 20, dtype=torch.bool)
@@ -108,6 +108,6 @@ def test_longer_episodes_than_the_network_was_built_for_are_refused(fitted: TapN
     assert roomy.predict(longer).shape == (len(TEST),)
 
 
-def test_a_length_that_the_convolutions_cannot_take_is_refused() -> None:
+def test_too_short_episodes_for_the_convolutions_are_refused() -> None:
     with pytest.raises(DfstransError, match="n_timepoints to be a whole number of at least 14, got 13"):
         TapNetClassifier(network={"n_timepoints": 13}).fit(EPISODES)

@@ -1,1 +1,1 @@
-"""Which detector is best on some recordings, and whether that is luck."""
+"""Compare detectors on the same splits, with significance tests."""

@@ -43,7 +43,7 @@ COLUMNS: dict[str, tuple[str, int]] = {  # title and digits; P, R and F1 at the 
 
 
 class Spread(NamedTuple):
-    """A figure over splits."""
+    """Mean, standard deviation and values of a metric over splits."""
 
     mean: float
     std: float | None  # with n − 1; None for a single split
@@ -59,7 +59,7 @@ class Spread(NamedTuple):
 
 
 def mean_and_std(spread: Spread | None, digits: int) -> str:
-    """A figure over splits as text.
+    """Mean ± standard deviation as text.
 
     >>> mean_and_std(Spread.of([0.5, 0.7]), 3), mean_and_std(Spread.of([41000, 41000]), 0), mean_and_std(None, 3)
     ('0.600 ± 0.141', '41 000', '–')
@@ -121,7 +121,7 @@ class ComparisonResult:
         return {name: Spread.of(row[name] for row in rows) for name in rows[0]} if rows else {}
 
     def leakage(self, figure: str) -> float | None:
-        """The mean of the leakage baseline; None without it, or where it ranks no better than at random."""
+        """The mean of the leakage baseline; None without it, or if it is no better than guessing."""
         baseline = next((model for model in self.models if is_leakage_baseline(model) and self.of(model)), None)
         if baseline is None or not leakage_warnings({baseline: self.of(baseline)}):
             return None
@@ -184,7 +184,7 @@ class ComparisonResult:
         said = [verdict(title, self.first, found) for title, found in tests.items() if found]
         wanted = next((model for model in self.models if not is_leakage_baseline(model)), self.first)
         if said and self.first != wanted:
-            said.append(f"{wanted} has no finished run: {self.first} takes its place.")
+            said.append(f"{wanted} has no finished run, so {self.first} is compared with the others.")
         return said
 
     def tables(self) -> list[ResultTable]:

@@ -1,4 +1,4 @@
-"""The runs of a comparison: which there are, which are finished, and how the others are computed."""
+"""The runs of a comparison: which exist, which are finished, and how to compute the others."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Grid:
         loaded = load_episodes(comparison.data, **comparison.read) if episodes is None else episodes
         self.episodes = some_of(loaded, comparison.at_most, comparison.seed)
         self.splits = splits_of(self.episodes, comparison.split, comparison.folds, comparison.seed)
-        for model in comparison.models:  # refuses impossible settings before hours are spent
+        for model in comparison.models:  # refuses impossible settings before hours of training
             detector_for(model, comparison.overrides, self.episodes).training_settings(len(self.episodes))
         settings = {model: recorded_settings(model, comparison.overrides) for model in comparison.models}
         self.keys = [
@@ -141,7 +141,7 @@ class Grid:
         return training_folder(self.comparison.store, key)
 
     def attempt(self, key: RunKey) -> Run | DfstransError | None:
-        """Compute and store a run; the error if that fails, None if another process has it."""
+        """Compute and store a run; return the error if it fails, None if another process computes it."""
         with claimed(self.comparison.store, key) as free:
             if not free or key not in self.waiting():
                 return None
@@ -196,7 +196,7 @@ class Grid:
 
 
 def some_of(episodes: Episodes, at_most: int | None, seed: int) -> Episodes:
-    """All episodes, or at most so many, with the classes as balanced as possible."""
+    """At most `at_most` episodes (all if None), with the classes as balanced as possible."""
     if at_most is None or len(episodes) <= at_most:
         return episodes
     rng, labels = np.random.default_rng(seed), episodes.require_labels()
@@ -207,7 +207,7 @@ def some_of(episodes: Episodes, at_most: int | None, seed: int) -> Episodes:
 
 
 def _figures(detector: EpisodeClassifier, part: Episodes) -> tuple[Figures, Figures]:
-    """How good the detector is on a part: at its threshold, and at 0.5."""
+    """The metrics of a detector on a part: at its own threshold, and at 0.5."""
     labels, probabilities = part.require_labels(), detector.predict_proba(part)[:, 1]
     chosen, half = (evaluate_probabilities(labels, probabilities, at) for at in (detector.decision_threshold, 0.5))
     return chosen.to_dict(), half.to_dict()
@@ -251,7 +251,7 @@ def compute_runs(
     failed: dict[str, str] = {}
     each = threads or max(1, torch.get_num_threads() // jobs)
     for key in grid.keys:
-        is_claimed(grid.comparison.store, key)  # removes what a killed process left of a finished run
+        is_claimed(grid.comparison.store, key)  # removes leftovers of killed processes
     while waiting := [key for key in grid.waiting() if key.label not in failed]:
         free = [key for key in waiting if not is_claimed(grid.comparison.store, key)]
         for key, outcome in _attempts(grid, free, begin, jobs, each):
@@ -266,7 +266,7 @@ def compute_runs(
 def _attempts(
     grid: Grid, keys: Sequence[RunKey], begin: Begin, jobs: int, threads: int
 ) -> Iterator[tuple[RunKey, Outcome]]:
-    """Compute runs in this process or in several; each as soon as it has ended."""
+    """Compute runs in this process or in several; yield each when it ends."""
     if jobs == 1:
         with limited(threads):
             for key in keys:
@@ -287,7 +287,7 @@ def _attempts(
                 yield running.pop(future), future.result()
     except BrokenProcessPool as error:
         raise DfstransError(
-            f"expected {jobs} processes to work to the end, but one was terminated (perhaps memory ran out); use "
+            f"expected {jobs} processes to finish, but one was terminated (perhaps memory ran out); use "
             "fewer jobs: finished runs are kept"
         ) from error
     finally:
@@ -310,7 +310,7 @@ def _grid_of(comparison: bytes) -> Grid:
 
 @contextmanager
 def limited(threads: int) -> Iterator[None]:
-    """Limit the number of threads of all arithmetic in the block."""
+    """Limit torch, BLAS and OpenMP to this number of threads in the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

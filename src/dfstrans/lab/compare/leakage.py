@@ -1,8 +1,8 @@
-"""A baseline for data leakage: the labels of neighbouring pieces and groups, without a look at any value.
+"""A baseline for data leakage: it uses the labels of neighbouring pieces and groups, and no sensor value.
 
 Neighbouring pieces of one long recording mostly have the same label. A random split puts some of them into training and
 others into the test part, so a model that only recognises where a piece comes from scores well. This detector measures
-how well; a model has skill as far as it scores higher.
+that effect; a model shows skill only by what it scores above it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 
 LEAKAGE = "leakage"
 
-SUREST = 0.99  # share, before calibration: a logit has to be finite
+SUREST = 0.99  # largest share, before calibration: a logit has to be finite
 NOT_CUT = -1  # start of an episode that was not cut from a recording
 
 
@@ -110,7 +110,7 @@ class LeakageBaseline(EpisodeClassifier):
 
 
 def _absurd(episodes: Episodes, scaler: SensorScaler) -> list[bool]:
-    """Which episodes have an absurdly large value; infinite values are refused."""
+    """Which episodes have an implausibly large value; infinite values are refused."""
     found = []
     for episode in episodes:
         check_finite(episode.values, episode.id, episodes.sensors)

@@ -30,7 +30,7 @@ from dfstrans.lab.compare.protocols import ProtocolName
 from dfstrans.settings import Settings
 from dfstrans.training.evaluation import Evaluation
 
-VERSION: Literal[4] = 4  # to be raised when the same settings and data no longer give the same figures
+VERSION: Literal[4] = 4  # raise when the same settings and data no longer give the same figures
 
 ON_TEST = tuple(field.name for field in fields(Evaluation))
 AT_HALF = ("precision", "recall", "f1", "false_alarms_per_100_normal")
@@ -41,7 +41,7 @@ Figures = dict[str, int | float | None]
 
 
 def _with(names: tuple[str, ...]) -> Callable[[Figures], Figures]:
-    """A check that all these figures are there and that none of them is impossible."""
+    """A validator that requires these figures and refuses impossible values."""
 
     def check(figures: Figures) -> Figures:
         if missing := [name for name in names if name not in figures]:
@@ -140,7 +140,7 @@ def read_runs(store: Path) -> list[Run]:
 
 
 def add_run(store: Path, run: Run) -> None:
-    """Add a finished run; a reader finds the store with it or without it, never half of it."""
+    """Add a finished run atomically: a reader never sees half of it."""
     with _locked(store):
         runs = [*read_runs(store), run]
         lines = [_as_line(one) for one in sorted(runs, key=lambda one: (one.model, one.fold))]
@@ -260,7 +260,7 @@ def is_claimed(store: Path, key: RunKey) -> bool:
 
 @contextmanager
 def _locked(store: Path) -> Iterator[None]:
-    """Hold the store for this process alone; the folder of unfinished runs goes when it is empty."""
+    """Lock the store for this process; remove the folder of unfinished runs when it is empty."""
     folder = _partial_folder(store)
     lock = FileLock(folder / "lock")
     while not lock.is_locked:
@@ -274,7 +274,7 @@ def _locked(store: Path) -> Iterator[None]:
         yield
     finally:
         if not any(path.is_dir() for path in folder.iterdir()):
-            shutil.rmtree(folder)  # FileLock acquires no file that was removed while it waited
+            shutil.rmtree(folder)  # a FileLock that waits for a removed file does not acquire it
         lock.release()
 
 
@@ -286,7 +286,7 @@ def _partial_folder(store: Path) -> Path:
     return store.with_suffix(".partial")
 
 
-# ---- how a run came about -------------------------------------------------------------------------------------------
+# ---- provenance of a run -------------------------------------------------------------------------------------------
 
 
 def command_line(*words: str, options: Mapping[str, Any]) -> str:
@@ -332,7 +332,7 @@ def joined_commands(commands: Collection[str]) -> list[str]:
 
 
 def data_name(data: Path) -> str:
-    """The name of recordings, also of the current folder.
+    """The name of a file or folder of recordings, also if it is `.` or `..`.
 
     >>> data_name(Path("machines/press.csv")), data_name(Path("/machines/press/.."))
     ('press.csv', 'machines')

@@ -1,4 +1,4 @@
-"""What a comparison proves: significance tests, and warnings of guessing, of leakage and of small parts."""
+"""Significance tests of a comparison, and warnings about guessing, leakage and small parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dfstrans.training.evaluation import check_against_chance
 
 CONFIDENCE = 0.95  # of the interval
 SIGNIFICANT = 0.05  # adjusted p below which a difference is significant
-FEWEST_SPLITS = 3  # two splits give a variance from a single difference
+FEWEST_SPLITS = 3  # the variance of two splits rests on a single difference
 FEW_ANOMALIES = 5  # in a test part; with fewer, each miss costs at least a fifth of the recall
 
 
@@ -109,7 +109,7 @@ def chance_warning(runs: Sequence[Run]) -> str | None:
 
 
 def leakage_warnings(runs: Mapping[str, Sequence[Run]]) -> list[str]:
-    """How much of the scores data leakage may explain, and for which models all of it; `runs` by model.
+    """How much of the scores data leakage may explain, and which models do not exceed it; `runs` by model.
 
     Empty without the leakage baseline, or where the baseline ranks no test part better than at random.
     """
@@ -194,7 +194,7 @@ def _parts_have(part: str, splits: Collection[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """With commas and a last "and".
+    """Names joined by commas and a final "and".
 
     >>> _listed(["a"]), _listed(["a", "b", "c"])
     ('a', 'a, b and c')

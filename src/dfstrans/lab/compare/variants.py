@@ -1,4 +1,4 @@
-"""What can be compared: every kind of detector, DFStrans with one thing changed, and any of them with any setting."""
+"""Names of models to compare: every kind of detector, variants of DFStrans, and any of them with other settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse a name that is not known, naming those that are, and the same one twice."""
+    """Refuse unknown and repeated names; the error lists the known ones."""
     known = list(known)
     unknown = [name for name in names if name not in known]
     if unknown or not names:
@@ -30,7 +30,7 @@ def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> Non
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise DfstransError(
-            f"expected each of {option_name(setting)} once, got {', '.join(twice)} more often; name it once"
+            f"expected each of {option_name(setting)} once, got {', '.join(twice)} more than once; name it once"
         )
 
 
@@ -39,8 +39,8 @@ class Variant(NamedTuple):
 
     kind: str
     settings: dict[str, Any] = {}  # noqa: RUF012 never changed
-    needs: str | None = None  # a package that not everybody has
-    named: dict[str, Any] = {}  # noqa: RUF012 settings that the name itself tells, which no other way of setting changes
+    needs: str | None = None  # an optional package
+    named: dict[str, Any] = {}  # noqa: RUF012 settings in the name itself, which no option overrides
 
 
 UNMIXED = {"mixup": 0.0, "sensor_dropout": 0.0}
@@ -48,28 +48,28 @@ PLAIN: dict[str, dict[str, Any]] = {
     **{name: {**UNMIXED, "time_shift": 0.0} for name in ("dfstrans", "mh1dcnn-lstm")},
     **dict.fromkeys(("inceptiontime", "tapnet", "mlstm-fcn"), UNMIXED),
 }
-"""How each network is told to change nothing at random in training; only those that cut segments shift them."""
+"""Settings that turn off random augmentation; only networks with segments have a time shift."""
 VARIANTS: dict[str, Variant] = {
     **{name: Variant(name) for name in (*detector_names(), LEAKAGE)},
     "minirocket": Variant("minirocket", needs="aeon"),
-    "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # as the paper has it for the elevator
+    "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # the paper's kernels for the elevator
     "dfstrans-paper": Variant("dfstrans", dict(PRESETS["paper"])),
     "dfstrans-paper-size": Variant(
         "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
-    ),  # the paper's widths, trained as the tuned one
-    **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for episodes that overlap
+    ),  # the paper's widths, trained like `dfstrans`
+    **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for overlapping episodes
     "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
-    # how segments become vectors, without statistics beside them: the twin of these two is dfstrans+quantile_features=0
+    # other segment embeddings, without quantile features: compare with dfstrans+quantile_features=0
     "dfstrans-linear": Variant("dfstrans", {"embedding": "linear", "quantile_features": 0}),
     "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh", "quantile_features": 0}),
 }
-"""What a name of `--models` stands for; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
-CHANGE = "+"  # between a name and what is changed
+"""Models by their name in `--models`; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
+CHANGE = "+"  # separates a name and its changed settings
 
 
 def variant(name: str) -> Variant:
-    """What a name stands for: one of `VARIANTS`, with settings of its own if any follow.
+    """The variant with this name, one of `VARIANTS`, with the settings that follow the name.
 
     >>> variant("dfstrans+mixup=0+schedule=constant").named
     {'mixup': 0.0, 'schedule': 'constant'}
@@ -86,7 +86,7 @@ def variant(name: str) -> Variant:
 
 
 def _pieces(name: str) -> list[str]:
-    """A name and its changes; a value may itself hold the sign between them.
+    """Split a name from its changes; a value may contain the separator.
 
     >>> _pieces("dfstrans-paper+pooling=mean+deviation+seed=1")
     ['dfstrans-paper', 'pooling=mean+deviation', 'seed=1']
@@ -105,7 +105,7 @@ def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
     known = list(detector.default_settings())
     if not equals or setting not in known:
         raise DfstransError(
-            f"expected a setting of {kind} and its value after {CHANGE}, that is one of {', '.join(known)}, got "
+            f"expected a setting of {kind} and its value after {CHANGE} (settings: {', '.join(known)}), got "
             f"{text!r} in {name!r}; {did_you_mean(setting, known)} (for example {kind}{CHANGE}seed=1)"
         )
     try:
@@ -115,7 +115,7 @@ def _change(name: str, kind: str, text: str) -> tuple[str, Any]:
 
 
 def check_models(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, when there is such a model each, once, and all that it needs is installed."""
+    """The names, after checking that each is known, named once and installed."""
     bases = [_pieces(name)[0] for name in names]
     check_names("models", list(dict.fromkeys(bases)), VARIANTS)
     check_names("models", names, names)
@@ -124,15 +124,15 @@ def check_models(names: Sequence[str]) -> tuple[str, ...]:
         if package is not None and find_spec(package) is None:
             raise DfstransError(
                 f"expected the package {package} for {name}, got none; install it with the extra rivals, "
-                "pip install 'dfstrans[rivals]' (see docs/how-to/compare-detectors.md), or leave that model out"
+                "pip install 'dfstrans[rivals]' (see docs/how-to/compare-detectors.md), or omit that model"
             )
     return tuple(names)
 
 
 def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
-    """All settings of the detector that a name stands for, with those of the overrides that it has.
+    """All settings of a named model; overrides that it does not have are ignored.
 
-    What follows the name (`dfstrans+mixup=0`) is true of it whatever the overrides say.
+    Settings in the name (`dfstrans+mixup=0`) take precedence over the overrides.
     """
     chosen = variant(name)
     detector = kind_of(chosen.kind).from_settings(**chosen.settings)
@@ -158,7 +158,7 @@ def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
 
 
 def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> EpisodeClassifier:
-    """An unfitted detector that can take all these episodes, whichever of them it is trained on."""
+    """An unfitted detector that can handle all these episodes, whichever of them it is trained on."""
     return suited(kind_of(variant(name).kind).from_settings(**settings_of_model(name, overrides)), episodes)
 
 

@@ -124,7 +124,7 @@ def read_recipes(path: Path) -> list[dict[str, Any]]:
 
 
 class JourneyFile:
-    """Writes into a hidden file beside `path`, which is renamed to `path` when all journeys are there.
+    """Writes into a hidden file next to `path`, which is renamed to `path` when all journeys are complete.
 
     All space is allocated at the start, and later writes fill it with plain numbers: HDF5's own structures no longer
     change, so the file stays readable if the process is killed. Only one process may write at a time.

@@ -123,7 +123,7 @@ def _signals_figure(
 
 
 def _name_row(figure: go.Figure, text: str, axis: int) -> None:
-    """Write horizontally beside a row; vertical names would overlap."""
+    """Write names horizontally next to each row; vertical names would overlap."""
     low, high = figure.layout[f"yaxis{axis if axis > 1 else ''}"].domain
     figure.add_annotation(
         text=text, xref="paper", x=0, xanchor="right", xshift=-52, yref="paper", y=(low + high) / 2, yanchor="middle",

@@ -14,7 +14,7 @@ from dfstrans.lab.elevator.settings import Preset, SimulationSettings
 from dfstrans.lab.elevator.simulation import Fleet
 
 LENGTH = 500  # points of a sub-series, as in the paper
-OVERLAPPING_STRIDE = 50  # the printed figures are out of reach without overlap, and close with this stride
+OVERLAPPING_STRIDE = 50  # the printed figures cannot be reached without overlap; this stride comes close
 
 
 class Shape(NamedTuple):
@@ -57,7 +57,7 @@ class Recordings(NamedTuple):
 
 
 def data_folder(given: Path | None) -> Path:
-    """The given folder, or that of DFSTRANS_DATA, or else one in the user's cache."""
+    """The given folder, that of DFSTRANS_DATA, or one in the user's cache, in this order."""
     if given is not None:
         return given
     if "DFSTRANS_DATA" in os.environ:
@@ -77,7 +77,7 @@ def store_path(out: Path, name: str, protocol: ProtocolName, preset: Preset, suf
 
 
 def recordings_of(name: str, protocol: ProtocolName, folder: Path, preset: Preset) -> Recordings:
-    """Where a data set is and how it is read under a protocol; absent public data are refused with the remedy."""
+    """Where a data set is and how it is read under a protocol; missing public data raise an error."""
     data = DATA_SETS[name]
     if data.folder is None:
         return Recordings(folder / f"elevator_{preset}.h5", {})
@@ -95,7 +95,7 @@ def recordings_of(name: str, protocol: ProtocolName, folder: Path, preset: Prese
 def simulate_elevator(
     path: Path, preset: Preset, advance: Callable[[int], None] = lambda _: None, jobs: int = 1
 ) -> None:
-    """Simulate the journeys of a preset, unless they are there; an interrupted simulation continues."""
+    """Simulate the journeys of a preset unless they exist; resume an interrupted simulation."""
     fleet = Fleet(SimulationSettings.of(preset, {}))
     if not is_simulated(path, fleet):
         simulate_to_file(path, fleet, jobs=jobs, advance=advance)

@@ -1,4 +1,4 @@
-"""The paper's figures of diagnoses: their numbers, and their panels as in the paper."""
+"""The paper's figures of diagnoses, with the same panels, and the numbers in them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ POINT_SENSORS, LASTING_SENSOR = ("Ax", "Ay"), "Iq"  # of fig:lta
 SHOWN_SENSORS = 4  # of a journey with friction
 DRAW = 0  # seed of the sample of anomalous episodes
 CHOICE = (
-    "Examples are the episodes of their kind that the model is most certain of, one with two point anomalies first, "
+    "Examples are the episodes of each kind that the model is most certain of, one with two point anomalies first, "
     "from the part named here; fig:at_scores has the detected anomalies, or a random sample of "
     f"{MOST_TRIED} of them."
 )
@@ -75,8 +75,8 @@ class Drawing(NamedTuple):
 
 
 def diagnoses(request: Request) -> Outcome:
-    """Draw one of the figures, of a given model or of one trained for it."""
-    matplotlib()  # refuses its absence before hours of training
+    """Draw one of the figures, with a given model or one trained for it."""
+    matplotlib()  # fails before hours of training if it is missing
     subject = subject_of(request)
     detector, episodes = subject.detector, subject.episodes
     probabilities = detector.predict_proba(episodes)[:, 1]
@@ -103,7 +103,7 @@ def diagnoses(request: Request) -> Outcome:
 
 
 def _spatial(subject: Subject, examples: Examples) -> Drawing:
-    """Where to look, at the moments of the faults and at a quiet one [fig:lsa]."""
+    """Spatial attention at the moments of the faults and at a quiet one [fig:lsa]."""
     ((diagnosis, recording),) = _diagnosed(subject, examples.point[:1])
     segment_length = subject.detector.network_settings_.segment_length
     known = fault_segments(recording.episode, segment_length)
@@ -127,7 +127,7 @@ def _spatial(subject: Subject, examples: Examples) -> Drawing:
 
 
 def _global(subject: Subject, examples: Examples) -> Drawing:
-    """When and where, over a whole journey [fig:mix]."""
+    """Global temporal and spatial attention of a whole journey [fig:mix]."""
     ((diagnosis, recording),) = _diagnosed(subject, examples.lasting[:1])
     first = [diagnosis.sensors[s] for s in np.argsort(-diagnosis.global_spatial_relevance, kind="stable")]
     sensors = list(dict.fromkeys([*_among((LASTING_SENSOR,), diagnosis), *first]))[:SHOWN_SENSORS]
@@ -142,7 +142,7 @@ def _global(subject: Subject, examples: Examples) -> Drawing:
 
 
 def _temporal(subject: Subject, examples: Examples) -> Drawing:
-    """When, for one sensor [fig:lta]."""
+    """Temporal relevance of one sensor [fig:lta]."""
     point = _diagnosed(subject, examples.point[:POINT_JOURNEYS])
     lasting, normal = examples.lasting[:LASTING_JOURNEYS], examples.normal[:NORMAL_JOURNEYS]
     beside = _diagnosed(subject, np.concatenate([lasting, normal]))
@@ -186,7 +186,7 @@ def _trust(subject: Subject, examples: Examples) -> Drawing:
 
 
 def sample(rows: Rows) -> Rows:
-    """The sorted rows, or a random sample of many: the most certain ones would look too good."""
+    """The sorted rows, or a random sample if there are many: the most certain ones would look too good."""
     rows = np.sort(rows)
     if len(rows) <= MOST_TRIED:
         return rows
@@ -201,7 +201,7 @@ def _diagnosed(subject: Subject, rows: Rows) -> list[tuple[Diagnosis, Recording]
 
 
 def _among(wanted: Sequence[str], diagnosis: Diagnosis) -> list[str]:
-    """These sensors, or as many of the top-ranked ones if the machine has others."""
+    """These sensors; if the machine does not have them, as many of the top-ranked ones."""
     if set(wanted) <= set(diagnosis.sensors):
         return list(wanted)
     return [ranked.sensor for ranked in diagnosis.top_sensors(len(wanted))]
@@ -228,7 +228,7 @@ def _rounded(values: Any) -> Any:
 # ---- drawing --------------------------------------------------------------------------------------------------------
 
 PALE_WEIGHTS = 3.0
-FEW_NAMES = 12  # sensors whose names fit in the normal font
+FEW_NAMES = 12  # largest number of sensors whose names fit in the normal font
 FINE = {"fontsize": 5.5}
 PALE = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 
@@ -270,7 +270,7 @@ def print_spatial(
 def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[str]) -> Figure:
     """Signals, A^G over a^G, and B^G over b^G [fig:mix], panels (a) to (e) as in the paper.
 
-    The two matrices share one colour scale, a root scale, since weights spread over all of time are small.
+    Both matrices share one square-root colour scale, because weights spread over the whole time are small.
     """
     from matplotlib.colors import PowerNorm
 
@@ -306,7 +306,7 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
 def print_temporal(
     point: Mapping[str, Sequence[RelevanceCourse]], beside: Sequence[RelevanceCourse], sensor: str, time_title: str
 ) -> Figure:
-    """a^(s) over signals with point anomalies, by sensor, and in lasting and normal episodes [fig:lta]."""
+    """a^(s) over signals with point anomalies, per sensor, and in lasting and normal episodes [fig:lta]."""
     rows = max(len(courses) for courses in point.values())
     figure = new_figure(0.8 + 0.85 * rows + 2.2)
     above, below = _parts(figure, 2, 1, height_ratios=[0.8 + 0.85 * rows, 2.2])
@@ -378,7 +378,7 @@ def _signals_title(recording: Recording) -> str:
 
 
 def _highest(*attentions: Array) -> float:
-    """The end of a colour scale: the largest weight, but at least three times the uniform one, which stays pale."""
+    """Upper end of a colour scale: the largest weight, at least three times the uniform one, which stays pale."""
     return max(float(max(one.max(), PALE_WEIGHTS / len(one))) for one in attentions)
 
 
@@ -391,7 +391,7 @@ def _matrix(axes: Any, view: AttentionView, names: Sequence[str], scale: Any) ->
 
 
 def _bars(axes: Any, view: AttentionView, names: Sequence[str]) -> None:
-    """A relevance per sensor, with their names."""
+    """A bar per sensor with its relevance."""
     relevance_bars(axes, view)
     axes.set_xticks(range(len(names)), names, rotation=90, **_font_of(names))
 

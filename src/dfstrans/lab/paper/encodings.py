@@ -65,14 +65,14 @@ class EncodingStudy:
 
     @property
     def blurs(self) -> dict[str, list[Blur]]:
-        """What each reconstruction keeps of each position."""
+        """How sharply each reconstruction represents each position."""
         return {
             name: [blur_of(row, position) for row, position in zip(rows, self.positions, strict=True)]
             for name, rows in self.reconstructions.items()
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers, ready for JSON."""
+        """The numbers for JSON."""
         return {
             "segments": self.segments,
             "spectrum": {
@@ -131,7 +131,7 @@ def _check(segments: int, width: int) -> None:
         )
     if segments < 2:
         raise DfstransError(
-            f"expected {option_name('segments')} to be at least 2, got {segments}; there is nothing to tell apart"
+            f"expected {option_name('segments')} to be at least 2, got {segments}; use at least two positions"
         )
     if segments > width:
         raise DfstransError(
@@ -173,7 +173,7 @@ def _read_text(path: Path) -> npt.NDArray[np.float64]:
     if lines and not any(map(_is_number, lines[0].split(delimiter))):
         del lines[0]  # a header
     if not lines:
-        raise DfstransError(f"expected {_WHAT} in {path}, got no row of numbers; write the file again")
+        raise DfstransError(f"expected {_WHAT} in {path}, got no row of numbers; correct the file")
     return np.loadtxt(lines, delimiter=delimiter, ndmin=2)
 
 
@@ -189,11 +189,11 @@ def _is_number(text: str) -> bool:
 
 COLOURS = {"vanilla": INK, "faithful": NORMAL, "own": ANOMALOUS}
 POSITION_COLOURS = (NORMAL, "#66a182", ANOMALOUS)
-MOST_POSITIONS, MOST_COLUMNS = 256, 512  # shown; a larger encoding shows its beginning
+MOST_POSITIONS, MOST_COLUMNS = 256, 512  # positions and columns shown; of a larger encoding, the beginning
 
 
 def encodings(request: Request) -> Outcome:
-    """Draw what the encodings contain and keep."""
+    """Draw the frequencies, the reconstructions, the codes and their similarity."""
     study = study_encodings()
     drawings = {
         "fig:frequencyRatio": lambda: print_distribution(study.distributions),
@@ -238,7 +238,7 @@ def distribution_figure(distributions: Arrays) -> go.Figure:
 
 
 def reconstruction_figure(reconstructions: Arrays, positions: tuple[int, ...], n_segments: int) -> go.Figure:
-    """What each encoding's frequencies leave of single positions [fig:reconstruction_comparison].
+    """Reconstruction of single positions with the frequencies of each encoding [fig:reconstruction_comparison].
 
     Shape:
         reconstructions: each (len(positions), d_model), of which the first n_segments are shown
@@ -325,12 +325,12 @@ def image_title(name: str, codes: npt.NDArray[np.float64]) -> str:
 
 
 def visible(codes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The beginning of an encoding, as much as a picture can show: sampling would show waves that it does not have."""
+    """The beginning of an encoding, as much as fits: subsampling would show spurious waves."""
     return codes[:MOST_POSITIONS, :MOST_COLUMNS]
 
 
 def cosines(gram: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The Gram matrix of codes scaled to length 1; codes of length 0 are similar to none.
+    """The Gram matrix of codes scaled to length 1; codes of length 0 have similarity 0.
 
     Shape:
         (n_positions, at least the first n_positions)
@@ -365,7 +365,7 @@ def print_distribution(distributions: Arrays) -> Figure:
 
 
 def print_reconstruction(reconstructions: Arrays, positions: tuple[int, ...], n_segments: int) -> Figure:
-    """What is left of positions [fig:reconstruction_comparison]; shapes as in `reconstruction_figure`."""
+    """Reconstructed positions [fig:reconstruction_comparison]; shapes as in `reconstruction_figure`."""
     figure = new_figure(height=3.6)
     panels = figure.subplots(len(reconstructions), sharex=True, sharey=True)
     for axes, (name, rows) in zip(panels, reconstructions.items(), strict=True):
@@ -395,7 +395,7 @@ def print_images(encodings: Arrays) -> Figure:
 
 def print_similarity(grams: Arrays) -> Figure:
     """The cosine similarity of the codes of any two positions; shapes as in `similarity_figure`."""
-    figure = new_figure(height=0.75 + (WIDTH - 1.75) / len(grams))  # what labels and the scale take
+    figure = new_figure(height=0.75 + (WIDTH - 1.75) / len(grams))  # space for labels and the colour scale
     panels = figure.subplots(1, len(grams), squeeze=False)[0]
     for axes, (name, gram) in zip(panels, grams.items(), strict=True):
         image = axes.imshow(cosines(visible(gram)), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="none")

@@ -21,7 +21,7 @@ from dfstrans.training.run_folder import OtherRunError, checkpoint_is_whole
 
 POINT_KINDS = ("bump",)  # point anomaly journeys (PAJ) of the paper, in the simulated elevator
 LASTING_KINDS = ("lubrication", "misalignment")  # friction journeys (FJ)
-LASTING_SHARE = 0.5  # of the time, from which on a fault of another kind counts as lasting
+LASTING_SHARE = 0.5  # share of the time from which a fault of another kind counts as lasting
 
 NEEDED = {
     "fig:lsa": ("point",),
@@ -41,7 +41,7 @@ Rows = npt.NDArray[np.intp]
 
 
 class Subject(NamedTuple):
-    """A model, and episodes to show; `part` describes which episodes of their set these are."""
+    """A model and the episodes to show; `part` describes which part of the data set they are."""
 
     detector: Diagnoser
     episodes: Episodes
@@ -60,7 +60,7 @@ def subject_of(request: Request) -> Subject:
         if "epochs" in request.overrides or "seed" in request.overrides:
             raise DfstransError(
                 f"expected neither {option_name('epochs')} nor {option_name('seed')} with {option_name('model')}, "
-                "which is trained already, got one of them; leave it out"
+                "which is already trained, got one of them; omit it"
             )
         return _shown(request, Diagnoser.load(request.model), load_episodes(request.data), request.model.name)
     if request.data is not None and request.data.is_file():
@@ -77,7 +77,7 @@ def subject_of(request: Request) -> Subject:
 
 
 def trained_model(request: Request, episodes: Episodes) -> Diagnoser:
-    """The kept model of the same settings, or a new one; an interrupted training continues."""
+    """The stored model with the same settings, or a new one; an interrupted training is resumed."""
     quick = {"epochs": QUICK["epochs"]} if request.quick else {}
     settings = {"seed": 0, **quick, **request.overrides}
     place = _model_place(request)
@@ -110,13 +110,13 @@ def _require_finished(request: Request, journeys: Path) -> None:
     ):
         if not there:
             raise DfstransError(
-                f"expected {what} at {place} for {option_name('finished', True)}, got none; leave that out to simulate "
+                f"expected {what} at {place} for {option_name('finished', True)}, got none; omit it to simulate "
                 f"and train, or give a trained {option_name('model', ...)}"
             )
 
 
 def _check_kept(request: Request, kept: Diagnoser, wanted: Diagnoser, episodes: Episodes) -> None:
-    """Refuse a kept model of other settings or recordings."""
+    """Refuse a stored model with other settings or recordings."""
     found, asked = kept.all_settings(), wanted.all_settings()
     changed = [
         f"{name}={found[name]!r} instead of {value!r}"
@@ -148,7 +148,7 @@ def _shown(request: Request, detector: Diagnoser, episodes: Episodes, name: str)
     unknown = "all; it is not known whether the model was trained on them"
     part = {
         record.validation_fingerprint: "all, which are the validation part",
-        record.train_fingerprint: "all, which are the training part, so scores are too good",
+        record.train_fingerprint: "all, which are the training part, so scores are too high",
     }.get(fingerprint, unknown if record.split is None else "all, from another set than the training part")
     return Subject(detector, episodes, part, name)
 
@@ -168,8 +168,8 @@ class Examples(NamedTuple):
 def examples_of(episodes: Episodes, probabilities: npt.NDArray[np.float64], threshold: float) -> Examples:
     """The episodes of each kind, sorted by how certain the model is of them.
 
-    Anomalous are the detected ones among those labelled so; if none is detected, all labelled so; without labels, all
-    detected ones.
+    Anomalous episodes are the detected ones among those labelled anomalous; if none is detected, all labelled
+    anomalous; without labels, all detected ones.
     """
     detected = probabilities >= threshold
     truly = detected if episodes.labels is None else episodes.labels == 1

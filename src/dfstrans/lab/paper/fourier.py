@@ -1,4 +1,4 @@
-"""Fourier analysis of positional encodings, and a check of whether any encoding tells its positions apart."""
+"""Fourier analysis of positional encodings, and a check whether an encoding keeps positions apart."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from dfstrans.model.encoding import faithful_encoding, lattice_frequencies, vani
 Verdict = Literal["faithful", "blurred", "ambiguous"]
 SAME = 1e-6  # of the typical distance from the mean code: closer codes count as equal
 WORST_CONDITION = 1 / float(np.finfo(np.float32).eps)  # networks compute in single precision
-_SIZES = (1e-100, 1e100)  # their squares are still finite and not zero
+_SIZES = (1e-100, 1e100)  # range in which squares neither overflow nor underflow
 
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """What an encoding keeps of positions, which count from 0.
+    """How well an encoding keeps positions apart; positions count from 0.
 
     `verdict`: "ambiguous" when some positions share a code; "blurred" when each has its own, but mixtures of positions
     cannot be recovered from mixtures of codes in single precision; otherwise "faithful".
@@ -37,7 +37,7 @@ class Faithfulness:
     closest: tuple[int, int]
     rank: int  # in double precision
     condition_number: float  # infinite when the rank is less than the number of positions
-    directions: float  # (Σλ)² / Σλ² of the Gram matrix's eigenvalues: the number of directions that matter
+    directions: float  # (Σλ)² / Σλ² of the Gram matrix's eigenvalues: the effective number of directions
     orthonormal: bool  # up to one common factor
 
     @property
@@ -52,35 +52,33 @@ class Faithfulness:
 
     @property
     def verdict(self) -> Verdict:
-        """The outcome in one word."""
+        """The verdict."""
         if not self.injective:
             return "ambiguous"
         return "faithful" if self.condition_number <= WORST_CONDITION else "blurred"
 
     @property
     def explanation(self) -> str:
-        """The outcome in plain words."""
+        """The verdict in a sentence."""
         if self.verdict == "ambiguous":
             groups = list_few(
                 (" = ".join(map(str, group[:4])) + " …" * (len(group) > 4) for group in self.collisions), 3
             )
-            return f"some positions share a code, so they cannot be told apart: {groups}"
+            return f"some positions share a code and cannot be distinguished: {groups}"
         if self.verdict == "blurred":
             return (
-                f"every position has a code of its own, but the codes overlap: {self.n_positions} positions fill about "
-                f"{self.directions:.1f} directions, and mixtures of positions cannot be read back in single precision"
+                f"every position has its own code, but the codes overlap: {self.n_positions} positions span about "
+                f"{self.directions:.1f} directions, and mixtures of positions cannot be recovered in single precision"
             )
         if self.orthonormal:
-            return (
-                "every position is equally far from every other, and any mixture of positions can be read back exactly"
-            )
+            return "all positions are equally far apart, and any mixture of positions can be recovered exactly"
         return (
-            "any mixture of positions can be read back from its code; "
-            f"errors grow at most {self.condition_number:.3g}-fold on the way"
+            "any mixture of positions can be recovered from its code; "
+            f"errors grow at most {self.condition_number:.3g}-fold"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers, ready for JSON; without the Gram matrix."""
+        """The numbers for JSON, without the Gram matrix."""
         return {
             "positions": self.n_positions,
             "width": self.d_model,
@@ -99,7 +97,7 @@ class Faithfulness:
 
 
 def check_faithfulness(encoding: npt.ArrayLike) -> Faithfulness:
-    """What any encoding keeps of positions [Definition "Faithfulness of PE"].
+    """Check how well an encoding keeps positions apart [Definition "Faithfulness of PE"].
 
     Shape:
         (n_positions, d_model)
@@ -142,7 +140,7 @@ def as_codes(encoding: npt.ArrayLike) -> npt.NDArray[np.float64]:
         given = np.asarray(encoding)
     except ValueError as error:  # rows of different lengths
         raise DfstransError(
-            f"expected a matrix (n_positions, d_model) of numbers, got rows that do not fit together ({error}); "
+            f"expected a matrix (n_positions, d_model) of numbers, got rows of different lengths ({error}); "
             "give every position a code of the same width"
         ) from error
     if given.ndim != 2 or given.dtype.kind not in "biuf":
@@ -178,7 +176,7 @@ def _resolution(codes: npt.NDArray[np.float64]) -> float:
 
 
 def _groups(same: npt.NDArray[np.bool_]) -> tuple[tuple[int, ...], ...]:
-    """The groups of two or more equal positions, directly or through others."""
+    """The groups of positions whose codes are equal, directly or through others."""
     n_groups, label = connected_components(coo_array(same), directed=False)
     groups = (np.flatnonzero(label == group) for group in range(n_groups) if (label == group).sum() > 1)
     return tuple(tuple(group.tolist()) for group in groups)
@@ -191,7 +189,7 @@ BANDWIDTH_BINS = 4  # σ = 4 · 2π/d [fig:frequencyRatio]
 
 
 def vanilla_distribution(d_model: int) -> npt.NDArray[np.float64]:
-    """g_k of the vanilla encoding: nearly all of it at the lowest frequencies [fig:frequencyRatio, black].
+    """g_k of the vanilla encoding, concentrated at the lowest frequencies [fig:frequencyRatio, black].
 
     A kernel estimate of the density of its frequencies w_l at those of a lattice of d points [sec:Fourier_PE]:
     g_k = (1/R) Σ_l exp(−(ω_k − w_l)² / 2σ²),  Σ_k g_k = 1,  σ = 4 · 2π/d
@@ -278,7 +276,7 @@ def position_functions(positions: tuple[int, ...], d_model: int) -> npt.NDArray[
 def reconstruct(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Functions after weighting their Fourier coefficients, with the same ℓ2 norm [algo:reference_reconstruction].
 
-    a_0 ← a_0 g_0,  a_k ← a_k g_k,  b_k ← b_k g_k,  b_0 ← b_0 g_{K+1};  then back, scaled to the norm before
+    a_0 ← a_0 g_0,  a_k ← a_k g_k,  b_k ← b_k g_k,  b_0 ← b_0 g_{K+1};  then back, at the same norm
 
     Shape:
         functions (..., d_model), weights (d_model / 2 + 1,) → (..., d_model)
@@ -301,17 +299,17 @@ def reconstruct(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.floa
 
 @dataclass(frozen=True)
 class Blur:
-    """How much of a single position a reconstruction keeps."""
+    """How sharply a reconstruction represents a single position."""
 
     position: int
-    height: float  # of the value there; 1 is perfect
+    height: float  # value at the position; 1 is perfect
     kept: float  # share of the squared norm at the position
-    reach: int  # positions at which it is above a tenth of its peak
-    error: float  # largest difference to the one-hot function
+    reach: int  # number of positions above a tenth of the peak
+    error: float  # largest difference from the one-hot function
 
 
 def blur_of(reconstruction: npt.NDArray[np.float64], position: int) -> Blur:
-    """How much of δ_{t,position} is left in its reconstruction.
+    """How sharply a reconstruction of δ_{t,position} represents the position.
 
     Shape:
         reconstruction (d_model,)
@@ -334,7 +332,7 @@ def _check(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64])
     if functions.ndim < 1 or weights.ndim != 1 or functions.shape[-1] != 2 * (len(weights) - 1):
         raise DfstransError(
             f"expected functions on an even number d of points and d/2 + 1 weights, got shapes {functions.shape} and "
-            f"{weights.shape}; pad the functions with zeros, or take the weights for their d"
+            f"{weights.shape}; pad the functions with zeros, or use the weights for their d"
         )
     if not np.isfinite(functions).all():
         raise DfstransError("expected finite values of the functions, got nan or infinity; replace them")

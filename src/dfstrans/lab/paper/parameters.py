@@ -44,7 +44,7 @@ class Count(NamedTuple):
     data: str
     parameters: int
     printed: int
-    note: str  # why the two differ
+    note: str  # why they differ
 
     @property
     def agrees(self) -> bool:
@@ -120,7 +120,7 @@ def counts_by_sensors() -> list[Count]:
 def parameters(model: str, shape: Shape) -> int:
     """The number of parameters of a network of the paper for recordings of this shape."""
     s, t, w = shape
-    long = t > 500  # tab:hyp_benchmark has other kernels for the elevator, whose count is one without max-pooling
+    long = t > 500  # for the elevator, tab:hyp_benchmark has other kernels, and the printed count excludes max-pooling
     kinds: dict[str, Callable[[], nn.Module]] = {
         "dfstrans": lambda: DFSTrans(NetworkShape.paper(n_sensors=s, segment_length=w)),
         "inceptiontime": lambda: InceptionTime(
@@ -135,7 +135,7 @@ def parameters(model: str, shape: Shape) -> int:
 
 
 def print_counts(found: Sequence[Count]) -> Figure:
-    """The parameters grow in proportion to the sensors [fig:n_param_s]."""
+    """Parameters by number of sensors [fig:n_param_s]."""
     sensors = [int(count.data.split()[0]) for count in found]
     figure = new_figure(2.6)
     axes = figure.subplots()

@@ -84,14 +84,14 @@ BY_SENSORS: dict[int, int] = {  # tab:n_params_s, for segments of 100 points
 }
 SLIPS: dict[tuple[str, str], str] = {
     ("dfstrans", "smd"): "the printed count is that of 80 sensors; the data set has 38",
-    ("mh1dcnn-lstm", "msl"): "the printed count has an LSTM as wide as for SMD's 38 sensors; with MSL's 55 it is this",
-    ("mh1dcnn-lstm", "elevator"): "printed for a network without max-pooling, though the hyper-parameters name it",
+    ("mh1dcnn-lstm", "msl"): "the printed count has the LSTM of SMD's 38 sensors; with MSL's 55 sensors it is this",
+    ("mh1dcnn-lstm", "elevator"): "printed for a network without max-pooling, although the hyper-parameters include it",
 }
 """Printed counts that disagree with the description of the network, or need an explanation."""
 
 
 def printed_for(model: str, table: dict[str, Printed]) -> Printed | None:
-    """The printed figures of a model, or of the model that differs from it in training only."""
+    """The printed figures of a model, or of the model that differs only in training."""
     name = model.split("+")[0]
     alike = (name, *(name.replace(training, "") for training in ("-paper", "-plain", "-long")))
     return next((table[one] for one in alike if one in table), None)
@@ -102,7 +102,7 @@ class Detection(NamedTuple):
 
     models: tuple[str, ...]
     printed: dict[str, dict[str, Printed]]
-    if_finished: tuple[str, ...] = ()  # shown if finished; computed on request only, since they need an extra
+    if_finished: tuple[str, ...] = ()  # shown if finished; only computed on request, because they need an extra
 
     @property
     def data_sets(self) -> tuple[str, ...]:

@@ -23,12 +23,12 @@ NO_RESULT = "QUICK LOOK, NO RESULT: "
 FORMATS = ("pdf", "svg", "png")
 
 Compute = Callable[[Comparison], dict[str, str]]  # error messages by run
-Simulate = Callable[[Path, Preset], None]  # writes journeys to a file, unless they are there
+Simulate = Callable[[Path, Preset], None]  # writes journeys to a file unless they exist
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to reproduce, how much of it, and how the long work is done; None stands for the default of the target."""
+    """What to reproduce, and how to compute it; None means the default of the target."""
 
     target: str
     out: Path
@@ -97,7 +97,7 @@ def write_target(request: Request, draw: Callable[[], Any]) -> list[Path]:
 
 
 def with_record(request: Request, outcome: Outcome) -> Outcome:
-    """The outcome with a JSON file beside its figures, if there are any, that says how they were made."""
+    """The outcome, with a JSON file next to its figures that records how they were made."""
     if not any(path.suffix.removeprefix(".") in FORMATS for path in outcome.written):
         return outcome
     path = request.out / f"{request.name}.json"

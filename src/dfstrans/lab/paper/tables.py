@@ -1,4 +1,4 @@
-"""The paper's tables of detection, with its printed figures, and the ablation; both are made from finished runs."""
+"""The paper's detection tables, with its printed figures, and the ablation, made from finished runs."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _as_printed(printed: Printed | None, number: int) -> str:
 def _belongs(model: str, models: Sequence[str]) -> bool:
     """Whether a model is one of these with other settings, or a variant of a rival among them.
 
-    A table shows no variants of DFStrans that it does not name: these are what the tables differ in.
+    Variants of DFStrans appear only in tables that name them, because that is how the tables differ.
 
     >>> [_belongs(name, ("dfstrans", "tapnet")) for name in ("dfstrans+epochs=3", "tapnet-plain", "dfstrans-linear")]
     [True, True, False]
@@ -154,7 +154,7 @@ def finished_runs(store: Path, models: Sequence[str], folds: int, overrides: dic
 
 
 def require_data(request: Request, names: Sequence[str]) -> None:
-    """Refuse absent data before hours are spent on another data set."""
+    """Fail on missing data before hours of work on another data set."""
     if not request.finished:
         for name in names:
             recordings_of(name, "no-overlap", data_folder(request.data), request.preset)
@@ -196,7 +196,7 @@ WITHOUT: dict[str, str] = {
 """Models of the ablation, and what each of them lacks."""
 MEANING = (
     "“gain” is the mean over the splits of dfstrans minus the model without the change, on the same splits: above "
-    "zero, the change helps. If the 95 % interval contains zero, nothing is proved."
+    "zero, the change helps. If the 95 % interval contains zero, the gain is not proven."
 )
 
 

@@ -17,20 +17,22 @@ from dfstrans.lab.paper.tables import ablation, detection
 
 
 class Target(NamedTuple):
-    """A table or a figure; `options` are those that it has beyond the ones of all targets."""
+    """A table or figure; `options` are those that not every target has."""
 
     what: str
     takes: Literal["seconds", "minutes to an hour", "hours to days"]
     make: Callable[[Request], Outcome]
     options: tuple[str, ...] = ()
-    panels: tuple[str, ...] = ()  # labels of its parts, which come with the whole
+    panels: tuple[str, ...] = ()  # labels of panels, which are drawn with the whole figure
 
 
 TABLE = ("data_sets", "protocol", "models", "folds", "threads")
 TARGETS: dict[str, Target] = {
     "tab:qresults": Target("detection: DFStrans and its rivals on four data sets", "hours to days", detection, TABLE),
     "tab:qresults_pe": Target("detection: the vanilla and the faithful encoding", "hours to days", detection, TABLE),
-    "tab:linear_comp": Target("detection: how segments become vectors", "hours to days", detection, TABLE),
+    "tab:linear_comp": Target(
+        "detection: convolutional and linear segment embeddings", "hours to days", detection, TABLE
+    ),
     "tab:timeparams": Target(
         "parameters, and training seconds per epoch (--counts-only: seconds)",
         "hours to days",
@@ -40,26 +42,26 @@ TARGETS: dict[str, Target] = {
     "tab:n_params_s": Target("parameters by number of sensors", "seconds", parameters_by_sensors, ("counts_only",)),
     "fig:n_param_s": Target("the same as a figure", "seconds", parameters_by_sensors),
     "fig:frequencyRatio": Target("which frequencies the encodings contain", "seconds", encodings),
-    "fig:reconstruction_comparison": Target("what the encodings keep of positions", "seconds", encodings),
+    "fig:reconstruction_comparison": Target("how sharply the encodings represent positions", "seconds", encodings),
     "fig:pe_comparisons": Target(
         "the encodings as images", "seconds", encodings, panels=("fig:vanilla_pe", "fig:dft_pe")
     ),
     "fig:lsa": Target(
-        "a journey over bumps: its signals, b^G, and B at two bumps and a quiet moment",
+        "a journey over bumps: signals, b^G, and B at two bumps and a quiet moment",
         "minutes to an hour",
         diagnoses,
         ("model",),
         ("fig:PAJ38", "fig:GSRPAJ38", "fig:lsa_t34", "fig:lsa_t58", "fig:lsa_t75"),
     ),
     "fig:mix": Target(
-        "a journey with friction: its signals, A^G, a^G, B^G and b^G",
+        "a journey with friction: signals, A^G, a^G, B^G and b^G",
         "minutes to an hour",
         diagnoses,
         ("model",),
         ("fig:mix1", "fig:mix2", "fig:mix3", "fig:mix4", "fig:mix5"),
     ),
     "fig:lta": Target(
-        "when, for one sensor: a^(s) over journeys, faulty and normal",
+        "one sensor over time: a^(s) of faulty and normal journeys",
         "minutes to an hour",
         diagnoses,
         ("model",),
@@ -84,13 +86,13 @@ NO_RESULT: dict[str, str] = {
     "fig:notation": "drawing of the notation, nothing to compute: see docs/explanation/model.md",
     "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/explanation/model.md",
     "fig:elevator": "drawing of the elevator, nothing to compute: see docs/reference/elevator.md",
-    "fig:1d_multihead": "drawing of the embedding, nothing to compute: see dfstrans.model.embedding",
+    "fig:1d_multihead": "drawing of the embedding, nothing to compute: see docs/explanation/model.md",
     "tab:elevator": "list of sensors, nothing to compute: see docs/reference/elevator.md",
     "tab:mh1dcnn": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
     "tab:trans_hyp": "list of settings, nothing to compute: see PRESETS in dfstrans.settings",
     "tab:hyp_benchmark": "list of settings, nothing to compute: see docs/how-to/compare-detectors.md",
 }
-"""Labels of the paper without a result."""
+"""Labels of the paper that show no result."""
 
 
 def reproduce(request: Request) -> Outcome:
@@ -116,7 +118,7 @@ def target_of(label: str) -> str:
 
 
 def would_replace(request: Request) -> bool:
-    """Whether a part of a table would replace the whole one, so that it must be shown only."""
+    """Whether a part of a table would overwrite the whole one, so that it must only be shown."""
     if request.finished:
         return bool(request.part)
     smaller = [name for name in request.part if name != "folds" or request.folds < Request.folds]

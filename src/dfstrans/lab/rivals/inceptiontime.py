@@ -1,7 +1,7 @@
-"""InceptionTime: three residual blocks of convolutions of several lengths side by side.
+"""InceptionTime: three residual blocks of parallel convolutions of several lengths.
 
 Ismail Fawaz et al., InceptionTime: Finding AlexNet for time series classification, Data Mining and Knowledge Discovery
-34, 2020. One network, as the paper of DFStrans used it, not an ensemble of five.
+34, 2020. One network, as in the DFStrans paper, not an ensemble of five.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from dfstrans.lab.rivals.layers import (
 from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 from dfstrans.settings import setting_name
 
-FILTERS = 32  # tab:hyp_benchmark: of the bottleneck and of each convolution
+FILTERS = 32  # tab:hyp_benchmark: channels of the bottleneck and of each convolution
 WIDTH = 4 * FILTERS
 BLOCKS, MODULES = 3, 3
 
 
 class InceptionTimeSettings(WholeEpisodeSettings):
-    """The shape of an InceptionTime network. The paper has kernels of 49, 99 and 199 for the elevator."""
+    """Settings of an InceptionTime network. The paper uses kernels of 49, 99 and 199 for the elevator."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     kernels: tuple[int, int, int] = Field(
         default=(9, 19, 39), description="Points of the three kernels; odd."
-    )  # tab:hyp_benchmark prints [9,19,199] once for SMD, a typo: the count of parameters says 39
+    )  # tab:hyp_benchmark prints [9,19,199] for SMD; the parameter count shows that this is a typo for 39
 
     @model_validator(mode="after")
     def _check_kernels(self) -> Self:
         if any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(
-                f"expected {setting_name('kernels')} that are odd, so that a convolution keeps the length, got "
-                f"{self.kernels}; use others, such as (9, 19, 39)"
+                f"expected odd {setting_name('kernels')}, so that a convolution keeps the length, got "
+                f"{self.kernels}; use for example (9, 19, 39)"
             )
         return self
 
 
 class InceptionModule(nn.Module):
-    """Three convolutions behind a bottleneck, and a pooled one beside them: (b, c, t) → (b, 128, t)."""
+    """Three parallel convolutions after a bottleneck, and a pooled branch: (b, c, t) → (b, 128, t)."""
 
     def __init__(self, channels: int, kernels: tuple[int, int, int]) -> None:
         super().__init__()
@@ -62,16 +62,16 @@ class InceptionModule(nn.Module):
         self.norm = PointNorm(WIDTH)
 
     def forward(self, x: Tensor, valid: Tensor | None) -> Tensor:
-        """Look at each point's surroundings."""
+        """Apply all branches and concatenate their channels."""
         narrow = self.bottleneck(x)
-        # the pool finds −∞ beyond the end of an episode that stands alone, so it has to find it beyond every end
+        # max-pooling pads with −∞, so padding after a shorter episode has to be −∞, too
         highest = silence(self.pool(silence(x, valid, -torch.inf)), valid)
         parts = [convolution(narrow) for convolution in self.convolutions] + [self.pooled(highest)]
         return functional.relu(self.norm(torch.cat(parts, dim=1), valid))
 
 
 class InceptionBlock(nn.Module):
-    """Three modules, and the input once more beside them: (b, c, t) → (b, 128, t)."""
+    """Three modules with a residual connection: (b, c, t) → (b, 128, t)."""
 
     def __init__(self, channels: int, kernels: tuple[int, int, int]) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class InceptionBlock(nn.Module):
         self.shortcut_norm = PointNorm(WIDTH)
 
     def forward(self, x: Tensor, valid: Tensor | None) -> Tensor:
-        """The modules' output added to the shortcut."""
+        """Add the shortcut to the output of the modules."""
         shortcut = self.shortcut_norm(self.shortcut(x), valid)
         for inception in self.inceptions:
             x = inception(x, valid)
@@ -90,7 +90,7 @@ class InceptionBlock(nn.Module):
 
 
 class InceptionTime(DetectorNetwork):
-    """Three blocks, the mean over time, one linear map. 192·S + 719 361 parameters with kernels of 9, 19 and 39."""
+    """Three blocks, mean over time, linear layer: 192·S + 719 361 parameters with kernels of 9, 19 and 39."""
 
     def __init__(self, settings: InceptionTimeSettings) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class InceptionTime(DetectorNetwork):
         self.logit = ExactLinear(WIDTH, 1)
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
-        """Score episodes: segments (b, t, s, p), valid (b, t) → a logit each."""
+        """Logits of episodes: segments (b, t, s, p), valid (b, t) → (b,)."""
         x, valid = rejoin(segments, valid)  # (b, s, T)
         for block in self.blocks:
             x = block(x, valid)  # (b, 128, T)
@@ -108,12 +108,12 @@ class InceptionTime(DetectorNetwork):
 
 
 class InceptionTimeClassifier(WholeEpisodeClassifier):
-    """InceptionTime as a detector of whole episodes of any length; `network` has the `InceptionTimeSettings`."""
+    """InceptionTime for whole episodes of any length; `network` holds the `InceptionTimeSettings`."""
 
     estimator_name: ClassVar[str] = "inceptiontime"
     network_kind = shape_kind = InceptionTimeSettings
 
     @staticmethod
     def build(network: InceptionTimeSettings, scaler: SensorScaler) -> InceptionTime:
-        """The network of these settings, with weights from torch's random generator."""
+        """A network with these settings and random weights from torch's generator."""
         return InceptionTime(network)

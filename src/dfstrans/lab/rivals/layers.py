@@ -1,7 +1,7 @@
-"""Episodes taken whole: points instead of segments, and layers that padding has no influence on.
+"""Building blocks of networks that process whole episodes, with layers that ignore padding.
 
-Every point is a segment of its own, so that the mask of the segments is one of points and nothing is cut. Wherever an
-episode has ended its features are 0, which is what a convolution finds beyond the end of an episode that stands alone.
+Every point is its own segment, so the segment mask is a mask of points and nothing is cut. Features are 0 after the end
+of an episode, like the zero padding of a convolution, so an episode gives the same result alone and in a batch.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.errors import DfstransError
 from dfstrans.settings import DetectorSettings, setting_name
 
-EPOCHS = {"epochs": 40}  # by default, of every rival: fewer were not tried
+EPOCHS = {"epochs": 40}  # default for every rival; fewer were not tried
 
 
 class WholeEpisodeSettings(DetectorSettings):
-    """Settings of a network that takes episodes whole."""
+    """Settings of a network that processes whole episodes."""
 
     segment_length: ClassVar[int] = 1
 
 
 class WholeEpisodeClassifier(NetworkClassifier):
-    """A network that takes episodes whole: without segments there is no shift in time by a share of one."""
+    """A network that processes whole episodes; without segments there is no time shift."""
 
     own_defaults: ClassVar[Mapping[str, Any]] = EPOCHS
     fixed_settings: ClassVar[Mapping[str, Any]] = {"time_shift": 0.0}
 
 
 def rejoin(segments: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The points of each sensor in one row, 0 where the episode has ended; no mask where none has ended early.
+    """The points of each sensor in one row, 0 after the end of the episode; no mask if all have the same length.
 
     Shape:
         segments (b, t, s, p), valid (b, t) → x (b, s, t·p), valid (b, t·p)
@@ -48,12 +48,12 @@ def rejoin(segments: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor | Non
 
 
 def silence(x: Tensor, valid: Tensor | None, value: float = 0.0) -> Tensor:
-    """x (b, c, t) with `value` wherever an episode has ended."""
+    """x (b, c, t) with `value` after the end of each episode."""
     return x if valid is None else x.masked_fill(~valid.unsqueeze(1), value)
 
 
 def filled_up(x: Tensor, valid: Tensor | None, n_timepoints: int, usual: Tensor) -> Tensor:
-    """Episodes of one length, with each sensor at its usual value (s,) from their end on: (b, s, t) → (b, s, T)."""
+    """Episodes padded to one length with the mean (s,) of each sensor: (b, s, t) → (b, s, T)."""
     b, s, _ = x.shape
     if valid is not None:
         x = torch.where(valid.unsqueeze(1), x, usual[:, None].to(x.dtype))
@@ -61,7 +61,7 @@ def filled_up(x: Tensor, valid: Tensor | None, n_timepoints: int, usual: Tensor)
 
 
 def mean_over_time(x: Tensor, valid: Tensor | None) -> Tensor:
-    """The mean over the points that are there: (b, c, t) → (b, c)."""
+    """The mean over the valid points: (b, c, t) → (b, c)."""
     if valid is None:
         return x.mean(dim=-1)
     weight = valid.to(x.dtype) / valid.sum(dim=1, keepdim=True)
@@ -69,14 +69,14 @@ def mean_over_time(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 def last_of_each(steps: Tensor, valid: Tensor | None) -> Tensor:
-    """The last step that is there: (b, t, c) → (b, c). A recurrent network has not seen the padding by then."""
+    """The last valid step, before a recurrent network sees any padding: (b, t, c) → (b, c)."""
     if valid is None:
         return steps[:, -1]
     return steps[torch.arange(len(steps)), valid.sum(dim=1) - 1]
 
 
 class PointNorm(nn.BatchNorm1d):
-    """Batch norm over (b, c, t) whose statistics are those of the points that are there; padding stays 0."""
+    """Batch norm over (b, c, t) with statistics of the valid points only; padding stays 0."""
 
     def forward(self, input: Tensor, valid: Tensor | None = None) -> Tensor:
         """Normalise each channel."""
@@ -94,12 +94,12 @@ def check_shortest(episodes: Episodes, fewest: int, name: str) -> None:
         short = int(episodes.lengths.argmin())
         raise DfstransError(
             f"expected episodes of at least {fewest} points for {name}, got {episodes.lengths[short]} in episode "
-            f"{str(episodes.ids[short])!r}; leave short episodes out, or use another kind of detector"
+            f"{str(episodes.ids[short])!r}; omit short episodes, or use another kind of detector"
         )
 
 
 def check_longest(episodes: Episodes, n_timepoints: int, name: str) -> None:
-    """Refuse episodes that are longer than what a kind of detector was built for."""
+    """Refuse episodes longer than the detector was built for."""
     if len(episodes) and int(episodes.lengths.max()) > n_timepoints:
         long = int(episodes.lengths.argmax())
         raise DfstransError(

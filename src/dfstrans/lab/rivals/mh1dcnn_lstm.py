@@ -1,7 +1,7 @@
-"""MH1DCNN-LSTM: a small convolutional network per sensor and segment, then a recurrent one over the segments.
+"""MH1DCNN-LSTM: a small CNN per sensor, applied to each segment, and an LSTM over the segments.
 
 Canizo et al., Multi-head CNN-RNN for multi-time series anomaly detection, Neurocomputing 363, 2019, with the
-max-pooling that the paper of DFStrans added.
+max-pooling added by the DFStrans paper.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dfstrans.model.fast import FastSensorCNN
 from dfstrans.model.network import SensorCNN
 from dfstrans.settings import DetectorSettings, NetworkShape, check_kernel, setting_name
 
-UNITS, LAYERS = 128, 2  # of the LSTM: tab:hyp_benchmark, and what the counts of parameters say
+UNITS, LAYERS = 128, 2  # of the LSTM: tab:hyp_benchmark, confirmed by the parameter counts
 
 
 class MH1DCNNLSTMSettings(DetectorSettings):
-    """The shape of an MH1DCNN-LSTM network.
+    """Settings of an MH1DCNN-LSTM network.
 
-    The paper's table of hyper-parameters names pooling everywhere; its count for the elevator is that of a network
-    without, `pool=False`.
+    The paper's hyper-parameter table has pooling everywhere, but its parameter count for the elevator is that of a
+    network without it, `pool=False`.
     """
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
@@ -41,11 +41,11 @@ class MH1DCNNLSTMSettings(DetectorSettings):
     filters: int = Field(default=20, ge=1, description="Filters of a convolution block.")
     kernel: int = Field(default=5, ge=1, description="Points of a convolution kernel; odd.")
     pool: bool = Field(default=True, description="Whether each block halves a segment.")
-    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout rate of what the LSTM gives.")
+    dropout: float = Field(default=0.1, ge=0, lt=1, description="Dropout rate of the LSTM output.")
 
     @property
     def width(self) -> int:
-        """How many numbers a segment of all sensors becomes."""
+        """Number of features of a segment over all sensors."""
         return self.n_sensors * self.filters * (self.segment_length >> (self.blocks if self.pool else 0))
 
     @model_validator(mode="after")
@@ -62,7 +62,7 @@ class MH1DCNNLSTMSettings(DetectorSettings):
 
 
 class UnpooledSensorCNN(SensorCNN):
-    """The same network per sensor without max-pooling: (segment, sensor, point) → (segment, sensor, filters·point)."""
+    """The CNN per sensor without max-pooling: (segment, sensor, point) → (segment, sensor, filters·point)."""
 
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor."""
@@ -73,7 +73,7 @@ class UnpooledSensorCNN(SensorCNN):
 
 
 class MH1DCNNLSTM(DetectorNetwork):
-    """A CNN per sensor, their outputs side by side, an LSTM of two layers: 4280·S + 512·width + 198 785 parameters."""
+    """A CNN per sensor and a two-layer LSTM over the segments: 4280·S + 512·width + 198 785 parameters."""
 
     def __init__(self, settings: MH1DCNNLSTMSettings) -> None:
         super().__init__()
@@ -84,10 +84,10 @@ class MH1DCNNLSTM(DetectorNetwork):
         self.logit = ExactLinear(UNITS, 1)
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
-        """Score episodes: segments (b, t, s, p), valid (b, t) → a logit each."""
+        """Logits of episodes: segments (b, t, s, p), valid (b, t) → (b,)."""
         if valid is None:
             valid = torch.ones(segments.shape[:2], dtype=torch.bool)
-        embedded: Tensor = self.heads(segments[valid])  # (n_valid, s, c): padding never meets the batch norm
+        embedded: Tensor = self.heads(segments[valid])  # (n_valid, s, c): batch norm never sees padding
         x = embedded.new_zeros(*valid.shape, embedded.shape[1] * embedded.shape[2])
         x[valid] = rearrange(embedded, "n s c -> n (s c)")  # (b, t, s·c)
         steps, _ = self.lstm(x)  # (b, t, 128)
@@ -95,9 +95,9 @@ class MH1DCNNLSTM(DetectorNetwork):
 
 
 class MH1DCNNLSTMClassifier(NetworkClassifier):
-    """MH1DCNN-LSTM as a detector; `network` has the `MH1DCNNLSTMSettings`.
+    """MH1DCNN-LSTM; `network` holds the `MH1DCNNLSTMSettings`.
 
-    Without a `segment_length` it is chosen from the lengths of the training episodes, as for `Diagnoser`.
+    The default `segment_length` follows from the lengths of the training episodes, as for `Diagnoser`.
     """
 
     estimator_name: ClassVar[str] = "mh1dcnn-lstm"
@@ -106,11 +106,11 @@ class MH1DCNNLSTMClassifier(NetworkClassifier):
 
     @staticmethod
     def build(network: MH1DCNNLSTMSettings, scaler: SensorScaler) -> MH1DCNNLSTM:
-        """The network of these settings, with weights from torch's random generator."""
+        """A network with these settings and random weights from torch's generator."""
         return MH1DCNNLSTM(network)
 
     def network_settings(self, episodes: Episodes) -> MH1DCNNLSTMSettings:
-        """The network that fit would build for these episodes."""
+        """Settings of the network that `fit` would build for these episodes."""
         length = self.all_settings()["segment_length"]
         if length is None:
             any_length = NetworkShape.paper(n_sensors=1, segment_length=1 << 20, heads=1, encoding="none")

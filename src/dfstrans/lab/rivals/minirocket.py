@@ -1,7 +1,7 @@
-"""MiniRocket with a ridge classifier: thousands of fixed convolutions, and one linear map. What many would pick today.
+"""MiniRocket with a ridge classifier: thousands of fixed convolutions and a linear layer.
 
 Dempster et al., MINIROCKET: a very fast (almost) deterministic transform for time series classification, KDD 2021. The
-transform is that of aeon, an optional extra.
+transform comes from aeon, an optional extra.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 from dfstrans.training.calibration import positive_weight
 
 BATCH = 64  # episodes in memory at a time
-MOST_FOR_BIASES = 1024  # episodes that the transform takes its biases from
-ALPHAS = np.logspace(-3, 3, 10)  # as aeon's own classifier
+MOST_FOR_BIASES = 1024  # episodes that the biases of the transform are drawn from
+ALPHAS = np.logspace(-3, 3, 10)  # as in aeon's own classifier
 FEWEST_POINTS = 9  # the length of a kernel
 KERNELS = ("n_channels_per_combination", "channel_indices", "dilations", "n_features_per_dilation", "biases")
 INSTALL = "install it with the extra rivals, pip install 'dfstrans[rivals]' (see docs/how-to/compare-detectors.md)"
 
 
 class MiniRocketSettings(DetectorSettings):
-    """The number of convolutions, and the length of the episodes that they are made for."""
+    """Settings of MiniRocket: the number of convolutions and the length of episodes."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     n_timepoints: int = Field(
-        ge=FEWEST_POINTS, description="Points of the longest episode; by default the longest one of training."
+        ge=FEWEST_POINTS, description="Points of the longest episode (default: that of the training part)."
     )
     kernels: int = Field(default=10_000, ge=84, description="Convolutions, rounded down to a multiple of 84.")
 
@@ -47,14 +47,14 @@ CONVOLUTIONS: int = MiniRocketSettings.model_fields["kernels"].default
 
 
 class MiniRocketClassifier(EpisodeClassifier):
-    """MiniRocket and ridge regression as a detector; its features of all training episodes have to fit into memory.
+    """MiniRocket with ridge regression; the features of all training episodes must fit into memory.
 
-    The arguments are explained by the fields of `MiniRocketSettings` and `DecisionSettings`. The convolutions are made
-    for the length of the longest training episode, unless `n_timepoints` is given: shorter episodes are filled up with
-    each sensor's training mean, longer ones refused. A missing value repeats the last one seen.
+    The arguments are the fields of `MiniRocketSettings` and `DecisionSettings`. The convolutions are built for the
+    longest training episode, or for `n_timepoints`: shorter episodes are padded with each sensor's training mean,
+    longer ones are refused. A missing value repeats the last one.
 
-    The strength of the ridge is chosen by leaving one episode out; the scores of the episodes that were left out also
-    tell how what the ridge gives becomes a logit. Training is a single step, so there is nothing to resume.
+    The ridge penalty is chosen by leave-one-out cross-validation; the left-out scores also fit the map from ridge
+    output to logit. Training is a single step, so there is nothing to resume.
     """
 
     estimator_name: ClassVar[str] = "minirocket"
@@ -80,14 +80,14 @@ class MiniRocketClassifier(EpisodeClassifier):
         self.seed = seed
 
     def network_settings(self, episodes: Episodes) -> MiniRocketSettings:
-        """The settings of what fit would build for these episodes."""
+        """Settings of the transform that `fit` would build for these episodes."""
         longest = int(episodes.lengths.max()) if self.n_timepoints is None else self.n_timepoints
         return self._settings(  # type: ignore[no-any-return]
             MiniRocketSettings, n_sensors=episodes.n_sensors, n_timepoints=longest
         )
 
     def check_lengths(self, episodes: Episodes, network: MiniRocketSettings) -> None:
-        """Refuse episodes that are longer than what the convolutions were made for."""
+        """Refuse episodes longer than the convolutions were built for."""
         check_longest(episodes, network.n_timepoints, self.estimator_name)
 
     def _train(self, task: TrainingTask) -> TrainingResult:
@@ -109,7 +109,7 @@ class MiniRocketClassifier(EpisodeClassifier):
         self.weight_ = slope * ridge.coef_ / scale
         self.bias_ = np.float64(slope * ridge.intercept_ + offset - mean @ self.weight_)
         self.transform_ = transform
-        return TrainingResult(1.0)  # the logit is that of the plain shares of the classes
+        return TrainingResult(1.0)  # logits reflect the plain class frequencies
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         if len(episodes) == 0:
@@ -121,7 +121,7 @@ class MiniRocketClassifier(EpisodeClassifier):
     def _features(
         transform: Any, episodes: Episodes, scaler: SensorScaler, n_timepoints: int
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        """Features (n_episodes, kernels), and which episodes have a value beyond all measure."""
+        """Features (n_episodes, kernels), and which episodes have an implausibly large value."""
         features, absurd = [], []
         for part in episodes.batches(BATCH):
             values = whole_episodes(part, scaler, n_timepoints)
@@ -141,11 +141,11 @@ class MiniRocketClassifier(EpisodeClassifier):
         self.weight_, self.bias_ = arrays["weight"], np.float64(arrays["bias"])
         self.transform_ = _transform(self.network_settings_.kernels, seed=0)
         self.transform_.parameters = tuple(arrays[name] for name in KERNELS)
-        self.transform_._n_jobs, self.transform_.is_fitted = 1, True  # what its own fit sets
+        self.transform_._n_jobs, self.transform_.is_fitted = 1, True  # what aeon's fit sets
 
 
 def whole_episodes(episodes: Episodes, scaler: SensorScaler, n_timepoints: int) -> npt.NDArray[np.float32]:
-    """Scaled episodes without gaps, at each sensor's training mean from their end on: (n, s, n_timepoints)."""
+    """Scaled episodes without gaps, padded with each sensor's training mean: (n, s, n_timepoints)."""
     points, there = cut_segments(episodes, scaler, 1)
     whole = np.empty((len(episodes), episodes.n_sensors, n_timepoints), dtype=np.float32)
     whole[:] = scaler.scaled_mean[:, None]
@@ -164,7 +164,7 @@ def _transform(kernels: int, seed: int) -> Any:
 
 @contextmanager
 def _own_random_state() -> Iterator[None]:
-    """The transform seeds numpy's global generator; whoever called has it back afterwards."""
+    """Restore numpy's global random state, which the transform seeds."""
     before = np.random.get_state()
     try:
         yield

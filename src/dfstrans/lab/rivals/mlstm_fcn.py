@@ -1,4 +1,4 @@
-"""MLSTM-FCN: a recurrent and a convolutional look at an episode, side by side.
+"""MLSTM-FCN: an LSTM and a convolutional network in parallel.
 
 Karim et al., Multivariate LSTM-FCNs for time series classification, Neural Networks 116, 2019.
 """
@@ -26,21 +26,21 @@ from dfstrans.lab.rivals.layers import (
 from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 
 FILTERS, KERNELS = (128, 256, 128), (8, 5, 3)  # tab:hyp_benchmark
-UNITS = 128  # of the LSTM; the table's "Dim feedforward 128" is in no layer that the counts know of
+UNITS = 128  # of the LSTM; no counted layer matches the table's "Dim feedforward 128"
 SQUEEZE = 16
 FEWEST_POINTS = sum(kernel - 1 for kernel in KERNELS) + 1  # the convolutions are not padded
 
 
 class MLSTMFCNSettings(WholeEpisodeSettings):
-    """The shape of an MLSTM-FCN network."""
+    """Settings of an MLSTM-FCN network."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     dropout: float = Field(default=0.3, ge=0, lt=1, description="Dropout rate of the convolutions.")
-    lstm_dropout: float = Field(default=0.8, ge=0, lt=1, description="Dropout rate of what the LSTM gives.")
+    lstm_dropout: float = Field(default=0.8, ge=0, lt=1, description="Dropout rate of the LSTM output.")
 
 
 class SqueezeExcite(nn.Module):
-    """Weigh each channel by what all channels are like on average: (b, c, t) → same."""
+    """Squeeze-and-excite: weight each channel by a function of the mean of all channels: (b, c, t) → (b, c, t)."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -48,13 +48,13 @@ class SqueezeExcite(nn.Module):
         self.excite = nn.Linear(channels // SQUEEZE, channels, bias=False)
 
     def forward(self, x: Tensor, valid: Tensor | None) -> Tensor:
-        """The channels, weighed."""
+        """Weight the channels."""
         weight = torch.sigmoid(self.excite(functional.relu(self.squeeze(mean_over_time(x, valid)))))
         return x * weight.unsqueeze(-1)
 
 
 class MLSTMFCN(DetectorNetwork):
-    """An LSTM over the points beside three convolutions with squeeze-and-excite: 1536·S + 340 737 parameters."""
+    """An LSTM and three convolutions with squeeze-and-excite in parallel: 1536·S + 340 737 parameters."""
 
     def __init__(self, settings: MLSTMFCNSettings) -> None:
         super().__init__()
@@ -70,14 +70,14 @@ class MLSTMFCN(DetectorNetwork):
         self.logit = ExactLinear(UNITS + FILTERS[-1], 1)
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
-        """Score episodes: segments (b, t, s, p), valid (b, t) → a logit each."""
+        """Logits of episodes: segments (b, t, s, p), valid (b, t) → (b,)."""
         x, valid = rejoin(segments, valid)  # (b, s, T)
         steps, _ = self.lstm(x.transpose(1, 2))  # (b, T, 128)
         recurrent = self.lstm_dropout(last_of_each(steps, valid))  # (b, 128)
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             x = convolution(x)  # (b, c, T − kernel + 1)
             if valid is not None:
-                valid = valid[:, KERNELS[number] - 1 :]  # a point is there when all that it was made from is
+                valid = valid[:, KERNELS[number] - 1 :]  # a point is valid if all its inputs are
             x = self.dropout(functional.relu(norm(x, valid)))
             if number < len(self.excites):
                 x = self.excites[number](x, valid)
@@ -86,14 +86,14 @@ class MLSTMFCN(DetectorNetwork):
 
 
 class MLSTMFCNClassifier(WholeEpisodeClassifier):
-    """MLSTM-FCN as a detector of whole episodes of at least 14 points; `network` has the `MLSTMFCNSettings`."""
+    """MLSTM-FCN for whole episodes of at least 14 points; `network` holds the `MLSTMFCNSettings`."""
 
     estimator_name: ClassVar[str] = "mlstm-fcn"
     network_kind = shape_kind = MLSTMFCNSettings
 
     @staticmethod
     def build(network: MLSTMFCNSettings, scaler: SensorScaler) -> MLSTMFCN:
-        """The network of these settings, with weights from torch's random generator."""
+        """A network with these settings and random weights from torch's generator."""
         return MLSTMFCN(network)
 
     def check_lengths(self, episodes: Episodes, network: MLSTMFCNSettings) -> None:

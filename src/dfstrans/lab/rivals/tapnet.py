@@ -1,4 +1,4 @@
-"""TapNet: the distance to a typical normal and to a typical anomalous episode, in a space that is learned.
+"""TapNet: distances to a normal and an anomalous prototype in a learned embedding.
 
 Zhang et al., TapNet: Multivariate time series classification with attentional prototypical network, AAAI 2020.
 """
@@ -35,30 +35,30 @@ FEWEST_POINTS = sum(kernel - 1 for kernel in KERNELS) + 1  # the convolutions ar
 
 
 class TapNetSettings(WholeEpisodeSettings):
-    """The shape of a TapNet network, which is built for one length of episodes."""
+    """Settings of a TapNet network, which is built for one length of episodes."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     n_timepoints: int = Field(
-        ge=FEWEST_POINTS, description="Points of the longest episode; by default the longest one of training."
+        ge=FEWEST_POINTS, description="Points of the longest episode (default: that of the training part)."
     )
 
     @property
     def group_size(self) -> int:
-        """⌊S / 1.5⌋, and one of a single sensor."""
+        """Sensors per group: ⌊S / 1.5⌋, at least 1."""
         return max(1, 2 * self.n_sensors // 3)
 
     @property
     def dilation(self) -> int:
-        """⌊T / 64⌋, of the first convolution."""
+        """Dilation of the first convolution: ⌊T / 64⌋, at least 1."""
         return max(1, self.n_timepoints // 64)
 
 
 class TapNet(DetectorNetwork):
-    """Convolutions over random groups of sensors beside an LSTM, then distances to a prototype of each class.
+    """Convolutions over random groups of sensors and an LSTM, then distances to a prototype of each class.
 
-    The logit of a class is −½‖e − p‖²; the logit of "anomalous" is the difference of the two. A prototype is a mean of
-    the class's embeddings, weighed by attention: of a batch in training, of the whole training part, frozen, in
-    prediction. A class without an episode in a training batch keeps the prototype of the last batch that had one.
+    The logit of a class is −½‖e − p‖²; the logit of "anomalous" is the difference of the two. A prototype is the
+    attention-weighted mean of the embeddings of its class: over the batch in training, and over the whole training part
+    (frozen) in prediction. A class that is absent from a training batch keeps its last prototype.
 
     6144·⌊S/1.5⌋ + 512·T + 980 090 parameters.
     """
@@ -89,11 +89,11 @@ class TapNet(DetectorNetwork):
         )
 
     def forward(self, segments: Tensor, valid: Tensor | None = None) -> Logits:
-        """Score episodes by the frozen prototypes: segments (b, t, s, p), valid (b, t) → a logit each."""
+        """Logits from the frozen prototypes: segments (b, t, s, p), valid (b, t) → (b,)."""
         return Logits(_logit(self.embed(segments, valid), self.prototypes))
 
     def training_logit(self, segments: Tensor, valid: Tensor, labels: Tensor) -> Tensor:
-        """Score episodes by the prototypes of their batch; a mixed episode is of the class it has more of."""
+        """Logits from the prototypes of the batch; a mixed episode belongs to its larger class."""
         embedded = self.embed(segments, valid)
         prototypes = self.prototypes.clone()
         for label in CLASSES:
@@ -105,9 +105,9 @@ class TapNet(DetectorNetwork):
 
     @torch.no_grad()
     def prepare_prediction(self, part: TrainingPart) -> None:
-        """Freeze the prototypes of all episodes, holding one batch at a time.
+        """Compute and freeze the prototypes of all episodes, one batch at a time.
 
-        A softmax over all of them is the softmax over batches of the softmax within each.
+        The softmax over all episodes equals the softmax over batches of the softmax within each.
         """
         total = torch.full((len(CLASSES), 1), -torch.inf)
         prototypes = torch.zeros_like(self.prototypes)
@@ -124,7 +124,7 @@ class TapNet(DetectorNetwork):
         self.prototypes.copy_(prototypes)
 
     def embed(self, segments: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Where an episode lies: (b, t, s, p) → (b, 300)."""
+        """Embeddings of episodes: (b, t, s, p) → (b, 300)."""
         x = filled_up(*rejoin(segments, valid), self.n_timepoints, self.usual)  # (b, s, T)
         steps, _ = self.lstm(x)  # (b, s, 128): the sensors are its steps
         grouped = self.first(rearrange(x[:, self.groups], "b g s t -> b (g s) t"))
@@ -133,14 +133,14 @@ class TapNet(DetectorNetwork):
         convolved = rearrange(reduce(y, "n c t -> n c", "mean"), "(b g) c -> b (g c)", g=GROUPS)
         features = torch.cat([convolved, steps.mean(dim=1)], dim=1)  # (b, 512)
         embedded: Tensor = self.embedding(functional.leaky_relu(self.hidden_norm(self.hidden(features))))
-        return embedded.float()  # distances need their digits
+        return embedded.float()  # distances need full precision
 
     def _activate(self, number: int, x: Tensor) -> Tensor:
         activated: Tensor = functional.leaky_relu(self.norms[number](x))
         return activated
 
     def _prototype(self, label: int, members: Tensor) -> tuple[Tensor, Tensor]:
-        """The attentive mean of embeddings (n, 300) of one class, and the logarithm of their summed weight."""
+        """The attention-weighted mean of embeddings (n, 300) of one class, and the log of the summed weights."""
         scores = self.attention[label](members).squeeze(-1).float()
         return scores.softmax(dim=0) @ members, scores.logsumexp(dim=0)
 
@@ -152,30 +152,30 @@ def _logit(embedded: Tensor, prototypes: Tensor) -> Tensor:
 
 
 class TapNetClassifier(WholeEpisodeClassifier):
-    """TapNet as a detector of whole episodes; `network` has the `TapNetSettings`.
+    """TapNet for whole episodes; `network` holds the `TapNetSettings`.
 
-    Its LSTM is as wide as an episode is long. So it is built for the length of the longest training episode, unless
-    `n_timepoints` is given: shorter episodes are filled up with each sensor's training mean, longer ones refused.
-    Each validation takes one more pass over the training part to compute the prototypes.
+    Its LSTM is as wide as an episode is long, so the network is built for the longest training episode, or for
+    `n_timepoints`: shorter episodes are padded with each sensor's training mean, longer ones are refused. Each
+    validation takes one more pass over the training part to compute the prototypes.
     """
 
     estimator_name: ClassVar[str] = "tapnet"
     network_kind = shape_kind = TapNetSettings
-    # a prototype is of one class, so episodes are not mixed; a logit that is a squared distance grows fast
+    # prototypes need unmixed classes; squared distances as logits need a small learning rate
     own_defaults: ClassVar[Mapping[str, Any]] = {**EPOCHS, "mixup": 0.0, "learning_rate": 5e-4}
 
     @staticmethod
     def build(network: TapNetSettings, scaler: SensorScaler) -> TapNet:
-        """The network of these settings, with weights and groups from torch's random generator."""
+        """A network with these settings; weights and groups come from torch's random generator."""
         return TapNet(network, torch.from_numpy(scaler.scaled_mean))
 
     def network_settings(self, episodes: Episodes) -> TapNetSettings:
-        """The network that fit would build for these episodes."""
+        """Settings of the network that `fit` would build for these episodes."""
         longest = self.all_settings()["n_timepoints"] or int(episodes.lengths.max())
         return self._settings(  # type: ignore[no-any-return]
             TapNetSettings, n_sensors=episodes.n_sensors, n_timepoints=longest
         )
 
     def check_lengths(self, episodes: Episodes, network: TapNetSettings) -> None:
-        """Refuse episodes that are longer than what the network was built for."""
+        """Refuse episodes longer than the network was built for."""
         check_longest(episodes, network.n_timepoints, self.estimator_name)

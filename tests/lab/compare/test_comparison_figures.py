@@ -21,7 +21,7 @@ def test_equal_figures_are_drawn_near_their_value() -> None:
         assert high - low < 0.3
 
 
-def test_long_names_leave_the_axes_their_width_and_no_point_is_cut_off() -> None:
+def test_long_names_do_not_squeeze_the_axes() -> None:
     matplotlib = pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
     runs = [made_up_run(model, fold, f1=f1, pr_auc=1.0) for model in LONG for fold, f1 in enumerate((0.5, 1.0))]
     with matplotlib.rc_context(STYLE):
