@@ -178,3 +178,13 @@ def test_the_committed_model_always_loads_and_gives_its_scores() -> None:
     assert detector.predict(EPISODES).tolist() == expected["decisions"]
     diagnosis = next(iter(detector.diagnose(EPISODES[-1:])))
     assert diagnosis.probability == pytest.approx(expected["last_probability"], abs=1e-5)
+
+
+def test_a_model_of_another_version_may_be_replaced_but_not_loaded(tmp_path: Path) -> None:
+    shutil.copytree(KEPT, tmp_path / "model")
+    record = json.loads((tmp_path / "model" / "model.json").read_text())
+    (tmp_path / "model" / "model.json").write_text(json.dumps({**record, "schema_version": 1}))
+    with pytest.raises(DfstransError, match="schema version 2, got 1"):
+        Diagnoser.load(tmp_path / "model")
+    Diagnoser.load(KEPT).save(tmp_path / "model")
+    assert Diagnoser.load(tmp_path / "model").sensors_ == Diagnoser.load(KEPT).sensors_

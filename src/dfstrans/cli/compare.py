@@ -26,7 +26,7 @@ STORE = "runs.jsonl"  # in the folder of the results
 WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # columns of text in tables of results
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute runs in parallel; each reads the recordings.")]
 Threads = Annotated[

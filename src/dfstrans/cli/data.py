@@ -17,7 +17,7 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import Note
 
-app = typer.Typer(no_args_is_help=True, help="Check recordings, and convert them to another format.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check recordings, or convert them.")
 
 
 @app.command("check", epilog="Example: dfstrans data check recordings.csv")

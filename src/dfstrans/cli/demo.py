@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.cli.output import AsJson, print_figures, print_json, progress, remark
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog="Example: dfstrans demo --out demo")

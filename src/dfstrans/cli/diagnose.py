@@ -34,7 +34,7 @@ from dfstrans.report.print_figures import FigureFolder
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

@@ -19,7 +19,7 @@ from dfstrans.lab.paper.encodings import (
 
 EXAMPLE = "Example: dfstrans encoding --file my_encoding.npy --out encodings"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

@@ -15,7 +15,7 @@ from dfstrans.diagnosis.assessment import headline
 
 EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

@@ -15,7 +15,7 @@ from dfstrans.errors import DfstransError
 
 EXAMPLE = "Example: dfstrans export model --format onnx --data recordings.csv"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

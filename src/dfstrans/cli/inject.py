@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
 
 THRESHOLD: dict[str, Any] = {  # unlike F1, independent of the number of planted faults

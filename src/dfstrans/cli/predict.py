@@ -25,7 +25,7 @@ from dfstrans.settings import Precision
 
 EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

@@ -31,7 +31,7 @@ from dfstrans.lab.paper.targets import reproduce as make
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
 QUICK = "--quick: one split, one epoch, 60 episodes. These are NOT RESULTS; they only check that everything works."
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MEASURING = "measuring how much normal journeys vary from day to day, for the ground truth"
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(add_completion=False, no_args_is_help=True)
 simulating = options_from(SimulationSettings, into="settings", panel="Journeys")
 
 

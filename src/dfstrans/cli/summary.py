@@ -16,7 +16,7 @@ from dfstrans.settings import DFSTRANS, Preset
 
 EXAMPLE = "Example: dfstrans summary --sensors 20 --segment-length 100 --segments 80"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command(epilog=EXAMPLE)

@@ -28,7 +28,7 @@ from dfstrans.training.calibration import too_few
 
 EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50 --set mixup=0"
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 HARDLY = 0.7  # of the loss of guessing: a network that is still above it has yet to learn
 EPOCHS_TO_TRY = 20  # at least: the fewest of the default
 
@@ -53,8 +53,8 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""
-    if model == DFSTRANS or preset != "tuned":  # other kinds have no presets
-        settings = {"preset": preset, **settings}
+    if preset != "tuned":  # an option overrides --set
+        settings = {**settings, "preset": preset}
     detector_kind(model).from_settings(**settings)  # refuses wrong settings before the recordings are read
     episodes = load_episodes(data, **read)
     remark(repr(episodes))

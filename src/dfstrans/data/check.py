@@ -22,7 +22,7 @@ from dfstrans.data.scaling import (
     sampling_stride,
 )
 from dfstrans.data.segments import MIN_SEGMENT_POINTS
-from dfstrans.errors import counted, list_few, option_name, reading_option_name
+from dfstrans.errors import counted, list_few, reading_option_name
 
 MIN_EPISODES = 4  # of each class: 70 % of them are the two that training needs
 FEW_EPISODES = 10  # of the rarer class: fewer leave one or two for validation
@@ -405,7 +405,7 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> Itera
     if 0 < check.shortest < MIN_SEGMENT_POINTS:
         yield _warning(
             f"the shortest episode has {check.shortest} points, but training needs {MIN_SEGMENT_POINTS}, unless "
-            f"{option_name('blocks')} is smaller; leave short episodes out"
+            "the network has fewer than three convolution blocks; leave short episodes out"
         )
     if check.longest > LENGTH_RATIO * check.shortest:
         yield _info(

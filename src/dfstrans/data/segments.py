@@ -128,7 +128,7 @@ def check_segment_length(episodes: Episodes, segment_length: int) -> None:
             f"{option_name('segment_length')}"
         )
     name = episodes.ids[int(episodes.lengths.argmin())]
-    fewer = f" and fewer {option_name('blocks')}" if shortest < MIN_SEGMENT_POINTS else ""
+    fewer = " and fewer convolution blocks" if shortest < MIN_SEGMENT_POINTS else ""
     raise DfstransError(
         f"{expected}, got {shortest} in episode {str(name)!r}; train with a shorter "
         f"{option_name('segment_length')}{fewer}, or leave short episodes out"

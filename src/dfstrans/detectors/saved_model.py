@@ -118,6 +118,10 @@ def library_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
+class OtherVersionError(DfstransError):
+    """A saved model in the format of another version."""
+
+
 class DamagedModelError(DfstransError):
     """A saved model with a file that is missing or was changed."""
 
@@ -176,6 +180,8 @@ def check_place(folder: Path) -> None:
         return
     try:
         read_record(folder)
+    except OtherVersionError:
+        return  # a model of another version may be replaced
     except DamagedModelError as error:
         if not (folder / WEIGHTS).exists():
             raise DfstransError(
@@ -246,7 +252,7 @@ def _read_content(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DfstransError(f"expected a dfstrans model at {folder}, got a {RECORD} of another kind; check the path")
     if content.get("schema_version") != SCHEMA_VERSION:
-        raise DfstransError(
+        raise OtherVersionError(
             f"expected a model of schema version {SCHEMA_VERSION}, got {content.get('schema_version')} in {folder}; "
             "install the version of dfstrans that wrote it (see versions in model.json), or train again"
         )

@@ -47,7 +47,7 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
         raise DfstransError(
             f"expected at most {d_model} segments (the embedding width d_model), got {n_segments}: beyond that the "
             "faithful encoding repeats itself and is no longer faithful; use a longer "
-            f"{option_name('segment_length')}, more {option_name('filters')}, or {option_name('encoding', 'vanilla')}"
+            f"{option_name('segment_length')}, more filters, or the vanilla encoding"
         )
     position = np.arange(n_segments)[:, None]  # τ from 0: the Gram matrix is the same as from 1
     frequency = lattice_frequencies(d_model)[1:-1]  # ω₁ … ω_K
