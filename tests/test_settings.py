@@ -29,7 +29,7 @@ def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"n_sensors": 0}, "n_sensors to be a whole number of at least 1, got 0; give such a value"),
+        ({"n_sensors": 0}, "n_sensors to be a whole number of at least 1, got 0; correct it"),
         ({"heads": 0}, "heads .*got 0.*the default is 8"),
         ({"dropout": 1.0}, "dropout to be a finite number of at least 0 and below 1, got 1.0"),
         ({"dropout": math.nan}, "dropout .*got nan"),

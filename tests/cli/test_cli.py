@@ -22,7 +22,7 @@ from tests.cli.command_line import run
         ),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--set", "dropout=3"],
-            "expected --set dropout=… to be a finite number of at least 0 and below 1, got '3'; give such a value",
+            "expected --set dropout=… to be a finite number of at least 0 and below 1, got '3'; correct it",
         ),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--threshold-rule", "fixed"],

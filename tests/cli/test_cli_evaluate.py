@@ -42,7 +42,7 @@ def test_evaluate_leaves_out_what_cannot_be_scored_and_says_so(model: Path, tabl
     (left_out,) = json.loads(out)["left_out"]
     assert left_out["id"] == "short"
     assert "got 5 in episode 'short'" in left_out["reason"]
-    assert "left out 1 of 37 episodes: short" in err
+    assert "skipped 1 of 37 episodes: short" in err
 
 
 @pytest.mark.filterwarnings("always:these are the episodes")

@@ -81,7 +81,7 @@ def test_planted_faults_that_are_planted_into_again_are_not_overwritten(recordin
     path = tmp_path / "planted.h5"
     run("inject", str(recordings), "--out", str(path), *FEW)
     before = path.read_bytes()
-    with pytest.raises(DfstransError, match="another place than that of the recordings"):
+    with pytest.raises(DfstransError, match="an output path other than the recordings"):
         run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
     assert path.read_bytes() == before
 
@@ -234,7 +234,7 @@ def test_what_the_model_card_says_of_threshold_and_standing_is_said_in_all_resul
     model = Diagnoser.load(folder / "model")
     with pytest.warns(UserWarning, match="is the result of this run"):
         printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
-    assert "fewer than 20 of them cannot measure that rate" in found["threshold_note"]
+    assert "measuring that rate takes at least 20 of them" in found["threshold_note"]
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
     assert found["chance_check"] == model.chance_check._asdict()
     assert not model.chance_check.better_than_guessing

@@ -66,7 +66,7 @@ def test_recordings_that_are_left_out_are_listed_with_what_can_be_done(
     assert "--filters" not in err
 
 
-@pytest.mark.filterwarnings("always:no value of")
+@pytest.mark.filterwarnings("always:no values of")
 @pytest.mark.parametrize("command", ["predict", "evaluate", "diagnose"])
 def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_path: Path, command: str) -> None:
     rows = pd.read_csv(table)
@@ -74,7 +74,7 @@ def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_pat
     rows.assign(c=None).to_csv(tmp_path / "silent.csv", index=False)
     code, _, err = run(command, model, tmp_path / "silent.csv")
     assert code == 0, err
-    assert "no value of c in these recordings: such a sensor is set to its training mean" in err
+    assert "no values of c in these recordings: the model sets such sensors to their training mean" in err
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range", "always:constant in training")
@@ -106,5 +106,5 @@ def test_the_precision_of_a_network_can_be_chosen_that_of_trees_cannot(
     run("train", table, "--out", tmp_path / "trees", "--model", "boosting")
     code, _, err = run("predict", tmp_path / "trees", table, "--precision", "bf16")
     assert code == 2
-    assert "expected a network, got boosting, which has no bf16; use --precision auto" in err
+    assert "expected a network, got boosting, which does not support bf16; use --precision auto" in err
     assert run("predict", tmp_path / "trees", table, "--precision", "auto")[0] == 0

@@ -50,7 +50,7 @@ def test_the_difference_from_torch_is_in_the_file_the_record_and_the_card(export
     assert json.loads((folder / "model.json").read_text())["export"] == found
     card = (folder / "MODEL_CARD.md").read_text()
     assert f"differs by at most\n{found['logit_difference']:.2g}" in card
-    assert "36 episodes (recordings that were given)" in card
+    assert "36 episodes (given recordings)" in card
     Diagnoser.load(folder)  # its checksum includes the export
 
 
@@ -76,7 +76,7 @@ def test_the_committed_model_exports_on_generated_episodes(tmp_path: Path) -> No
     found = export_onnx(folder, tmp_path / "first.onnx")
     assert found.generated
     assert found.logit_difference < 1e-5
-    assert "generated ones, not real recordings" in (folder / "MODEL_CARD.md").read_text()
+    assert "generated, not real recordings" in (folder / "MODEL_CARD.md").read_text()
     expected = json.loads((KEPT.parent / "tiny_scores.json").read_text())
     detector = OnnxDetector.load(tmp_path / "first.onnx")
     np.testing.assert_allclose(detector.decision_function(tiny_episodes()), expected["logits"], atol=1e-5)

@@ -84,7 +84,9 @@ def test_a_record_that_was_edited_gives_one_clear_error(model: Path, group: str,
     record[group] |= change
     (model / "model.json").write_text(json.dumps(record))
     for read in (Diagnoser.load, model_summary):
-        with pytest.raises(DfstransError, match=r"model\.json is not the file that was saved .*edited.*restore it"):
+        with pytest.raises(
+            DfstransError, match=r"model\.json is not the file that was saved .*edited.*restore a backup"
+        ):
             read(model)
 
 
@@ -110,7 +112,7 @@ def test_the_summary_of_a_damaged_model_says_what_to_do(model: Path, name: str) 
     with pytest.raises(DfstransError, match=f"damaged one: {name}"):
         model_summary(model)
     (model / name).unlink()
-    with pytest.raises(DfstransError, match=f"damaged one: {name} is missing; restore it from a copy or train again"):
+    with pytest.raises(DfstransError, match=f"damaged one: {name} is missing; restore a backup or train again"):
         model_summary(model)
 
 

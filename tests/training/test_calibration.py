@@ -123,7 +123,7 @@ def test_false_alarm_threshold_worked_by_hand() -> None:
 def test_a_rate_too_low_for_the_validation_part_allows_no_false_alarm() -> None:
     threshold = choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(0.01))
     assert threshold.value == pytest.approx(0.95)
-    assert "fewer than 100 of them cannot measure that rate" in threshold.note
+    assert "measuring that rate takes at least 100 of them" in threshold.note
     assert choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(5e-324)).value == 0.95
 
 

@@ -1,4 +1,4 @@
-"""`dfstrans compare`: several models on the same splits of any recordings."""
+"""`dfstrans compare`: train and test several models on the same splits."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ from dfstrans.lab.compare.runs import require_some
 from dfstrans.lab.compare.significance import is_leakage_baseline
 from dfstrans.training.run_folder import can_resume, epochs_of
 
-STORE = "runs.jsonl"  # in the folder of the results
-WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # columns of text in tables of results
+STORE = "runs.jsonl"  # in the results folder
+WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # text columns of result tables
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
 app = typer.Typer()
 
-Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute runs in parallel; each reads the recordings.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of parallel processes; each reads the recordings.")]
 Threads = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Threads of each process (default: its share of the threads of torch).", show_default=False
-    ),
+    typer.Option(min=1, help="Threads per process (default: an equal share of torch's threads).", show_default=False),
 ]
-Finished = Annotated[bool, typer.Option("--finished", help="Only show finished runs; compute nothing.")]
+Finished = Annotated[bool, typer.Option("--finished", help="Show only finished runs; compute nothing.")]
 
 
 @app.command(epilog=EXAMPLE)
@@ -43,20 +41,20 @@ Finished = Annotated[bool, typer.Option("--finished", help="Only show finished r
 @setting_options()
 def compare(
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.", show_default=False)],
     read: dict[str, Any],
     settings: dict[str, Any],
     models: Annotated[
         str,
         typer.Option(
             "--models",
-            help="Names separated by commas, also with settings (dfstrans+mixup=0); each is tested against the first "
-            "that has a finished run.",
+            help="Comma-separated names, optionally with settings (dfstrans+mixup=0); each is tested against the first "
+            "one that has a finished run.",
         ),
     ] = "dfstrans,boosting",
     folds: Annotated[int, typer.Option("--folds", min=1, help="Number of different 70/15/15 splits.")] = 5,
     split: Annotated[
-        Literal["random", "grouped"], typer.Option(help="How to split; grouped: no group is in two parts.")
+        Literal["random", "grouped"], typer.Option(help="How to split; grouped keeps each group in one part.")
     ] = "random",
     jobs: Jobs = 1,
     threads: Threads = None,
@@ -65,8 +63,8 @@ def compare(
 ) -> None:
     """Train and test several models on the same splits, and show which differences are significant.
 
-    Every finished run (one model on one split) is kept in OUT. To continue an interrupted comparison, give the same
-    command again, also with more models or more splits. The exit code is 1 when a run failed.
+    Every finished run (one model on one split) is kept in OUT. To continue an interrupted comparison, run the same
+    command again; you may add models or splits. The exit code is 1 if a run failed.
     """
     names = names_in(models)
     grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings))
@@ -88,7 +86,7 @@ def compare(
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Names separated by commas.
+    """Split comma-separated names.
 
     >>> names_in("dfstrans, tapnet")
     ('dfstrans', 'tapnet')
@@ -97,14 +95,14 @@ def names_in(text: str) -> tuple[str, ...]:
 
 
 def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:
-    """Compute the runs that are not finished and show the progress; error messages by run."""
+    """Compute the unfinished runs with a progress display; return the error messages by run."""
     try:
         with RunProgress(grid, jobs) as shown:
             return compute_runs(grid, shown.begin, shown.end, jobs, threads)
     except KeyboardInterrupt:
         done = f"{len(grid.finished())} of {len(grid.keys)} runs{_epochs_kept(grid)}"
         place = grid.comparison.store.parent
-        remark(f"dfstrans: interrupted; {done} are kept in {place}: to continue, give the same command again")
+        remark(f"dfstrans: interrupted; {done} are kept in {place}; to continue, run the same command again")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -142,18 +140,18 @@ def write_tables(path: Path, tables: list[ResultTable]) -> None:
 
 
 def _suggest_leakage_baseline(grid: Grid) -> None:
-    """Warn of leakage between the parts of a split if the leakage baseline is not among the models."""
+    """Warn about leakage between the parts of a split unless the leakage baseline is among the models."""
     shared = recordings_on_both_sides(grid.episodes, grid.splits)
     if shared and not any(map(is_leakage_baseline, grid.comparison.models)):
         remark(
-            f"pieces of {counted(shared, 'recording')} are both in the training and in the test part of a split, so "
+            f"pieces of {counted(shared, 'recording')} are in both the training and the test part of a split, so "
             f"scores may be too high; add {LEAKAGE} to --models to measure how much of a score is data leakage, or "
             "use --split grouped to prevent it"
         )
 
 
 def _epochs_kept(grid: Grid) -> str:
-    """The epochs of interrupted trainings, as part of a sentence."""
+    """Describe the epochs kept from interrupted training, to continue a sentence."""
     folders = {key.label: grid.training_folder(key) for key in grid.keys}
     begun = {label: epochs for label, at in folders.items() if can_resume(at) and (epochs := epochs_of(at))}
     kept = [f"{epochs.done} of {epochs.of} epochs of {label}" for label, epochs in begun.items()]
@@ -161,11 +159,11 @@ def _epochs_kept(grid: Grid) -> str:
 
 
 def _is_a_part(grid: Grid, out: Path) -> bool:
-    """Whether the store has more than was requested, so that the written result must not be replaced."""
+    """Return whether the store has more runs than requested, in which case the written result must not be replaced."""
     beyond = grid.beyond()
     if beyond:
         remark(
-            f"shown, but not written: {out} also has finished runs of {list_few(beyond)}; request these, too, to "
+            f"shown, but not written: {out} also has finished runs of {list_few(beyond)}; request these too to "
             "write the result, or choose another folder"
         )
     return bool(beyond)

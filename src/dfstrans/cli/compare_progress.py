@@ -1,4 +1,4 @@
-"""The progress of a comparison on stderr: runs, epochs and time left, as bars or as lines."""
+"""Progress of a comparison on stderr: runs, epochs and time left, as bars or as lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LINE_SECONDS = 60.0  # between lines without a terminal
 
 
 class RunProgress:
-    """One bar for all runs, and one for the epochs of each run that is being computed.
+    """Shows one bar for all runs, and one for the epochs of each current run.
 
-    The epochs are read from the training folder of a run, whichever process computes it.
+    The epochs are read from a run's training folder, so they are known whichever process computes the run.
     """
 
     def __init__(self, grid: Grid, jobs: int, line_seconds: float = LINE_SECONDS) -> None:
@@ -93,7 +93,7 @@ class RunProgress:
         self._line("; ".join(filter(None, (f"{done}: {key.label}: {figures}, in {took}", self._left()))))
 
     def _watch(self) -> None:
-        """Show the epochs from time to time."""
+        """Update the display periodically."""
         while not self.ended.wait(self.line_seconds if self.bar.disable else BAR_SECONDS):
             self._show()
             doing = self._doing()
@@ -109,7 +109,7 @@ class RunProgress:
                     self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note="epochs")
 
     def _doing(self) -> str:
-        """The current runs with their epochs."""
+        """Describe the current runs with their epochs."""
         return "; ".join(f"{label}{_epoch(epochs)}" for label, epochs in self._epochs().items())
 
     def _epochs(self) -> dict[str, Epochs | None]:
@@ -122,7 +122,7 @@ class RunProgress:
             self.bar.console.print(text, highlight=False)
 
     def _left(self) -> str:
-        """The estimated time left; empty if nothing is left."""
+        """Describe the estimated time left; empty if nothing is left."""
         there = {(run.model, run.fold) for run in self.done}
         waiting = [key for key in self.grid.keys if (key.model, key.fold) not in there and key.label not in self.failed]
         if not waiting:
@@ -134,7 +134,7 @@ class RunProgress:
 
 
 def duration(seconds: float) -> str:
-    """A duration for people.
+    """Format a duration for display.
 
     >>> duration(9.6), duration(90), duration(3 * 3600 + 125)
     ('10 s', '1 min 30 s', '3 h 2 min')
@@ -148,9 +148,9 @@ def duration(seconds: float) -> str:
 
 
 def seconds_left(waiting: list[RunKey], done: list[Run], running: Mapping[str, Epochs | None]) -> float | None:
-    """How long one process takes for the unfinished runs, if each takes as long as earlier ones of its model.
+    """Estimate how long one process needs for the unfinished runs, from the finished runs of the same model.
 
-    For a model without a finished run, the epochs of a running one count; None without any.
+    For a model without a finished run, the estimate uses the epochs of a current run; without one it is None.
     """
     took: dict[str, list[float]] = {}
     for run in done:
@@ -169,7 +169,7 @@ def seconds_left(waiting: list[RunKey], done: list[Run], running: Mapping[str, E
 
 
 def _epoch(epochs: Epochs | None) -> str:
-    """The current epoch, to follow the name of a run.
+    """Format the current epoch as a suffix for the name of a run.
 
     >>> _epoch(Epochs(2, 44, 9.0)), _epoch(None)
     (': epoch 3 of 44', '')

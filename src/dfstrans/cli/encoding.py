@@ -1,4 +1,4 @@
-"""`dfstrans encoding`: what positional encodings keep of positions, and a check of your own."""
+"""`dfstrans encoding`: analyse how well positional encodings preserve positions, including your own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encoding(
     segments: Annotated[int, typer.Option(help="Number of positions.")] = 80,
     width: Annotated[
         int | None,
-        typer.Option(help="Width of a code (default: 256 for frequencies, 240 for codes).", show_default=False),
+        typer.Option(help="Width of the encoding (default: 256 for frequencies, 240 for codes).", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,
@@ -38,7 +38,7 @@ def encoding(
 ) -> None:
     """Compare the vanilla and the faithful positional encoding, and check your own.
 
-    The exit code is 1 when your own encoding is not faithful.
+    The exit code is 1 if your own encoding is not faithful.
     """
     study = study_encodings(segments, width, None if file is None else read_encoding(file))
     written = [] if out is None else _draw(out, study)

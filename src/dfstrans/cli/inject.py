@@ -36,11 +36,11 @@ EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --stren
 app = typer.Typer()
 OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
 
-THRESHOLD: dict[str, Any] = {  # unlike F1, independent of the number of planted faults
+THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
     "threshold_rule": "false-alarm-rate",
     "threshold_value": 0.05,
 }
-PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles planted faults
+PLAIN: dict[str, Any] = {"mixup": 0.0}  # mixed episodes resemble planted faults
 
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
 
@@ -61,7 +61,7 @@ def inject(
         Path | None,
         typer.Option(
             "--report",
-            help="Folder for a model trained on them and its report; without --out, DATA_study by default.",
+            help="Folder for a model trained on these episodes and its report (default without --out: DATA_study).",
             show_default=False,
         ),
     ] = None,
@@ -74,19 +74,19 @@ def inject(
         typer.Option(
             "--strength",
             help="Strengths in spreads of a sensor, for gain in added swings (default 1,3,10); other kinds have "
-            f"their own units and are given by name: {OWN_UNITS}. May be repeated.",
+            f"their own units and are set by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),
     ] = None,
     split: Annotated[
         Literal["random", "grouped"],
-        typer.Option(help="What stays in one part: an episode and its twins, or a whole group."),
+        typer.Option(help="What is kept in one part: an episode and its twins, or a whole group."),
     ] = "random",
     preset: Annotated[Preset, typer.Option(help="Starting point of the network and training options.")] = "tuned",
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plant known faults into normal episodes, train on them and report how well they are found; with --out only plant.
+    """Plant known faults in normal episodes, train on them and report how well they are found; with --out only plant.
 
     An episode and its faulty twins form a group: train on the file with --split grouped. Episodes labelled anomalous
     are skipped. The threshold allows 5 % false alarms by default.
@@ -133,7 +133,7 @@ def inject(
     }
     content = {**source, **result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
-    for statement in study.statements[len(planted.statements) :]:  # those of the trials
+    for statement in study.statements[len(planted.statements) :]:  # skips those of the planting
         remark(statement)
     warn_of_guessing(study.chance_check)
     if as_json:
@@ -144,9 +144,9 @@ def inject(
 
 
 def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
-    """The paths of the planted set and of the report; with --out alone there is no report.
+    """Return the paths of the planted set and of the report; with --out alone there is no report.
 
-    Paths where something would be lost are refused before anything is read.
+    Paths that would overwrite something are rejected before anything is read.
     """
     from dfstrans.lab.injection.planting import TRIALS_FILE, require_replaceable
 
@@ -156,14 +156,14 @@ def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[
     elif out.suffix.lower() in (".h5", ".hdf5"):
         place = out
     else:
-        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; rename the file")
     if report is not None and report.exists() and not report.is_dir():
         raise DfstransError(f"expected a folder for --report, got the file {report}; choose another place")
     written = [place] if report is None else [place, report / TRIALS_FILE]
     for path in written:
         require_replaceable(path)
-        if path.resolve() == data.resolve():  # planted faults in their turn
-            raise DfstransError(f"expected another place than that of the recordings, got {path}; choose another one")
+        if path.resolve() == data.resolve():  # writing there would plant faults in planted faults
+            raise DfstransError(f"expected an output path other than the recordings, got {path}; choose another path")
     return place, report
 
 
@@ -187,7 +187,7 @@ def _written(planted: Planting, place: Path, settings: InjectionSettings, resume
 
 
 def _in_words(result: dict[str, Any]) -> dict[str, Any]:
-    """The result as text: one line per kind."""
+    """Format the result as text, one line per kind."""
     kinds: dict[str, list[str]] = {}
     for condition in result["planted_conditions"]:
         kinds.setdefault(condition["kind"], []).append(f"{condition['episodes']} at {condition['strength']:g}")
@@ -235,7 +235,7 @@ def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
 
 
 def print_study(study: StudyResult) -> None:
-    """Print a row for each kind and strength, with chance in brackets."""
+    """Print one row per kind and strength, with chance in brackets."""
     columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
     rows = []
     for condition in study.conditions:

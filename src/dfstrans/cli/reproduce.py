@@ -1,4 +1,4 @@
-"""`dfstrans reproduce`: the paper's tables and figures, each by its label."""
+"""`dfstrans reproduce`: the paper's tables and figures, selected by their labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dfstrans.lab.paper.targets import NO_RESULT, TARGETS, table_path, target_of
 from dfstrans.lab.paper.targets import reproduce as make
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
-QUICK = "--quick: one split, one epoch, 60 episodes. These are NO RESULTS; they only show that everything works."
+QUICK = "--quick: one split, one epoch, 60 episodes. These are NOT RESULTS; they only show that everything works."
 
 app = typer.Typer()
 
@@ -37,17 +37,17 @@ app = typer.Typer()
 @app.command(epilog=EXAMPLE)
 def reproduce(
     target: Annotated[
-        str | None, typer.Argument(help="A label of the paper; without one, all are listed.", show_default=False)
+        str | None, typer.Argument(help="A label in the paper; without one, all are listed.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the results (default: results).", show_default=False)
+        Path | None, typer.Option("--out", help="Folder for the results (default: results).", show_default=False)
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
             "--data",
             help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: the "
-            "variable DFSTRANS_DATA, or else ~/.cache/dfstrans). With --model: the recordings to diagnose.",
+            "environment variable DFSTRANS_DATA, or ~/.cache/dfstrans). With --model: the recordings to diagnose.",
             show_default=False,
         ),
     ] = None,
@@ -68,11 +68,13 @@ def reproduce(
         typer.Option("--protocol", help="Only these: paper-like,no-overlap,grouped.", show_default=False),
     ] = None,
     models: Annotated[
-        str | None, typer.Option("--models", help="Other models than the table's, as in compare.", show_default=False)
+        str | None,
+        typer.Option("--models", help="Models to use instead of the table's, as in compare.", show_default=False),
     ] = None,
     folds: Annotated[int, typer.Option("--folds", min=1, help="Number of different 70/15/15 splits.")] = 5,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", min=1, help="Instead of each model's own number.", show_default=False)
+        int | None,
+        typer.Option("--epochs", min=1, help="Epochs (default: each model's own number).", show_default=False),
     ] = None,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Seed of splits and weights (default 0).", show_default=False)
@@ -81,21 +83,19 @@ def reproduce(
         int, typer.Option("--seeds", min=1, help="For the ablation: number of seeds, each with its own splits.")
     ] = 1,
     preset: Annotated[Preset, typer.Option("--preset", help="Preset of the simulated elevator.")] = "small",
-    quick: Annotated[
-        bool, typer.Option("--quick", help="One split, one epoch, few episodes: to see that it works.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="One split, one epoch, few episodes: a smoke test.")] = False,
     counts_only: Annotated[
-        bool, typer.Option("--counts-only", help="For tab:timeparams: the parameters without the times.")
+        bool, typer.Option("--counts-only", help="For tab:timeparams: count parameters, measure no times.")
     ] = False,
     jobs: Jobs = 1,
     threads: Threads = None,
     finished: Finished = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a table or a figure of the paper, with the printed figures next to those found here.
+    """Reproduce a table or figure of the paper, and show the paper's values next to the new ones.
 
-    Tables of detection are made from runs like those of `dfstrans compare`, kept in OUT/<data>_<protocol>.jsonl;
-    finished runs are not computed again. The exit code is 1 when a run failed.
+    Detection tables use runs like those of `dfstrans compare`, kept in OUT/<data>_<protocol>.jsonl; finished runs are
+    not computed again. The exit code is 1 if a run failed.
     """
     if target is None:
         _list_targets(as_json)
@@ -120,7 +120,7 @@ def reproduce(
     )
     if quick:
         remark(QUICK)
-    only_shown = would_replace(request)  # before anything is written
+    only_shown = would_replace(request)  # must be checked before anything is written
     outcome = make(request)
     keep = out is not None or (TARGETS[request.target].takes != "seconds" and not counts_only)
     if only_shown:
@@ -134,7 +134,7 @@ def reproduce(
 
 
 def _selection(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
-    """The selected data sets, protocols and models, checked."""
+    """Check and return the selected data sets, protocols and models."""
     given = {"data_sets": data_sets, "protocol": protocol, "models": models}
     named = {option: None if text is None else names_in(text) for option, text in given.items()}
     known_names: dict[str, list[str]] = {"data_sets": [*DATA_SETS], "protocol": [*PROTOCOLS]}

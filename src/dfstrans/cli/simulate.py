@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dfstrans.lab.elevator.simulation import Fleet
 
 
-MEASURING = "measuring how much normal journeys vary from day to day, for the truth"
+MEASURING = "measuring the day-to-day variation of normal journeys, for the ground truth"
 
 app = typer.Typer(no_args_is_help=True)
 simulating = options_from(SimulationSettings, into="settings", panel="Journeys")
@@ -28,7 +28,7 @@ def simulate() -> None:
 
 
 def _sizes(preset: Preset) -> str:
-    """The size of a preset in words."""
+    """Describe the size of a preset."""
     chosen = SimulationSettings.of(preset, {})
     return f"{chosen.normal} normal and {chosen.faulty} faulty journeys at {chosen.sampling_rate} Hz"
 
@@ -46,8 +46,8 @@ def elevator(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Journeys simulated in parallel.")] = 1,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another file at OUT.")] = False,
-    plot: Annotated[bool, typer.Option("--plot", help="Also write an HTML page of some journeys beside OUT.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file at OUT.")] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="Also write an HTML page of some journeys next to OUT.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Simulate normal and faulty journeys of a fleet of elevators: 20 sensors and the ground truth of each fault.
@@ -57,9 +57,9 @@ def elevator(
     from dfstrans.lab.elevator.simulation import Fleet
 
     if out is None and not plot:
-        raise DfstransError("expected --out FILE.h5, --plot, or both, got neither; give one")
+        raise DfstransError("expected --out FILE.h5, --plot, or both, got neither; add one of them")
     if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
-        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; rename the file")
     chosen = SimulationSettings.of(preset, settings)
     fleet = Fleet(chosen)
     if not chosen.faulty and "faults" in settings:

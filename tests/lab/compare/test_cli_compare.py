@@ -77,7 +77,7 @@ def test_leakage_is_warned_of_and_measured(tmp_path: Path) -> None:
     cutting = ("--id-column", "machine", "--length", "40", "--stride", "10", "--folds", "2")
     code, _, err = run(*compare(tmp_path / "noise.csv", tmp_path / "a", "boosting+trees=5", *cutting))
     assert code == 0, err
-    assert "pieces of 4 recordings are both in the training and in the test part" in err
+    assert "pieces of 4 recordings are in both the training and the test part" in err
     assert "add leakage to --models" in err
     code, out, err = run(*compare(tmp_path / "noise.csv", tmp_path / "b", "boosting+trees=5,leakage", *cutting))
     assert code == 0, err
