@@ -61,7 +61,7 @@ def test_recordings_that_are_left_out_are_listed_with_what_can_be_done(
     assert [one["id"] for one in found["left_out"]] == ["brief", "curt", "long"]
     assert "got 5 in episode 'curt'" in found["left_out"][1]["reason"]
     reason = found["left_out"][2]["reason"]
-    assert "points that this model can tell apart, got 1920 in episode 'long'; cut the recordings" in reason
+    assert "points that this model can distinguish, got 1920 in episode 'long'; cut the recordings" in reason
     assert "--length …), or train again with longer segments" in reason
     assert "--filters" not in err
 
@@ -93,7 +93,7 @@ def test_a_sensor_that_moves_for_the_first_time_is_named_and_left_out_of_account
     assert f"constant in training, but not here: b ({1 / len(rows):.2g} of its values); the model" in err
 
 
-@pytest.mark.filterwarnings("ignore:this processor has no bf16")
+@pytest.mark.filterwarnings("ignore:this processor does not support bf16")
 def test_the_precision_of_a_network_can_be_chosen_that_of_trees_cannot(
     model: Path, table: Path, tmp_path: Path
 ) -> None:

@@ -98,7 +98,7 @@ def test_ctrl_c_explains_how_to_continue(table: Path, tmp_path: Path, monkeypatc
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 130
-    assert f"the finished epochs are kept in {tmp_path / 'm.partial'}: continue with --resume" in err
+    assert f"the finished epochs are kept in {tmp_path / 'm.partial'}; continue with --resume" in err
     assert "Traceback" not in err
     assert (tmp_path / "m.partial" / "last.ckpt").exists()
 

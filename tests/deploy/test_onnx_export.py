@@ -187,7 +187,7 @@ def test_recordings_that_cannot_be_compared_on_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--format", "onnx", "--out", "model.bin"], "--out to be a file that ends in .onnx, got model.bin"),
+        (["--format", "onnx", "--out", "model.bin"], "--out to end in .onnx, got model.bin"),
         (["--format", "onnx", "--length", "48"], "expected --data with reading options"),
         (["--format", "tflite"], "'tflite' is not one of 'onnx'"),
         ([], "Missing option '--format'"),

@@ -101,7 +101,7 @@ def test_a_model_with_a_damaged_record_may_be_replaced(model: Path, content: str
     (model / "model.json").write_text(content)
     artifact.check_place(model)
     (model / "weights.safetensors").unlink()
-    with pytest.raises(DfstransError, match=r"model\.json that may belong to something else; choose another place"):
+    with pytest.raises(DfstransError, match=r"model\.json that may belong to something else; choose another folder"):
         artifact.check_place(model)
 
 
@@ -161,7 +161,7 @@ def test_a_folder_with_other_files_is_not_overwritten(model: Path, tmp_path: Pat
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("all of it")
-    with pytest.raises(DfstransError, match=r"got other files \(thesis\.txt\); choose another place"):
+    with pytest.raises(DfstransError, match=r"got other files \(thesis\.txt\); choose another folder"):
         Diagnoser.load(model).save(precious)
     assert (precious / "thesis.txt").read_text() == "all of it"
     with pytest.raises(DfstransError, match="got a file; choose another place"):

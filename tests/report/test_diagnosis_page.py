@@ -61,7 +61,7 @@ def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(t
     deviation = np.ones((6, 4))
     deviation[3, 1], deviation[4, 1], deviation[0, 2], deviation[2, 1], deviation[5, 0] = 40, 30, 20, 10, 5
     text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation, health=()), recording))
-    where, when = text.split("When?")[0], text.split("When?")[1].split("The signals that matter")[0]
+    where, when = text.split("When?")[0], text.split("When?")[1].split("Most relevant signals")[0]
     assert re.search(
         r"S1 \S[\w ]+, most at 15 – 20 s 40 .* S2 \S[\w ]+, most at 0 – 5 s 20 .* S0 \S[\w ]+, most at 25 – 30 s 5.0",
         where,

@@ -71,7 +71,7 @@ def test_the_page_shows_every_figure_with_its_chance_and_needs_nothing_from_outs
     assert "trained for 9 epochs" in page
     assert f"Command: {SOURCE[1]}" in page
     assert "Not distinguished from normal episodes at the strengths tested: spike, stuck." in page
-    assert "neither they nor a copy with a fault were in training" in page
+    assert "Neither these episodes nor their faulty copies were used in training" in page
     assert "&lt;move&gt;" in page
     assert 'src="http' not in page
 

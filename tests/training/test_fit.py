@@ -135,7 +135,7 @@ def test_a_new_run_has_no_epochs_of_the_earlier_one(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 2, "noise": 0.5}, r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.0; give the same"),
+        ({"epochs": 2, "noise": 0.5}, r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.0; use the same"),
         ({"epochs": 1, "validation": VALIDATION[:-1]}, "got another validation part .*; use the same ones"),
     ],
 )

@@ -71,7 +71,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     @torch.no_grad()
     def on_train_batch_end(self, *_: Any) -> None:
-        """Move the averaged weights towards the trained ones; further in the first steps, to forget the first weights."""
+        """Move the averaged weights towards the trained ones; faster in the first steps, to forget the start."""
         step = self.global_step
         share = min(self.settings.weight_averaging, (1 + step) / (10 + step)) if self.settings.weight_averaging else 0.0
         trained = self.network.state_dict()

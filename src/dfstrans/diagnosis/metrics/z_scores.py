@@ -1,4 +1,4 @@
-"""The z-score baseline, which any ranking should beat: statistics of each cell against those of normal episodes."""
+"""The z-score baseline, which any ranking should beat: statistics of each cell relative to normal episodes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class NormalCells:
             yield np.sqrt((z**2).mean(axis=-1))
 
     def _until(self, n_segments: int) -> tuple[Array, Array]:
-        """Mean and deviation of the first segments; beyond the longest normal episode those of the whole sensor."""
+        """Return mean and deviation by segment; beyond the longest normal episode, those of the whole sensor."""
         beyond = max(n_segments - len(self.mean), 0)
         mean = np.concatenate([self.mean, np.tile(self.sensor_mean, (beyond, 1, 1))])
         deviation = np.concatenate([self.deviation, np.tile(self.sensor_deviation, (beyond, 1, 1))])
