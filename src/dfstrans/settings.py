@@ -248,7 +248,7 @@ class DecisionSettings(DetectorSettings):
             example = 0.5 if self.threshold_rule == "fixed" else 0.01
             raise ValueError(
                 f"expected {option_name('threshold_value')} between 0 and 1 with {rule}, "
-                f"got {'none' if value is None else value}; give one, such as {option_name('threshold_value', example)}"
+                f"got {'none' if value is None else value}; set it, such as {option_name('threshold_value', example)}"
             )
         return self
 

@@ -29,7 +29,7 @@ from tests.cli.command_line import run
             "with --threshold-rule fixed, got none; give one, such as --threshold-value 0.5",
         ),
         (["train", "{table}", "--out", "{tmp}/m", "--id-column", "drive"], "correct --id-column"),
-        (["data", "check", "{table}", "--spacecraft", "SMAP"], "got also --spacecraft; leave them out"),
+        (["data", "check", "{table}", "--spacecraft", "SMAP"], "also got --spacecraft; drop them"),
         (["train", "{tmp}/nothing.csv", "--out", "{tmp}/m"], "nothing.csv"),
         (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
         (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "--group-column …), or use --split random"),

@@ -33,7 +33,7 @@ def test_predict_and_diagnose_do_without_labels_that_they_cannot_read(model: Pat
     assert "read without their labels" in err
     code, _, err = run("evaluate", model, tmp_path / "words.csv")
     assert code == 2
-    assert "say which value means anomalous" in err
+    assert "specify which value means anomalous" in err
 
 
 @pytest.mark.filterwarnings("always")

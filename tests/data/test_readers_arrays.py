@@ -68,7 +68,7 @@ def test_arrays_that_are_not_episodes_are_refused(tmp_path: Path) -> None:
 
 
 def test_column_per_class_is_refused() -> None:
-    with pytest.raises(DfstransError, match="expected 2 labels, got an array of 2 axes"):
+    with pytest.raises(DfstransError, match="expected 2 labels, got an array with 2 axes"):
         Episodes.from_arrays(np.zeros((2, 1, 9)), np.eye(2))
 
 

@@ -93,5 +93,5 @@ def test_piece_with_a_single_value_stays_and_recordings_without_any_are_refused(
 @pytest.mark.parametrize("time", [True, False])
 def test_several_machines_in_one_recording_are_told_to_name_the_id_column(tmp_path: Path, time: bool) -> None:
     rows = [f"m{m},{f'{t},' if time else ''}{t},{int(t == 3)}\n" for m in range(2) for t in range(10)]
-    with pytest.raises(DfstransError, match=r"name (the column that tells them apart|its column).*id_column"):
+    with pytest.raises(DfstransError, match=r"name (the column that separates them|its column).*id_column"):
         from_text(tmp_path, f"machine,{'time,' if time else ''}a,label\n" + "".join(rows), length=5)

@@ -166,7 +166,7 @@ def test_a_missing_package_is_named_with_its_remedy(
     model: Path, tmp_path: Path, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(DfstransError, match=rf"package {package} for an export, .*pip install 'dfstrans\[onnx\]'"):
+    with pytest.raises(DfstransError, match=rf"package {package} for the export, .*pip install 'dfstrans\[onnx\]'"):
         export_onnx(model, tmp_path / "model.onnx")
 
 

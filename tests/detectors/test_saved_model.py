@@ -164,7 +164,7 @@ def test_a_folder_with_other_files_is_not_overwritten(model: Path, tmp_path: Pat
     with pytest.raises(DfstransError, match=r"got other files \(thesis\.txt\); choose another folder"):
         Diagnoser.load(model).save(precious)
     assert (precious / "thesis.txt").read_text() == "all of it"
-    with pytest.raises(DfstransError, match="got a file; choose another place"):
+    with pytest.raises(DfstransError, match="got a file; choose another path"):
         Diagnoser.load(model).save(precious / "thesis.txt")
     (precious / "thesis.txt").rename(precious / "model.json")
     (precious / "model.json").write_text('{"modelTopology": 1}')

@@ -74,7 +74,7 @@ def test_each_sensor_has_its_own_worst_moment_and_neighbouring_moments_are_one(t
 
 def test_a_sensor_that_is_normal_at_a_moment_is_not_named_there(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis()
-    for other, named in ((1.4, "S1 The signals"), (9.0, "S1, S3 The signals")):
+    for other, named in ((1.4, "S1 Most relevant"), (9.0, "S1, S3 Most relevant")):
         deviation = np.ones((6, 4))
         deviation[3, 1], deviation[3, 3] = 40, other
         text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation), recording))
