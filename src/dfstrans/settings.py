@@ -49,7 +49,7 @@ class Settings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise DfstransError(_readable(type(self), error)) from None
+            raise DfstransError(_error_text(type(self), error)) from None
 
     @classmethod
     def parse(cls, name: str, value: Any) -> Any:
@@ -71,7 +71,7 @@ class Settings(BaseModel):
             return TypeAdapter(checked, config=cls.model_config).validate_python(value)
         except ValidationError as error:
             problem = {**error.errors()[0], "loc": (name,), "input": value}
-            raise DfstransError(_problem(cls, problem)) from None
+            raise DfstransError(_describe_problem(cls, problem)) from None
 
 
 _ANY = object()
@@ -369,12 +369,12 @@ def default_epochs(n_episodes: int, batch_size: int) -> int:
     return min(max(-(-STEPS // steps), 20), 100)
 
 
-def _readable(kind: type[Settings], error: ValidationError) -> str:
+def _error_text(kind: type[Settings], error: ValidationError) -> str:
     """Describe each problem: expected, got, remedy."""
-    return "; also ".join(_problem(kind, problem) for problem in error.errors())
+    return "; also ".join(_describe_problem(kind, problem) for problem in error.errors())
 
 
-def _problem(kind: type[Settings], problem: Any) -> str:
+def _describe_problem(kind: type[Settings], problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
@@ -388,7 +388,7 @@ def _problem(kind: type[Settings], problem: Any) -> str:
         return f"{name}: {message}, got {problem['input']!r}; correct it"
     default = None if field.is_required() else field.default
     remedy = "correct it" if default is None else f"correct it (the default is {default})"
-    return f"expected {kind.name_for_user(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
+    return f"expected {kind.name_for_user(name)} to be {_allowed_values(field)}, got {problem['input']!r}; {remedy}"
 
 
 def _kind(field: FieldInfo) -> tuple[Any, bool]:
@@ -399,12 +399,12 @@ def _kind(field: FieldInfo) -> tuple[Any, bool]:
     return next(one for one in get_args(kind) if one is not NoneType), NoneType in get_args(kind)
 
 
-def _in_words(field: FieldInfo) -> str:
+def _allowed_values(field: FieldInfo) -> str:
     """Describe the values that a field accepts.
 
-    >>> _in_words(NetworkSettings.model_fields["dropout"]), _in_words(TrainingSettings.model_fields["seed"])
+    >>> _allowed_values(NetworkSettings.model_fields["dropout"]), _allowed_values(TrainingSettings.model_fields["seed"])
     ('a finite number of at least 0 and below 1', 'a whole number of at least 0')
-    >>> _in_words(TrainingSettings.model_fields["schedule"])
+    >>> _allowed_values(TrainingSettings.model_fields["schedule"])
     'one-cycle or constant'
     """
     kind, _ = _kind(field)

@@ -74,7 +74,7 @@ def compare(
     result = ComparisonResult(names, tuple(grid.finished()), folds)
     if finished:
         require_some(out, result.runs)
-    written = [] if not result.runs or _is_a_part(grid, out) else write_result(out, result)
+    written = [] if not result.runs or _is_partial(grid, out) else write_result(out, result)
     if as_json:
         print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
     else:
@@ -100,7 +100,7 @@ def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[st
         with RunProgress(grid, jobs) as shown:
             return compute_runs(grid, shown.begin, shown.end, jobs, threads)
     except KeyboardInterrupt:
-        done = f"{len(grid.finished())} of {len(grid.keys)} runs{_epochs_kept(grid)}"
+        done = f"{len(grid.finished())} of {len(grid.keys)} runs{_describe_kept_epochs(grid)}"
         place = grid.comparison.store.parent
         remark(f"dfstrans: interrupted; {done} are kept in {place}; to continue, run the same command again")
         raise typer.Exit(INTERRUPTED) from None
@@ -150,7 +150,7 @@ def _suggest_leakage_baseline(grid: Grid) -> None:
         )
 
 
-def _epochs_kept(grid: Grid) -> str:
+def _describe_kept_epochs(grid: Grid) -> str:
     """Describe the epochs kept from interrupted training, to continue a sentence."""
     folders = {key.label: grid.training_folder(key) for key in grid.keys}
     begun = {label: epochs for label, at in folders.items() if can_resume(at) and (epochs := epochs_of(at))}
@@ -158,7 +158,7 @@ def _epochs_kept(grid: Grid) -> str:
     return f" and {list_few(kept)}" if kept else ""
 
 
-def _is_a_part(grid: Grid, out: Path) -> bool:
+def _is_partial(grid: Grid, out: Path) -> bool:
     """Return whether the store has more runs than requested, in which case the written result must not be replaced."""
     beyond = grid.beyond()
     if beyond:

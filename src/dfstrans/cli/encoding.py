@@ -69,7 +69,7 @@ def _print_study(study: EncodingStudy) -> None:
         f"  vanilla   {study.lowest_bin_entries} of {width} entries are slower than 2π/{width}: "
         f"those from l = {study.lowest_bin_crossing:.1f} on"
     )
-    print(f"what is left of positions {', '.join(map(str, study.positions))}, width {width}")
+    print(f"reconstruction of positions {', '.join(map(str, study.positions))}, width {width}")
     for name, blurs in study.blurs.items():
         worst = max(blurs, key=lambda blur: blur.error)
         print(

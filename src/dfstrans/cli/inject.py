@@ -95,7 +95,7 @@ def inject(
     from dfstrans.detectors.diagnoser import Diagnoser
     from dfstrans.lab.injection.planting import normal_episodes, plant
 
-    place, report = _checked_places(data, out, report)
+    place, report = _check_paths(data, out, report)
     threshold = {} if "threshold_rule" in settings else THRESHOLD
     training = {"preset": preset, **PLAIN, **threshold, **settings}
     seed = Diagnoser.from_settings(**training).seed
@@ -108,14 +108,14 @@ def inject(
         planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
     for statement in planted.statements:
         remark(statement)
-    result = _written(planted, place, chosen, resume)
+    result = _write_planted(planted, place, chosen, resume)
     if out is not None:
         remark(f"an episode and its faulty twins form a group: train on {out} with --split grouped")
     if report is None:
-        print_result(result if as_json else _in_words(result), as_json)
+        print_result(result if as_json else _as_text(result), as_json)
         return
     earlier = model_written_at(report / "model")
-    study = _study(planted, place, report, chosen, resume, training)
+    study = _run_study(planted, place, report, chosen, resume, training)
     if earlier is not None and model_written_at(report / "model") != earlier:
         remark(f"the earlier study in {report} was replaced")
     named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
@@ -143,7 +143,7 @@ def inject(
     print_result({"written": result["written"], "report": written}, as_json=False)
 
 
-def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
+def _check_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
     """Return the paths of the planted set and of the report; with --out alone there is no report.
 
     Paths that would overwrite something are rejected before anything is read.
@@ -167,7 +167,7 @@ def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[
     return place, report
 
 
-def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
+def _write_planted(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
     """Write the planted set and summarise it."""
     from dfstrans.lab.injection.planting import save_planted
 
@@ -186,7 +186,7 @@ def _written(planted: Planting, place: Path, settings: InjectionSettings, resume
     }
 
 
-def _in_words(result: dict[str, Any]) -> dict[str, Any]:
+def _as_text(result: dict[str, Any]) -> dict[str, Any]:
     """Format the result as text, one line per kind."""
     kinds: dict[str, list[str]] = {}
     for condition in result["planted_conditions"]:
@@ -195,7 +195,7 @@ def _in_words(result: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in result.items() if name != "planted_conditions"}, **lines}
 
 
-def _study(
+def _run_study(
     planted: Planting,
     place: Path,
     folder: Path,
@@ -240,7 +240,7 @@ def print_study(study: StudyResult) -> None:
     rows = []
     for condition in study.conditions:
         figures = (condition.recall, condition.roc_auc, condition.pr_auc)
-        metrics = (_shown(condition, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
+        metrics = (_format_metric(condition, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
         rows.append(
             (condition.kind, condition.shown_strength, str(condition.episodes), *map(_number, figures), *metrics)
         )
@@ -260,6 +260,6 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _shown(condition: ConditionResult, name: str) -> str:
+def _format_metric(condition: ConditionResult, name: str) -> str:
     metric = condition.diagnosis.get(name)
     return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"

@@ -40,7 +40,7 @@ def options_from(
     """Give a command one option per field of `model`; it receives those that were set as a dict named `into`."""
     fields = {name: field for name, field in model.model_fields.items() if name not in exclude}
     options = [_option(name, field, panel) for name, field in fields.items()]
-    return _adding(options, into, lambda given: given)
+    return _add_options(options, into, lambda given: given)
 
 
 def setting_options(
@@ -54,7 +54,7 @@ def setting_options(
     """
     fields = {**NetworkSettings.model_fields, **TrainingSettings.model_fields}
     options = [_option(name, fields[name], SETTINGS_PANEL, defaults) for name in only]
-    return _adding([*options, _SET, _FILE], "settings", _merged)
+    return _add_options([*options, _SET, _FILE], "settings", _merge_settings)
 
 
 SETTINGS_PANEL = "Settings"
@@ -90,7 +90,7 @@ _FILE = inspect.Parameter(
 )
 
 
-def _merged(given: dict[str, Any]) -> dict[str, Any]:
+def _merge_settings(given: dict[str, Any]) -> dict[str, Any]:
     """Merge the settings given as options, with `--set` and in a file."""
     file, texts = given.pop("settings_file", None), given.pop("set_values", [])
     merged = {} if file is None else _read_toml(file)
@@ -117,7 +117,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return content
 
 
-def _adding(
+def _add_options(
     options: list[inspect.Parameter], into: str, collect: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add options to a command; `collect` turns those that were set into the command's argument `into`."""

@@ -82,8 +82,8 @@ def train(
         "loss_beside_guessing": loss,
     }
     warn_of_guessing(detector.chance_check)
-    _warn_of_no_threshold(detector)
-    _warn_of_a_slow_learner(loss, len(detector.log_))
+    _warn_without_threshold(detector)
+    _warn_if_hardly_learned(loss, len(detector.log_))
     if as_json:
         print_json(result)
         return
@@ -92,7 +92,7 @@ def train(
     print(f"model     {out}")
 
 
-def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
+def _warn_without_threshold(detector: EpisodeClassifier) -> None:
     """Warn that the validation part was too small to choose a threshold, with remedies."""
     rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
     short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
@@ -113,7 +113,7 @@ def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
     )
 
 
-def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
+def _warn_if_hardly_learned(loss: float | None, epochs: int) -> None:
     """Warn that a network needs more epochs if its training loss is still close to that of guessing."""
     if loss is not None and loss > HARDLY:
         remark(

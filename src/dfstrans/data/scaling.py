@@ -60,7 +60,7 @@ class SensorScaler:
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
                 f"drop these sensors ({reading_option_name('drop_sensors', ...)})"
             )
-        for message in _suspicions(episodes, minimum, maximum, empty_episodes, strides):
+        for message in _find_problems(episodes, minimum, maximum, empty_episodes, strides):
             warnings.warn(message, stacklevel=2)
         return cls(episodes.sensors, minimum, maximum, total / count)
 
@@ -133,7 +133,7 @@ def too_large_values(ids: npt.NDArray[np.str_]) -> DfstransError:
 # ---- suspicious data, which training warns about and the data check reports ---------------------------------------
 
 
-def _suspicions(
+def _find_problems(
     episodes: Episodes,
     minimum: npt.NDArray[np.float64],
     maximum: npt.NDArray[np.float64],

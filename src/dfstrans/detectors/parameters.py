@@ -57,7 +57,7 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
         """Return every setting with its value, wherever it was given; None means off, or chosen from the data."""
         arguments = super().get_params(deep=False)
         for group in GROUPS:
-            for name in _given(arguments.get(group)):
+            for name in _user_settings(arguments.get(group)):
                 place = self.parameter_name(name).removesuffix(f"__{name}")
                 if place != group:
                     right = f"as the argument {name}" if place == name else f"within {place}"
@@ -109,7 +109,7 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
             elif self.parameter_name(setting) != name:
                 raise DfstransError(f"expected {self.parameter_name(setting)}, got {name}; use that name")
             else:
-                setattr(self, group, {**_given(getattr(self, group)), setting: value})
+                setattr(self, group, {**_user_settings(getattr(self, group)), setting: value})
         return self
 
     def _preset_settings(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
         return {}
 
     def _grouped_settings(self) -> dict[str, Any]:
-        return {name: value for group in GROUPS for name, value in _given(getattr(self, group, None)).items()}
+        return {name: value for group in GROUPS for name, value in _user_settings(getattr(self, group, None)).items()}
 
     def _settings(self, kind: Any, **values: Any) -> Any:
         """Build a settings object of one kind; `values` are those that the user cannot set."""
@@ -125,7 +125,7 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
         return kind(**{name: value for name, value in every.items() if name in kind.model_fields})
 
 
-def _given(group: GivenSettings) -> dict[str, Any]:
+def _user_settings(group: GivenSettings) -> dict[str, Any]:
     """Return the settings that the user put into `network` or `training`."""
     if group is None:
         return {}

@@ -146,14 +146,14 @@ def save_model(folder: Path, model: StoredModel) -> None:
         checksums = {
             name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
         }
-        content = _signed(model.record.model_copy(update={"checksums": checksums}))
+        content = _with_checksum(model.record.model_copy(update={"checksums": checksums}))
         _write_json(temporary / RECORD, content)
         (temporary / CARD).write_text(model_card(content), encoding="utf-8")
 
 
 def save_export(folder: Path, export: ExportRecord) -> None:
     """Record in a saved model how much its export differs from it."""
-    content = _signed(read_whole_record(folder).model_copy(update={"export": export}))
+    content = _with_checksum(read_whole_record(folder).model_copy(update={"export": export}))
     with atomic_write(folder / RECORD) as temporary:
         _write_json(temporary, content)
     with atomic_write(folder / CARD) as temporary:
@@ -253,7 +253,7 @@ def _read_content(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _signed(record: ModelRecord) -> dict[str, Any]:
+def _with_checksum(record: ModelRecord) -> dict[str, Any]:
     """Return the content of model.json, with the checksum that reveals later changes."""
     content = record.model_dump(mode="json")
     return {**content, "own_checksum": _own_checksum(content)}

@@ -58,11 +58,11 @@ def train_model(
             "sensor, timepoint)",
             stacklevel=2,
         )
-    train, validation, test = _parts(episodes, split, seed)
+    train, validation, test = _split_parts(episodes, split, seed)
     partial = partial_folder(out)
     how_split = {"kind": split, "seed": seed}
     if resume and not can_resume(partial):
-        finished = _finished(out, detector, train, episodes, how_split)
+        finished = _finished_model(out, detector, train, episodes, how_split)
         if finished is not None:
             return finished
     if not resume:
@@ -97,7 +97,7 @@ def partial_folder(out: Path) -> Path:
     return place.with_name(place.name + ".partial")
 
 
-def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
+def _split_parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
     """Return the training, validation and test part; the training part must have enough of both classes."""
     if split == "grouped":
         episodes.require_groups()
@@ -112,7 +112,7 @@ def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, E
     return parts
 
 
-def _finished(
+def _finished_model(
     out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, how_split: dict[str, Any]
 ) -> EpisodeClassifier | None:
     """Return the model at `out` if this run would produce the same one, so that there is nothing to resume."""
@@ -260,7 +260,7 @@ def scorable(
 
     A remark lists them with the reasons. With `every`, or if none is left, they raise an error.
     """
-    reasons = {**_of_wrong_length(detector, episodes), **_empty(detector, episodes)}
+    reasons = {**_unsuitable_lengths(detector, episodes), **_without_values(detector, episodes)}
     if not reasons:
         return Scorable(episodes, [])
     if every or len(reasons) == len(episodes):
@@ -276,7 +276,7 @@ def scorable(
     return Scorable(episodes[np.setdiff1d(np.arange(len(episodes)), rows)], left_out)
 
 
-def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
+def _unsuitable_lengths(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
     """Return the reason why the length of an episode is unsuitable, by row; each suitable length is tried once."""
     found: dict[int, str] = {}
     for length in np.unique(episodes.lengths):
@@ -290,7 +290,7 @@ def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[in
     return found
 
 
-def _empty(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
+def _without_values(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
     """Return the reason for each episode without any value of the detector's sensors, by row."""
     return {
         row: f"expected at least one value of a sensor in each episode, got none in episode {episode.id!r}; record it "

@@ -206,20 +206,22 @@ class Diagnosis(AttentionScores):
         by_sensor = self.excess("global_spatial_relevance").tolist()
         by_segment, by_pair = self.excess("global_temporal_relevance"), self.excess("spatial_attention")
         sensors = [
-            self._beyond((name,), (0, self.n_segments - 1), excess)
+            self._beyond_band((name,), (0, self.n_segments - 1), excess)
             for name, excess in zip(self.sensors, by_sensor, strict=True)
             if excess > 1
         ]
-        segments = [self._beyond((), run, float(by_segment[run[0] : run[1] + 1].max())) for run in runs(by_segment > 1)]
+        segments = [
+            self._beyond_band((), run, float(by_segment[run[0] : run[1] + 1].max())) for run in runs(by_segment > 1)
+        ]
         pairs = []
         for pair in self.changed_pairs:
             names = pair.query_sensor, pair.key_sensor
             course = by_pair[:, self.sensors.index(names[0]), self.sensors.index(names[1])]
             around = next(run for run in runs(course > 1) if run[0] <= pair.segment <= run[1])
-            pairs.append(self._beyond(names, around, pair.excess))
+            pairs.append(self._beyond_band(names, around, pair.excess))
         return [one for found in (sensors, segments, pairs) for one in sorted(found, key=lambda one: -one.excess)]
 
-    def _beyond(self, sensors: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
+    def _beyond_band(self, sensors: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
         first, last = run
         when = f"segment {first}" if first == last else f"segments {first}-{last}"
         names = "-".join(sensors)
@@ -234,7 +236,7 @@ class Diagnosis(AttentionScores):
         Columns: the attention, its usual value (the normal median) and its excess (1 is the edge of the 99 % band).
         """
         row = self._check_segment(segment), self._check_sensor(sensor)
-        return self._beside_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
+        return self._compare_with_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
 
     def triggers(self, sensor: str, segment: int) -> pd.DataFrame:
         """Return the attention of a segment to the others of a sensor: its row of A^(s), the largest first, by segment.
@@ -242,9 +244,9 @@ class Diagnosis(AttentionScores):
         Columns as in `related_sensors`.
         """
         row = self._check_sensor(sensor), self._check_segment(segment)
-        return self._beside_normal("temporal_attention", row, pd.RangeIndex(self.n_segments, name="segment"))
+        return self._compare_with_normal("temporal_attention", row, pd.RangeIndex(self.n_segments, name="segment"))
 
-    def _beside_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
+    def _compare_with_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
         attention = getattr(self, score)
         usual = np.broadcast_to(self.bands[score].centre, attention.shape)
         columns = {"attention": attention[row], "usual": usual[row], "excess": self.excess(score)[row]}

@@ -192,7 +192,7 @@ def _norms_by_segment(alike: list[EpisodeScores], seed: int) -> Norms | None:
 def _pooled_norms(scores: list[EpisodeScores], seed: int) -> Norms:
     bands = {name: pooled_band(name, scores, seed) for name in POOLED}
     most = max(POOLED_EXAMPLES, NEAREST_EXAMPLES * max(one.n_segments for one in scores))
-    return Norms(bands, _examples(bands["content"], _segments_in_turn(scores, 2 * most, seed), most))
+    return Norms(bands, _examples(bands["content"], _cycle_segments(scores, 2 * most, seed), most))
 
 
 def _examples(band: NormalBand, embeddings: list[Array], most: int) -> NormalExamples:
@@ -205,7 +205,7 @@ def _varying(band: NormalBand) -> npt.NDArray[np.float32]:
     return np.asarray((np.minimum(band.width / band.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
 
 
-def _segments_in_turn(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
+def _cycle_segments(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
     """Return the content of segments from random episodes, (1, sensor, d), cycling through the places in time.
 
     All places are represented equally often, give or take one, so that events that occur once per episode have

@@ -49,7 +49,7 @@ def attention_trust_score(
     falls = []
     for row, (x, attention, logit) in enumerate(_embedded(detector, detector.check_input(episodes))):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, row)).generate_state(1)[0]))
-        falls.append([_falls(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
+        falls.append([_logit_drops(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
     if not falls:
         raise DfstransError("expected at least one episode to test the attention on, got none; pass some")
     found = np.array(falls, dtype=np.float64)  # (episode, k, 2 + draws)
@@ -81,7 +81,7 @@ def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, Atten
             yield x[row : row + 1, :n], AttentionPair(temporal[..., :n, :n], spatial[:, :, :n]), logit
 
 
-def _falls(
+def _logit_drops(
     detector: Detector,
     x: Tensor,
     attention: AttentionPair,

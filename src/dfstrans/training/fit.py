@@ -76,7 +76,7 @@ def train_network(
         checkpoint = prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
     one_cycle = settings.schedule == "one-cycle"
     # only an annealing schedule makes the later of two equally good epochs better
-    n_tested = _tested(validation) if one_cycle and settings.select_by == "pr-auc" else 0
+    n_tested = _n_tested(validation) if one_cycle and settings.select_by == "pr-auc" else 0
     # no early stopping for a cycle: its best epochs are usually the last ones
     best = BestWeights(n_tested, None if one_cycle else settings.patience)
     log = EpochLog(run_folder / LOG if run_folder else None)
@@ -137,7 +137,7 @@ def _trainer(
     )
 
 
-def _tested(validation: Episodes) -> int:
+def _n_tested(validation: Episodes) -> int:
     """Return the number of anomalies behind the PR-AUC of an epoch; 0 if a class is missing and PR-AUC undefined."""
     anomalous = validation.n_anomalous
     return anomalous if anomalous < len(validation) else 0

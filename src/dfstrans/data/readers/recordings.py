@@ -55,7 +55,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     if label_path is not None and label_path.absolute() == path.absolute():
         label_path = None
     if layout.PARQUET_KEY in table.metadata:
-        episodes = _read_own(table, options)
+        episodes = _read_own_parquet(table, options)
     else:
         require_dropped(table.names, options, path)
         elsewhere = roles_in_label_table(table.names, label_path, options)
@@ -67,7 +67,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     of_table = options.model_copy(update={f"{role}_column": name for role, name in elsewhere.items()})
     wanted = options.labels is not None or bool(elsewhere)
     if label_path is not None and (
-        wanted or (episodes.labels is None and _is_about(label_path, episodes, path, options))
+        wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
     ):
         keep_labels = options.labels is None and "label" not in elsewhere
         episodes = read_label_table(label_path, of_table).apply(episodes, keep_labels=keep_labels)
@@ -95,7 +95,7 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
     return roles
 
 
-def _is_about(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
+def _label_table_matches(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
     """Return whether a label table next to the file is about these episodes; one called `labels` may not be."""
     if table_stem(label_path).lower() != "labels" or covers(label_path, episodes.ids.tolist(), options):
         return True
@@ -107,7 +107,7 @@ def _is_about(label_path: Path, episodes: Episodes, path: Path, options: ReadOpt
     return False
 
 
-def _read_own(table: Table, options: ReadOptions) -> Episodes:
+def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
     """Read a Parquet file of `save_episodes`, whose metadata contain what has no column."""
     with opening(table.path, "a Parquet file of dfstrans"):
         known = json.loads(table.metadata[layout.PARQUET_KEY])

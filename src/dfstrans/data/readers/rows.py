@@ -204,7 +204,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         position, interval = grid_positions(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = position[ends] + 1
-    values = _spread(rows, reorder, episode, position, lengths)
+    values = _place_values(rows, reorder, episode, position, lengths)
     labels, faults = None, None
     if rows.labels is not None and (rows.labels != UNLABELLED).any():
         labels, faults = _labels_and_faults(reorder(rows.labels), rows.ids, starts, position)
@@ -235,7 +235,9 @@ def _reorder(rows: Rows, options: ReadOptions) -> _Reorder:
     return lambda array: array[order]
 
 
-def _spread(rows: Rows, reorder: _Reorder, episode: Index, position: Index, lengths: Index) -> npt.NDArray[np.float32]:
+def _place_values(
+    rows: Rows, reorder: _Reorder, episode: Index, position: Index, lengths: Index
+) -> npt.NDArray[np.float32]:
     """Place each value at its episode, sensor and position."""
     n, longest = len(lengths), int(lengths.max())
     full = n * longest == len(episode)  # without gaps and padding, a reshape suffices

@@ -252,10 +252,10 @@ def _median_step(time: Floats, steps: Floats, inside: npt.NDArray[np.bool_]) -> 
     """
     resolution = float(np.spacing(np.abs(time).max()))
     median = float(steps[np.argmax(inside)])  # any of them will do if most are equal
-    equal = _alike(steps, median, resolution) & inside
+    equal = _equal_steps(steps, median, resolution) & inside
     if 2 * np.count_nonzero(equal) <= np.count_nonzero(inside):
         median = _lower_median(steps[inside])
-        equal = _alike(steps, median, resolution) & inside
+        equal = _equal_steps(steps, median, resolution) & inside
     others = np.concatenate([[-1], np.flatnonzero(~equal), [len(equal)]])
     longest = int(np.argmax(np.diff(others)))
     first, last = int(others[longest]) + 1, int(others[longest + 1])
@@ -267,7 +267,7 @@ def _median_step(time: Floats, steps: Floats, inside: npt.NDArray[np.bool_]) -> 
     return next((few for few in rounded if abs(few - median) <= resolution), float(f"{median:.9g}"))
 
 
-def _alike(steps: Floats, step: float, resolution: float) -> npt.NDArray[np.bool_]:
+def _equal_steps(steps: Floats, step: float, resolution: float) -> npt.NDArray[np.bool_]:
     """Mark the steps that equal this one up to rounding."""
     with np.errstate(invalid="ignore"):
         return np.abs(steps - step) <= 2 * resolution
