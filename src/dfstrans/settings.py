@@ -340,7 +340,7 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
 }
 """Defaults that `Diagnoser` changes."""
 
-STEPS = 600  # of training; see docs/adr/0020-levels.md
+STEPS = 600  # of training; see docs/adr/0020-quantile-features.md
 
 
 def episodes_of_an_epoch(n_episodes: int, n_anomalous: int, normals_per_anomaly: float | None) -> int:

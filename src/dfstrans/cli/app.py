@@ -21,7 +21,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
     "diagnose": "Show which sensors deviate from normal, and when.",
     "data": "Check recordings, and convert them.",
     "export": "Export a model to ONNX for prediction without torch.",
-    "summary": "Summarise a saved model, or the network that given settings define.",
+    "summary": "Summarise a saved model, or a network built from given settings.",
     "demo": "Run the whole workflow on simulated elevator journeys.",
     "simulate": "Simulate recordings of a machine, with known faults.",
     "inject": "Plant known faults in normal recordings, and measure how well they are found.",

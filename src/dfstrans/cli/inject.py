@@ -42,7 +42,7 @@ THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of pla
 }
 PLAIN: dict[str, Any] = {"mixup": 0.0}  # mixed episodes resemble planted faults
 
-planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
+planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="Faults")
 
 
 @app.command(epilog=EXAMPLE)
@@ -73,7 +73,7 @@ def inject(
         list[str] | None,
         typer.Option(
             "--strength",
-            help="Strengths in spreads of a sensor, for gain in added swings (default 1,3,10); other kinds have "
+            help="Strengths in spreads of a sensor, or added swings for gain (default 1,3,10); other kinds have "
             f"their own units and are set by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),

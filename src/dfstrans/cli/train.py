@@ -49,7 +49,10 @@ def train(
         typer.Option(help="Base settings: ours (tuned), or the paper's network and training."),
     ] = "tuned",
     model: Annotated[
-        str, typer.Option("--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/rivals.md.")
+        str,
+        typer.Option(
+            "--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/how-to/rivals.md."
+        ),
     ] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: AsJson = False,
