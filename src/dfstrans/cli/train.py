@@ -50,9 +50,7 @@ def train(
     ] = "tuned",
     model: Annotated[
         str,
-        typer.Option(
-            "--model", help=f"The kind of detector: {', '.join(detector_names())}; see docs/how-to/rivals.md."
-        ),
+        typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}; see docs/how-to/rivals.md."),
     ] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
     as_json: AsJson = False,
