@@ -46,7 +46,7 @@ def test_npy_is_unlabelled(tmp_path: Path) -> None:
 def test_labels_in_words_need_the_anomalous_value(tmp_path: Path) -> None:
     words = np.array(["ok", "bad", "ok"])
     assert from_npz(tmp_path, {"anomalous_value": "bad"}, X=VALUES, y=words).n_anomalous == 1
-    with pytest.raises(DfstransError, match="got ok, bad; say which"):
+    with pytest.raises(DfstransError, match="got ok, bad; specify which"):
         from_npz(tmp_path, X=VALUES, y=words)
 
 

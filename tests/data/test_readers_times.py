@@ -111,7 +111,7 @@ def test_interleaved_episodes_keep_the_order_of_first_appearance(tmp_path: Path)
 
 
 def test_unsorted_time_is_refused_unless_sorted(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=r"unsorted in episode 'x': 1 after 2.*sort_time"):
+    with pytest.raises(DfstransError, match=r"unsorted times in episode 'x': 1 after 2.*sort_time"):
         at_times(tmp_path, 0, 2, 1)
     assert_array_equal(at_times(tmp_path, 0, 2, 1, sort_time=True).values[0, 0], [0, 2, 1])
 
@@ -163,7 +163,7 @@ def test_times_of_day_go_on_after_midnight(tmp_path: Path) -> None:
 
 def test_unsorted_times_of_day_around_midnight_are_refused(tmp_path: Path) -> None:
     for options in EVERY_WAY:
-        with pytest.raises(DfstransError, match=r"unsorted, .* in x; write the times with their date"):
+        with pytest.raises(DfstransError, match=r"unsorted times, .* in x; write the times with their date"):
             at_times(tmp_path, "23:59:58", "00:00:00", "23:59:59", "00:00:02", "00:00:01", **options)
 
 
