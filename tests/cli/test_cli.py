@@ -26,7 +26,7 @@ from tests.cli.command_line import run
         ),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--threshold-rule", "fixed"],
-            "with --threshold-rule fixed, got none; give one, such as --threshold-value 0.5",
+            "with --threshold-rule fixed, got none; set it, such as --threshold-value 0.5",
         ),
         (["train", "{table}", "--out", "{tmp}/m", "--id-column", "drive"], "correct --id-column"),
         (["data", "check", "{table}", "--spacecraft", "SMAP"], "also got --spacecraft; drop them"),
