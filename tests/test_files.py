@@ -83,7 +83,7 @@ def test_a_file_does_not_replace_a_folder(model: Path) -> None:
     [
         (errno.ENOSPC, "free some space or choose another place"),
         (errno.EACCES, "change the permissions"),
-        (errno.EROFS, "choose a place that can be written to"),
+        (errno.EROFS, "choose a writable place"),
         (errno.EIO, "check the disk"),
     ],
 )

@@ -29,7 +29,7 @@ def test_an_unknown_setting_is_refused_and_the_known_ones_are_named() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"n_sensors": 0}, "n_sensors to be a whole number of at least 1, got 0; give such a value"),
+        ({"n_sensors": 0}, "n_sensors to be a whole number of at least 1, got 0; correct it"),
         ({"heads": 0}, "heads .*got 0.*the default is 8"),
         ({"dropout": 1.0}, "dropout to be a finite number of at least 0 and below 1, got 1.0"),
         ({"dropout": math.nan}, "dropout .*got nan"),
@@ -57,7 +57,7 @@ def test_a_bad_shape_of_the_network_is_named(values: dict[str, Any], message: st
         ({"learning_rate": 0.0}, "learning_rate to be a finite number above 0, got 0"),
         ({"precision": "16"}, "precision to be auto, 32 or bf16, got '16'"),
         ({"threshold_value": 0.3}, "no threshold_value with threshold_rule='f1', got 0.3"),
-        ({"threshold_rule": "fixed"}, "threshold_value between 0 and 1 with .*'fixed', got none; give one"),
+        ({"threshold_rule": "fixed"}, "threshold_value between 0 and 1 with .*'fixed', got none; set it"),
         ({"threshold_rule": "fixed", "threshold_value": 1.5}, "between 0 and 1.*got 1.5"),
         ({"threshold_rule": "false-alarm-rate", "threshold_value": math.nan}, "threshold_value.*got nan"),
         ({"gradient_clip": math.inf}, "gradient_clip to be a finite number.*got inf"),
@@ -70,7 +70,7 @@ def test_bad_training_settings_are_named(values: dict[str, Any], message: str) -
 
 
 def test_a_missing_setting_is_named() -> None:
-    with pytest.raises(DfstransError, match="a value for segment_length, got none; give one"):
+    with pytest.raises(DfstransError, match="a value for segment_length, got none; set it"):
         NetworkShape.paper(n_sensors=3)
 
 

@@ -1,4 +1,4 @@
-"""dfstrans: what went wrong, when and where, from many sensors at once."""
+"""dfstrans: detect and diagnose anomalies in multi-sensor recordings."""
 
 from importlib import import_module
 from importlib.metadata import version

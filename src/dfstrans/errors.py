@@ -1,4 +1,4 @@
-"""The exception that users see, and the phrases that its messages share."""
+"""The exception shown to users, and helpers that format its messages."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def showing_options() -> bool:
-    """Whether messages name settings as options of the command line."""
+    """Return whether messages name settings as command-line options."""
     return _as_options.get()

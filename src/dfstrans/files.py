@@ -1,4 +1,4 @@
-"""Atomic writes: a reader finds the old content or the new, never half of it."""
+"""Atomic writes: a reader finds the old content or the new, never a partial file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REMEDIES = {
     errno.EDQUOT: "free some space or choose another place",
     errno.EACCES: "change the permissions or choose another place",
     errno.EPERM: "change the permissions or choose another place",
-    errno.EROFS: "choose a place that can be written to",
+    errno.EROFS: "choose a writable place",
     errno.ENAMETOOLONG: "choose a shorter name",
     errno.ENOTDIR: "choose another place: a file is where a folder should be",
     errno.EEXIST: "choose another place: a file is where a folder should be",
@@ -87,7 +87,7 @@ def replace_file(temporary: Path, target: Path) -> Path:
         raise IsADirectoryError(errno.EISDIR, "a folder of that name is in the way")
     else:
         _replace_folder(temporary, target)
-    with suppress(OSError):  # not every system can flush a folder
+    with suppress(OSError):  # some systems cannot flush a folder
         _flush(target.parent)
     return target
 

@@ -1,4 +1,4 @@
-"""Frozen settings of the network and of its training: names, defaults, bounds and help, each once.
+"""Frozen settings of the network and its training: the only definition of names, defaults, bounds and help.
 
 The defaults are those of our own network, the preset "tuned"; `PRESETS["paper"]` holds the paper's values.
 """
@@ -27,7 +27,7 @@ ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
 
-OPTIONS = (  # settings with an option of their own on the command line; all others are given by --set
+OPTIONS = (  # settings with their own command-line option; all others are given with --set
     "segment_length",
     "epochs",
     "batch_size",
@@ -40,7 +40,7 @@ OPTIONS = (  # settings with an option of their own on the command line; all oth
 
 
 class Settings(BaseModel):
-    """A frozen group of settings that refuses unknown names."""
+    """A frozen group of settings that rejects unknown names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name_for_user: ClassVar[Any] = staticmethod(option_name)
@@ -49,11 +49,11 @@ class Settings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise DfstransError(_readable(type(self), error)) from None
+            raise DfstransError(_error_text(type(self), error)) from None
 
     @classmethod
     def parse(cls, name: str, value: Any) -> Any:
-        """The value of one setting from text (or from TOML), checked against its type and bounds.
+        """Parse the value of one setting from text or TOML, and check its type and bounds.
 
         >>> TrainingSettings.parse("gradient_clip", "none"), TrainingSettings.parse("precision", 32)
         (None, '32')
@@ -71,14 +71,14 @@ class Settings(BaseModel):
             return TypeAdapter(checked, config=cls.model_config).validate_python(value)
         except ValidationError as error:
             problem = {**error.errors()[0], "loc": (name,), "input": value}
-            raise DfstransError(_problem(cls, problem)) from None
+            raise DfstransError(_describe_problem(cls, problem)) from None
 
 
 _ANY = object()
 
 
 def setting_name(name: str, value: Any = _ANY) -> str:
-    """A setting of a detector, perhaps with a value, as its user writes it.
+    """Format a detector setting, optionally with a value, the way the user writes it.
 
     >>> setting_name("heads", 4)
     'heads=4'
@@ -93,7 +93,7 @@ def setting_name(name: str, value: Any = _ANY) -> str:
 
 
 def command_options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as options of the command line: those without an option of their own are values of `set`.
+    """Convert settings to command-line options; settings without their own option become values of `set`.
 
     >>> command_options({"epochs": 3, "mixup": 0.0, "heads": 4})
     {'epochs': 3, 'set': ('mixup=0.0', 'heads=4')}
@@ -108,13 +108,13 @@ def _as_text(value: Any) -> str:
 
 
 class DetectorSettings(Settings):
-    """Settings of a detector, which the command line takes by `--set` unless they have an option of their own."""
+    """Settings of a detector; the command line takes them with `--set` unless they have their own option."""
 
     name_for_user: ClassVar[Any] = staticmethod(setting_name)
 
 
 def check_kernel(points: int) -> None:
-    """Refuse a kernel whose convolution would change the length."""
+    """Reject a kernel whose convolution would change the length."""
     if points % 2 == 0:
         raise ValueError(
             f"expected {setting_name('kernel')} to be odd, so that a convolution keeps the length, got {points}; use "
@@ -123,7 +123,7 @@ def check_kernel(points: int) -> None:
 
 
 class NetworkSettings(DetectorSettings):
-    """The settings of a DFStrans network as a user gives them; `NetworkShape` has those that None leaves open."""
+    """User-facing settings of a DFStrans network; `NetworkShape` fills in those that are None."""
 
     segment_length: int | None = Field(
         default=None,
@@ -132,9 +132,11 @@ class NetworkSettings(DetectorSettings):
     )
     blocks: int = Field(
         default=3, ge=1, description="Convolution blocks of the embedding."
-    )  # tab:mh1dcnn prints 4; the printed widths 240 and 120 and all counts say 3
+    )  # tab:mh1dcnn prints 4, but the printed widths 240 and 120 and all parameter counts require 3
     filters: int | None = Field(
-        default=None, ge=1, description="Filters per convolution block; by default as few as heads and encoding allow."
+        default=None,
+        ge=1,
+        description="Filters per convolution block; by default the fewest that heads and encoding allow.",
     )
     kernel: int = Field(default=5, ge=1, description="Points of a convolution kernel; odd.")  # tab:mh1dcnn
     heads: int = Field(default=8, ge=1, description="Attention heads.")
@@ -142,13 +144,13 @@ class NetworkSettings(DetectorSettings):
     head_width: int = Field(default=128, ge=1, description="Width of the classification head.")
     pooling: Pooling = Field(
         default="mean+deviation",
-        description="What the head sees of all segments: their mean, or their mean and deviation.",
+        description="Summary of all segments for the head: their mean, or mean and standard deviation.",
     )
     layers: int = Field(default=1, ge=1, description="Spatio-temporal layers.")  # tab:trans_hyp
     dropout: float = Field(default=0.0, ge=0, lt=1, description="Dropout rate.")
     norm: Norm = Field(
         default="renorm",
-        description="Statistics that normalise convolutions in training: the batch's, or those of prediction (renorm).",
+        description="Normalisation statistics in training: of the batch, or as in prediction (renorm).",
     )
     encoding: Encoding = Field(default="faithful", description="Positional encoding.")
     embedding: Embedding = Field(default="cnn", description="How a segment becomes a vector.")
@@ -162,13 +164,13 @@ class NetworkSettings(DetectorSettings):
     @field_validator("quantile_features")
     @classmethod
     def _check_steps(cls, steps: int) -> int:
-        if steps == 1:  # from the lowest to the highest: distinguishes nothing
+        if steps == 1:  # one step spans the whole range and distinguishes nothing
             raise ValueError("expected 0, for no statistics, or at least 2 steps, got 1")
         return steps
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
-        """Check as much as is known: the filters may still have to be chosen."""
+        """Check what is known so far; the filters may still be open."""
         points = None if self.segment_length is None else self.segment_length >> self.blocks
         if points == 0:
             raise ValueError(
@@ -197,7 +199,7 @@ class NetworkSettings(DetectorSettings):
 
 
 class NetworkShape(NetworkSettings):
-    """The settings of a DFStrans network for given episodes, with nothing left open."""
+    """Complete settings of a DFStrans network for given episodes."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     segment_length: int = Field(ge=1)
@@ -205,30 +207,30 @@ class NetworkShape(NetworkSettings):
 
     @classmethod
     def paper(cls, **values: Any) -> Self:
-        """The paper's network, but for the values given; these are at least `n_sensors` and `segment_length`."""
+        """Return the paper's network with the given values, which include `n_sensors` and `segment_length`."""
         paper = {name: value for name, value in PRESETS["paper"].items() if name in cls.model_fields}
         return cls(**paper | values)
 
     @property
     def d_model(self) -> int:
-        """Width of the embedding of one segment of one sensor: d = M = filters · ⌊w_l / 2^blocks⌋."""
+        """Embedding width of one segment of one sensor: d = M = filters · ⌊w_l / 2^blocks⌋."""
         return self.width_for(self.segment_length)
 
     def width_for(self, segment_length: int) -> int:
-        """The embedding width that another segment length would give."""
+        """Return the embedding width for another segment length."""
         return self.filters * (segment_length >> self.blocks)
 
 
 class DecisionSettings(DetectorSettings):
-    """What every kind of detector needs to know to validate, to weigh anomalies and to choose its threshold."""
+    """Settings of every kind of detector: validation, class weights and threshold."""
 
     imbalance: Imbalance = Field(
-        default="weighted", description="Weight the rarer class up, or none: use the plain loss."
+        default="weighted", description="Weight the rarer class more, or use the plain loss (none)."
     )
     validation_fraction: float = Field(
-        default=0.15, gt=0, lt=1, description="Share of the episodes held out when no validation part is given."
+        default=0.15, gt=0, lt=1, description="Share of the episodes held out if no validation part is given."
     )
-    threshold_rule: ThresholdRule = Field(default="f1", description="How the threshold is chosen on validation.")
+    threshold_rule: ThresholdRule = Field(default="f1", description="How the threshold is chosen in validation.")
     threshold_value: float | None = Field(
         default=None, description="The threshold (fixed), or the highest false-alarm rate (false-alarm-rate)."
     )
@@ -246,16 +248,16 @@ class DecisionSettings(DetectorSettings):
             example = 0.5 if self.threshold_rule == "fixed" else 0.01
             raise ValueError(
                 f"expected {option_name('threshold_value')} between 0 and 1 with {rule}, "
-                f"got {'none' if value is None else value}; give one, such as {option_name('threshold_value', example)}"
+                f"got {'none' if value is None else value}; set it, such as {option_name('threshold_value', example)}"
             )
         return self
 
 
 class TrainingSettings(DecisionSettings):
-    """How a network is trained, as a user gives it; `TrainingPlan` has what None leaves open."""
+    """User-facing settings of training; `TrainingPlan` fills in those that are None."""
 
     epochs: int | None = Field(
-        default=None, ge=1, description="Maximum epochs; by default as many as make 600 steps, 20 to 100."
+        default=None, ge=1, description="Maximum epochs; by default enough for 600 steps, 20 to 100."
     )
     batch_size: int | None = Field(
         default=None, ge=1, description="Episodes per training step; by default a tenth of an epoch, 16 to 64."
@@ -274,10 +276,8 @@ class TrainingSettings(DecisionSettings):
     )
     select_by: SelectBy = Field(default="pr-auc", description="Validation metric that selects the best epoch.")
     gradient_clip: float | None = Field(default=1.0, gt=0, description="Largest gradient norm; none: no clipping.")
-    schedule: Schedule = Field(default="one-cycle", description="Learning rate over the epochs.")
-    sensor_dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="Probability that a sensor goes missing in training."
-    )
+    schedule: Schedule = Field(default="one-cycle", description="Learning-rate schedule.")
+    sensor_dropout: float = Field(default=0.0, ge=0, lt=1, description="Probability of dropping a sensor in training.")
     noise: float = Field(default=0.0, ge=0, description="Noise in training, as a share of a sensor's range.")
     time_shift: float = Field(
         default=0.5, ge=0, le=1, description="Largest random shift in time in training, as a share of a segment."
@@ -285,18 +285,18 @@ class TrainingSettings(DecisionSettings):
     mixup: float = Field(
         default=0.3,
         ge=0,
-        le=1,  # all shares are equally likely at 1; beyond it hardly an episode keeps its label
+        le=1,  # at 1 all mixing ratios are equally likely; above 1 hardly any episode keeps its label
         description="Beta parameter of mixup, which mixes pairs of episodes in training; 0: off.",
     )
     weight_averaging: float = Field(
         default=0.99, ge=0, lt=1, description="Decay of the moving average of the weights; 0: off."
     )
     precision: Precision = Field(
-        default="auto", description="Arithmetic of training; auto: bf16 where the processor has it."
+        default="auto", description="Numeric precision of training; auto: bf16 if the processor supports it."
     )
 
     def plan(self, n_episodes: int, n_anomalous: int | None = None) -> TrainingPlan:
-        """The settings for so many episodes; without the number of anomalous ones an epoch is assumed to take all."""
+        """Return the complete settings for a number of episodes; without `n_anomalous`, an epoch takes all of them."""
         drawn = n_episodes
         if n_anomalous is not None:
             drawn = episodes_of_an_epoch(n_episodes, n_anomalous, self.normals_per_anomaly)
@@ -306,15 +306,15 @@ class TrainingSettings(DecisionSettings):
 
 
 class TrainingPlan(TrainingSettings):
-    """How a network is trained on given episodes, with nothing left open."""
+    """Complete settings of training on given episodes."""
 
     epochs: int = Field(ge=1)
     batch_size: int = Field(ge=1)
 
 
 PRESETS: Mapping[Preset, Mapping[str, Any]] = {
-    "tuned": {},  # the defaults: a slim network that trains in a fifth of the time of the paper's
-    # tab:mh1dcnn, tab:trans_hyp ("Dim feedforward 1" is the head's width) and the text, as far as they are given
+    "tuned": {},  # the defaults: a slim network that trains five times faster than the paper's
+    # tab:mh1dcnn, tab:trans_hyp ("Dim feedforward 1" is the head's width) and the text, as far as the paper states them
     "paper": {
         "filters": 20,
         "heads": 10,
@@ -338,13 +338,13 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
         "weight_averaging": 0.0,
     },
 }
-"""What `Diagnoser` changes of the defaults."""
+"""Defaults that `Diagnoser` changes."""
 
 STEPS = 600  # of training; see docs/adr/0020-quantile-features.md
 
 
 def episodes_of_an_epoch(n_episodes: int, n_anomalous: int, normals_per_anomaly: float | None) -> int:
-    """All episodes, or the anomalous ones and at most so many normal ones for each.
+    """Return the size of an epoch: all episodes, or the anomalous ones and a limited number of normal ones for each.
 
     >>> episodes_of_an_epoch(1000, 20, None), episodes_of_an_epoch(1000, 20, 2.5), episodes_of_an_epoch(30, 20, 2.5)
     (1000, 70, 30)
@@ -355,12 +355,12 @@ def episodes_of_an_epoch(n_episodes: int, n_anomalous: int, normals_per_anomaly:
 
 
 def default_batch_size(n_episodes: int) -> int:
-    """A tenth of an epoch, 16 to 64: ten steps per epoch, and batch statistics that no single spike dominates."""
+    """Return a tenth of an epoch, 16 to 64: ten steps per epoch, and batches large enough to absorb a single spike."""
     return min(max(n_episodes // 10, 16), 64)
 
 
 def default_epochs(n_episodes: int, batch_size: int) -> int:
-    """As many as make some 600 steps, from 20 to 100.
+    """Return the number of epochs that make about 600 steps, from 20 to 100.
 
     >>> [default_epochs(n, default_batch_size(n)) for n in (50, 150, 664, 10_000)]
     [100, 60, 55, 20]
@@ -369,42 +369,42 @@ def default_epochs(n_episodes: int, batch_size: int) -> int:
     return min(max(-(-STEPS // steps), 20), 100)
 
 
-def _readable(kind: type[Settings], error: ValidationError) -> str:
-    """Name each problem: what was expected, what came, and what to do."""
-    return "; also ".join(_problem(kind, problem) for problem in error.errors())
+def _error_text(kind: type[Settings], error: ValidationError) -> str:
+    """Describe each problem: expected, got, remedy."""
+    return "; also ".join(_describe_problem(kind, problem) for problem in error.errors())
 
 
-def _problem(kind: type[Settings], problem: Any) -> str:
+def _describe_problem(kind: type[Settings], problem: Any) -> str:
     name = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         return f"unknown setting {name!r}; expected one of: {', '.join(kind.model_fields)}"
     if problem["type"] == "missing":
-        return f"expected a value for {kind.name_for_user(name)}, got none; give one"
+        return f"expected a value for {kind.name_for_user(name)}, got none; set it"
     if problem["type"] == "value_error":
         return f"{kind.name_for_user(name)}: {message}" if name else message
     field = kind.model_fields.get(name)
     if field is None:
         return f"{name}: {message}, got {problem['input']!r}; correct it"
     default = None if field.is_required() else field.default
-    remedy = "give such a value" if default is None else f"give such a value (the default is {default})"
-    return f"expected {kind.name_for_user(name)} to be {_in_words(field)}, got {problem['input']!r}; {remedy}"
+    remedy = "correct it" if default is None else f"correct it (the default is {default})"
+    return f"expected {kind.name_for_user(name)} to be {_allowed_values(field)}, got {problem['input']!r}; {remedy}"
 
 
 def _kind(field: FieldInfo) -> tuple[Any, bool]:
-    """The type of a field without None, and whether None is allowed."""
+    """Return the type of a field without None, and whether None is allowed."""
     kind: Any = field.annotation
     if get_origin(kind) is not UnionType:
         return kind, False
     return next(one for one in get_args(kind) if one is not NoneType), NoneType in get_args(kind)
 
 
-def _in_words(field: FieldInfo) -> str:
-    """The values that a field takes.
+def _allowed_values(field: FieldInfo) -> str:
+    """Describe the values that a field accepts.
 
-    >>> _in_words(NetworkSettings.model_fields["dropout"]), _in_words(TrainingSettings.model_fields["seed"])
+    >>> _allowed_values(NetworkSettings.model_fields["dropout"]), _allowed_values(TrainingSettings.model_fields["seed"])
     ('a finite number of at least 0 and below 1', 'a whole number of at least 0')
-    >>> _in_words(TrainingSettings.model_fields["schedule"])
+    >>> _allowed_values(TrainingSettings.model_fields["schedule"])
     'one-cycle or constant'
     """
     kind, _ = _kind(field)

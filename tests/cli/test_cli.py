@@ -22,14 +22,14 @@ from tests.cli.command_line import run
         ),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--set", "dropout=3"],
-            "expected --set dropout=… to be a finite number of at least 0 and below 1, got '3'; give such a value",
+            "expected --set dropout=… to be a finite number of at least 0 and below 1, got '3'; correct it",
         ),
         (
             ["train", "{table}", "--out", "{tmp}/m", "--threshold-rule", "fixed"],
-            "with --threshold-rule fixed, got none; give one, such as --threshold-value 0.5",
+            "with --threshold-rule fixed, got none; set it, such as --threshold-value 0.5",
         ),
         (["train", "{table}", "--out", "{tmp}/m", "--id-column", "drive"], "correct --id-column"),
-        (["data", "check", "{table}", "--spacecraft", "SMAP"], "got also --spacecraft; leave them out"),
+        (["data", "check", "{table}", "--spacecraft", "SMAP"], "also got --spacecraft; drop them"),
         (["train", "{tmp}/nothing.csv", "--out", "{tmp}/m"], "nothing.csv"),
         (["train", "{table}", "--out", "{tmp}/m", "--label-column", "a"], "expected labels 0"),
         (["train", "{table}", "--out", "{tmp}/m", "--split", "grouped"], "--group-column …), or use --split random"),

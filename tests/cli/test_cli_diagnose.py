@@ -96,13 +96,13 @@ def test_episodes_that_are_too_short_or_empty_do_not_spoil_the_others(model: Pat
     code, out, err = run("predict", model, tmp_path / "some.csv", "--json")
     assert code == 0
     assert [row["episode_id"] for row in json.loads(out)["predictions"]] == ["run_0001", "run_0002", "run_0003"]
-    assert "left out 2 of 5 episodes: short, empty" in err
+    assert "skipped 2 of 5 episodes: short, empty" in err
     assert "expected episodes of at least 16 points" in err
     assert "got none in episode 'empty'" in err
     code, out, err = run("diagnose", model, tmp_path / "some.csv", "--all", "--no-trust")
     assert code == 0
     assert len(out.splitlines()) == 1 + 3
-    assert "left out 2 of 5 episodes: short, empty" in err
+    assert "skipped 2 of 5 episodes: short, empty" in err
     for name in ("short", "empty"):
         code, _, err = run("diagnose", model, tmp_path / "some.csv", "--episode", name)
         assert code == 2

@@ -42,7 +42,7 @@ def test_evaluate_leaves_out_what_cannot_be_scored_and_says_so(model: Path, tabl
     (left_out,) = json.loads(out)["left_out"]
     assert left_out["id"] == "short"
     assert "got 5 in episode 'short'" in left_out["reason"]
-    assert "left out 1 of 37 episodes: short" in err
+    assert "skipped 1 of 37 episodes: short" in err
 
 
 @pytest.mark.filterwarnings("always:these are the episodes")
@@ -92,7 +92,7 @@ def test_evaluate_compares_diagnoses_with_known_causes(monkeypatch: Any, tmp_pat
     save_episodes(planted[planted.require_labels() == 0], tmp_path / "normal.h5")
     code, _, err = run("evaluate", tmp_path / "m", tmp_path / "normal.h5", "--diagnosis")
     assert code == 2
-    assert "give anomalous recordings whose faults are known" in err
+    assert "use anomalous recordings with known faults" in err
 
 
 @pytest.mark.filterwarnings("always:these are the episodes")

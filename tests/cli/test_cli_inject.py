@@ -230,7 +230,7 @@ def test_all_outputs_agree_with_the_model_card(recordings: Path, study: tuple[Pa
     model = Diagnoser.load(folder / "model")
     with pytest.warns(UserWarning, match="is the result of this run"):
         printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
-    assert "fewer than 20 of them cannot measure that rate" in found["threshold_note"]
+    assert "measuring that rate takes at least 20 of them" in found["threshold_note"]
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
     assert found["chance_check"] == model.chance_check._asdict()
     assert not model.chance_check.better_than_guessing

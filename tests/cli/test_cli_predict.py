@@ -33,7 +33,7 @@ def test_predict_and_diagnose_ignore_unreadable_labels(model: Path, table: Path,
     assert "read without their labels" in err
     code, _, err = run("evaluate", model, tmp_path / "words.csv")
     assert code == 2
-    assert "say which value means anomalous" in err
+    assert "specify which value means anomalous" in err
 
 
 @pytest.mark.filterwarnings("always")
@@ -59,12 +59,12 @@ def test_skipped_recordings_are_listed_with_a_remedy(model: Path, table: Path, t
     assert [one["id"] for one in found["left_out"]] == ["brief", "curt", "long"]
     assert "got 5 in episode 'curt'" in found["left_out"][1]["reason"]
     reason = found["left_out"][2]["reason"]
-    assert "points that this model can tell apart, got 1920 in episode 'long'; cut the recordings" in reason
+    assert "points that this model can distinguish, got 1920 in episode 'long'; cut the recordings" in reason
     assert "--length …), or train again with longer segments" in reason
     assert "--filters" not in err
 
 
-@pytest.mark.filterwarnings("always:no value of")
+@pytest.mark.filterwarnings("always:no values of")
 @pytest.mark.parametrize("command", ["predict", "evaluate", "diagnose"])
 def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_path: Path, command: str) -> None:
     rows = pd.read_csv(table)
@@ -72,7 +72,7 @@ def test_a_sensor_without_a_value_is_warned_of(model: Path, table: Path, tmp_pat
     rows.assign(c=None).to_csv(tmp_path / "silent.csv", index=False)
     code, _, err = run(command, model, tmp_path / "silent.csv")
     assert code == 0, err
-    assert "no value of c in these recordings: such a sensor is set to its training mean" in err
+    assert "no values of c in these recordings: the model sets such sensors to their training mean" in err
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range", "always:constant in training")
@@ -91,7 +91,7 @@ def test_sensor_constant_in_training_is_named_and_ignored(table: Path, tmp_path:
     assert f"constant in training, but not here: b ({1 / len(rows):.2g} of its values); the model" in err
 
 
-@pytest.mark.filterwarnings("ignore:this processor has no bf16")
+@pytest.mark.filterwarnings("ignore:this processor does not support bf16")
 def test_precision_can_be_chosen_for_networks_only(model: Path, table: Path, tmp_path: Path) -> None:
     _, exact, _ = run("predict", model, table)
     assert run("predict", model, table, "--precision", "32")[1] == exact
@@ -102,5 +102,5 @@ def test_precision_can_be_chosen_for_networks_only(model: Path, table: Path, tmp
     run("train", table, "--out", tmp_path / "trees", "--model", "boosting")
     code, _, err = run("predict", tmp_path / "trees", table, "--precision", "bf16")
     assert code == 2
-    assert "expected a network, got boosting, which has no bf16; use --precision auto" in err
+    assert "expected a network, got boosting, which does not support bf16; use --precision auto" in err
     assert run("predict", tmp_path / "trees", table, "--precision", "auto")[0] == 0

@@ -194,7 +194,7 @@ def test_only_a_label_that_changes_locates_the_fault(tmp_path: Path) -> None:
     assert episodes.faults == ((Fault(1, 3),), (), ())
     result = check_episodes(episodes)
     assert result.partly_anomalous == ("changing",)
-    assert "1 episode with a fault in a part only: changing" in messages(result, "info")
+    assert "1 episode with a fault in only a part: changing" in messages(result, "info")
     assert load_episodes(tmp_path / "runs.csv", length=2).require_labels().tolist() == [1, 1, 1, 1, 0, 0]
 
 

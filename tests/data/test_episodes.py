@@ -136,7 +136,7 @@ def test_labels_of_any_type_become_0_and_1(labels: Any) -> None:
     ("arguments", "words"),
     [
         ({"labels": [0, 1]}, "expected 3 labels, got 2"),
-        ({"labels": [[0, 1, 0]]}, "expected 3 labels, got an array of 2 axes"),
+        ({"labels": [[0, 1, 0]]}, "expected 3 labels, got an array with 2 axes"),
         ({"labels": [0, 1, 2]}, r"got 2; .*\(load_episodes\(…, anomalous_value=…\)\)"),
         ({"labels": [0, 1, np.nan]}, "got nan"),
         ({"labels": ["ok", "bad", "ok"]}, "got bad, ok"),
@@ -146,7 +146,7 @@ def test_labels_of_any_type_become_0_and_1(labels: Any) -> None:
         ({"units": ["m"]}, "expected 2 units"),
         ({"groups": ["m"]}, "expected 3 groups"),
         ({"faults": [[]]}, "expected 3 lists of faults"),
-        ({"lengths": [4, 0, 4]}, "leave out empty episodes"),
+        ({"lengths": [4, 0, 4]}, "remove empty episodes"),
         ({"lengths": [4, 5, 4]}, "between 1 and 4"),
         ({"interval": 0}, "interval above 0"),
         ({"values": VALUES[0]}, "a single episode is"),

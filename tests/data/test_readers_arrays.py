@@ -46,7 +46,7 @@ def test_npy_is_unlabelled(tmp_path: Path) -> None:
 def test_labels_in_words_need_the_anomalous_value(tmp_path: Path) -> None:
     words = np.array(["ok", "bad", "ok"])
     assert from_npz(tmp_path, {"anomalous_value": "bad"}, X=VALUES, y=words).n_anomalous == 1
-    with pytest.raises(DfstransError, match="got ok, bad; say which"):
+    with pytest.raises(DfstransError, match="got ok, bad; specify which"):
         from_npz(tmp_path, X=VALUES, y=words)
 
 
@@ -68,7 +68,7 @@ def test_arrays_that_are_not_episodes_are_refused(tmp_path: Path) -> None:
 
 
 def test_column_per_class_is_refused() -> None:
-    with pytest.raises(DfstransError, match="expected 2 labels, got an array of 2 axes"):
+    with pytest.raises(DfstransError, match="expected 2 labels, got an array with 2 axes"):
         Episodes.from_arrays(np.zeros((2, 1, 9)), np.eye(2))
 
 

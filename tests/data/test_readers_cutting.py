@@ -68,7 +68,7 @@ def test_recording_is_cut_with_its_faults(tmp_path: Path) -> None:
 def test_rows_without_a_label_are_refused_when_a_recording_is_cut(tmp_path: Path) -> None:
     rows = [f"m1,{t},{t},{1 if 4 <= t < 6 else '{}'}" for t in range(20)] + [f"m2,{t},{t},0" for t in range(20)]
     text = "\n".join(["machine,time,a,label", *rows])
-    with pytest.raises(DfstransError, match=r"a label in each row .* got rows without one in m1 \(18\); write 0"):
+    with pytest.raises(DfstransError, match=r"a label in each row .* got rows without one in m1 \(18\); label"):
         from_text(tmp_path, text.replace("{}", ""), id_column="machine", length=5)
     episodes = from_text(tmp_path, text.replace("{}", "0"), id_column="machine", length=5)
     assert episodes.require_labels().tolist() == [1, 1, 0, 0, 0, 0, 0, 0]
@@ -93,5 +93,5 @@ def test_piece_with_one_value_is_kept_and_empty_recordings_are_refused() -> None
 @pytest.mark.parametrize("time", [True, False])
 def test_several_machines_in_one_recording_need_an_id_column(tmp_path: Path, time: bool) -> None:
     rows = [f"m{m},{f'{t},' if time else ''}{t},{int(t == 3)}\n" for m in range(2) for t in range(10)]
-    with pytest.raises(DfstransError, match=r"name (the column that tells them apart|its column).*id_column"):
+    with pytest.raises(DfstransError, match=r"name (the column that separates them|its column).*id_column"):
         from_text(tmp_path, f"machine,{'time,' if time else ''}a,label\n" + "".join(rows), length=5)

@@ -38,7 +38,7 @@ def test_empty_label_column_means_no_labels_but_a_partly_empty_one_is_refused(tm
 
 def test_labels_in_words_need_the_anomalous_value(tmp_path: Path) -> None:
     text = "id,time,a,label\nx,0,1,ok\ny,0,1,worn\nz,0,1,broken\n"
-    with pytest.raises(DfstransError, match=r"got ok, worn, broken; say which"):
+    with pytest.raises(DfstransError, match=r"got ok, worn, broken; specify which"):
         from_text(tmp_path, text)
     assert from_text(tmp_path, text, anomalous_value="worn").require_labels().tolist() == [0, 1, 0]
     with pytest.raises(DfstransError, match="expected the anomalous label 'bad'"):
@@ -110,7 +110,7 @@ def test_named_label_table_replaces_the_labels_of_the_recordings(tmp_path: Path)
         ("runs_labels", "id,label|x,1|x,0|y,0", {}, "repeated ids: x"),
         ("runs_labels", "id,label|x,1|,0|y,0", {}, "id in each row of .*row 2"),
         ("runs_labels", "id,label|x,1|y,", {}, "label in each row of .*got none in 2"),
-        ("runs_labels", "id,label|01,0|02,1", {}, r"got none for x, y but for 01, 02; write the ids alike"),
+        ("runs_labels", "id,label|01,0|02,1", {}, r"got none for x, y but for 01, 02; spell the ids identically"),
         ("runs_labels", "Takt,label|1,1|2,0", {"id_column": "Takt"}, "got none for x, y but for 1, 2"),
         ("runs_labels", LINES, {"group_column": "Halle"}, r"'Halle' \(group_column\) in the recordings or in their"),
         ("labels", "id,label,Linie|x,0,west", {"group_column": "Linie"}, r"labels\.csv, got none for y"),

@@ -50,7 +50,7 @@ def test_telemanom_needs_a_spacecraft_and_undamaged_files(tiny_telemanom: Path) 
             load_episodes(tiny_telemanom, length=10, **options)
 
     refused(r"one of the spacecraft MSL, SMAP.*spacecraft='SMAP'")
-    refused("got also n_sensors", spacecraft="MSL", n_sensors=55)
+    refused("also got n_sensors", spacecraft="MSL", n_sensors=55)
     channel = tiny_telemanom / "test" / "P-2.npy"
     channel.write_bytes(channel.read_bytes()[:-10])
     refused(r"P-2\.npy, but the file ends early", spacecraft="SMAP")
@@ -136,7 +136,7 @@ def test_ts_cases_have_dimensions_missing_values_and_different_lengths(tmp_path:
     assert (episodes.sensors, episodes.lengths.tolist()) == (("dimension_1", "dimension_2"), [3, 2])
     assert_array_equal(episodes.values, [[[1, 2, 3], [4, np.nan, 6]], [[7, 8, np.nan], [9, 10, np.nan]]])
     assert episodes.require_labels().tolist() == [0, 1]
-    with pytest.raises(DfstransError, match="got good, bad; say which"):
+    with pytest.raises(DfstransError, match="got good, bad; specify which"):
         from_text(tmp_path, text, "demo.ts")
 
 

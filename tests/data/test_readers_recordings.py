@@ -168,7 +168,7 @@ def test_options_object_can_be_overridden(runs: Path) -> None:
 
 def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     for options, words in (
-        ({"spacecraft": "SMAP"}, "got also spacecraft; leave them out"),
+        ({"spacecraft": "SMAP"}, "also got spacecraft; drop them"),
         ({"lenght": 5}, "unknown setting 'lenght'"),
         ({"stride": 2}, "expected length with stride=2"),
     ):
@@ -184,7 +184,7 @@ def test_unknown_formats_are_refused_with_the_list_of_readers(tmp_path: Path) ->
     for name, words in (
         ("no.csv", "got nothing there; check the path"),
         ("empty", r"an empty folder; convert them to one of:\n.*telemanom"),
-        ("classes", "got a folder of folders; give one of them"),
+        ("classes", "got a folder of folders; choose one of them"),
         ("book.xlsx", "got a spreadsheet .*; save its sheet as CSV, or convert"),
         ("runs.zip", "got an archive .*; unpack it first"),
     ):

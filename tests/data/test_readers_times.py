@@ -111,7 +111,7 @@ def test_interleaved_episodes_keep_the_order_of_first_appearance(tmp_path: Path)
 
 
 def test_unsorted_time_is_refused_unless_sorted(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=r"unsorted in episode 'x': 1 after 2.*sort_time"):
+    with pytest.raises(DfstransError, match=r"unsorted times in episode 'x': 1 after 2.*sort_time"):
         at_times(tmp_path, 0, 2, 1)
     assert_array_equal(at_times(tmp_path, 0, 2, 1, sort_time=True).values[0, 0], [0, 2, 1])
 
@@ -134,7 +134,7 @@ def test_repeated_and_irregular_times_are_refused_unless_ignored(
 
 @pytest.mark.parametrize("copy", ["x,0,1\nx,1,2", "x,1,7\nx,2,8"], ids=["the same", "overlapping"])
 def test_episode_written_twice_is_named_and_sorting_is_not_advised(tmp_path: Path, copy: str) -> None:
-    with pytest.raises(DfstransError, match=r"same times more than once in x; .*id of its own") as caught:
+    with pytest.raises(DfstransError, match=r"same times more than once in x; .*its own id") as caught:
         from_text(tmp_path, f"id,time,a\nx,0,1\nx,1,2\nx,2,3\ny,0,1\ny,1,2\n{copy}\n")
     assert "sort_time" not in str(caught.value)
 
@@ -163,7 +163,7 @@ def test_times_of_day_may_pass_midnight(tmp_path: Path) -> None:
 
 def test_unsorted_times_of_day_around_midnight_are_refused(tmp_path: Path) -> None:
     for options in EVERY_WAY:
-        with pytest.raises(DfstransError, match=r"unsorted, .* in x; write the times with their date"):
+        with pytest.raises(DfstransError, match=r"unsorted times, .* in x; write the times with their date"):
             at_times(tmp_path, "23:59:58", "00:00:00", "23:59:59", "00:00:02", "00:00:01", **options)
 
 

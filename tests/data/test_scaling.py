@@ -75,7 +75,7 @@ def test_training_episodes_without_any_value_give_a_warning() -> None:
     ("values", "said"),
     [
         ([[[0, 1], [INF, 2]], [[0, 1], [0, 0]]], "infinite values in episode 'episode_0', sensors: b;"),
-        ([[[0, 1], [NAN, NAN]], [[0, 1], [NAN, 5]]], "got none of: b; leave these sensors out"),
+        ([[[0, 1], [NAN, NAN]], [[0, 1], [NAN, 5]]], "got none of: b; drop these sensors"),
     ],
 )
 def test_infinite_values_and_empty_sensors_are_refused_by_name(values: list[list[list[float]]], said: str) -> None:

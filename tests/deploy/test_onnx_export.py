@@ -50,7 +50,7 @@ def test_difference_from_torch_is_recorded_everywhere(exported: Path) -> None:
     assert json.loads((folder / "model.json").read_text())["export"] == found
     card = (folder / "MODEL_CARD.md").read_text()
     assert f"differs by at most\n{found['logit_difference']:.2g}" in card
-    assert "36 episodes (recordings that were given)" in card
+    assert "36 episodes (given recordings)" in card
     Diagnoser.load(folder)  # its checksum includes the export
 
 
@@ -81,7 +81,7 @@ def test_the_committed_model_exports_on_generated_episodes(tmp_path: Path) -> No
     found = export_onnx(folder, tmp_path / "first.onnx")
     assert found.generated
     assert found.logit_difference < 1e-5
-    assert "generated ones, not real recordings" in (folder / "MODEL_CARD.md").read_text()
+    assert "generated, not real recordings" in (folder / "MODEL_CARD.md").read_text()
     expected = json.loads((KEPT.parent / "tiny_scores.json").read_text())
     detector = OnnxDetector.load(tmp_path / "first.onnx")
     np.testing.assert_allclose(detector.decision_function(tiny_episodes()), expected["logits"], atol=1e-5)
@@ -171,7 +171,7 @@ def test_a_missing_package_is_named_with_its_remedy(
     model: Path, tmp_path: Path, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(DfstransError, match=rf"package {package} for an export, .*pip install 'dfstrans\[onnx\]'"):
+    with pytest.raises(DfstransError, match=rf"package {package} for the export, .*pip install 'dfstrans\[onnx\]'"):
         export_onnx(model, tmp_path / "model.onnx")
 
 
@@ -192,7 +192,7 @@ def test_recordings_that_cannot_be_compared_on_are_refused(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--format", "onnx", "--out", "model.bin"], "--out to be a file that ends in .onnx, got model.bin"),
+        (["--format", "onnx", "--out", "model.bin"], "--out to end in .onnx, got model.bin"),
         (["--format", "onnx", "--length", "48"], "expected --data with reading options"),
         (["--format", "tflite"], "'tflite' is not one of 'onnx'"),
         ([], "Missing option '--format'"),

@@ -282,7 +282,7 @@ def test_a_missing_sensor_is_named(fitted: Any) -> None:
 
 def test_unknown_sensors_are_ignored_with_a_warning(fitted: Any) -> None:
     more = Episodes.from_arrays(np.concatenate([X, X[:, :1]], axis=1), sensors=["S1", "S2", "S3", "extra"])
-    with pytest.warns(UserWarning, match="ignored: extra"):
+    with pytest.warns(UserWarning, match="unknown to the model: extra"):
         scores = fitted.decision_function(more)
     np.testing.assert_array_equal(scores, fitted.decision_function(EPISODES))
 

@@ -62,7 +62,7 @@ def test_a_grid_search_tries_nested_settings() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"network": {"head": 3}}, "a setting that dfstrans has, got 'head'; did you mean heads"),
+        ({"network": {"head": 3}}, "a setting of dfstrans, got 'head'; did you mean heads"),
         ({"network": {"mixup": 0}}, "expected mixup within training, got it within network"),
         ({"training": {"seed": 3}}, "expected seed as the argument seed, got it within training"),
         ({"preset": "papr"}, "preset to be tuned or paper, got 'papr'; did you mean paper"),

@@ -84,7 +84,9 @@ def test_a_record_that_was_edited_gives_one_clear_error(model: Path, group: str,
     record[group] |= change
     (model / "model.json").write_text(json.dumps(record))
     for read in (Diagnoser.load, model_summary):
-        with pytest.raises(DfstransError, match=r"model\.json is not the file that was saved .*edited.*restore it"):
+        with pytest.raises(
+            DfstransError, match=r"model\.json is not the file that was saved .*edited.*restore a backup"
+        ):
             read(model)
 
 
@@ -99,7 +101,7 @@ def test_a_model_with_a_damaged_record_may_be_replaced(model: Path, content: str
     (model / "model.json").write_text(content)
     artifact.check_place(model)
     (model / "weights.safetensors").unlink()
-    with pytest.raises(DfstransError, match=r"model\.json that may belong to something else; choose another place"):
+    with pytest.raises(DfstransError, match=r"model\.json that may belong to something else; choose another folder"):
         artifact.check_place(model)
 
 
@@ -110,7 +112,7 @@ def test_the_summary_of_a_damaged_model_says_what_to_do(model: Path, name: str) 
     with pytest.raises(DfstransError, match=f"damaged one: {name}"):
         model_summary(model)
     (model / name).unlink()
-    with pytest.raises(DfstransError, match=f"damaged one: {name} is missing; restore it from a copy or train again"):
+    with pytest.raises(DfstransError, match=f"damaged one: {name} is missing; restore a backup or train again"):
         model_summary(model)
 
 
@@ -159,10 +161,10 @@ def test_a_folder_with_other_files_is_not_overwritten(model: Path, tmp_path: Pat
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.txt").write_text("all of it")
-    with pytest.raises(DfstransError, match=r"got other files \(thesis\.txt\); choose another place"):
+    with pytest.raises(DfstransError, match=r"got other files \(thesis\.txt\); choose another folder"):
         Diagnoser.load(model).save(precious)
     assert (precious / "thesis.txt").read_text() == "all of it"
-    with pytest.raises(DfstransError, match="got a file; choose another place"):
+    with pytest.raises(DfstransError, match="got a file; choose another path"):
         Diagnoser.load(model).save(precious / "thesis.txt")
     (precious / "thesis.txt").rename(precious / "model.json")
     (precious / "model.json").write_text('{"modelTopology": 1}')

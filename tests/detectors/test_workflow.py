@@ -44,7 +44,7 @@ def test_a_finished_run_of_other_versions_is_kept_with_a_warning(model: Path, tm
     record = json.loads((copy / "model.json").read_text())
     record["versions"]["torch"] = "0.1"
     (copy / "model.json").write_text(json.dumps(record | {"own_checksum": _own_checksum(record)}))
-    said = r"is from other versions .torch 0\.1 instead of .*may give other weights.*train without resume to repeat it"
+    said = r"comes from other versions .torch 0\.1 instead of .*different weights.*train without resume to repeat it"
     with pytest.warns(UserWarning, match=said) as warned:
         train_model(EPISODES, copy, resume=True, **TINY)
     assert not any("is the result of this run" in str(one.message) for one in warned)
@@ -85,7 +85,9 @@ def test_evaluating_the_training_episodes_warns(model: Path) -> None:
 
 def test_a_part_of_other_episodes_is_refused(model: Path) -> None:
     other = tiny_episodes(seed=9)
-    with pytest.raises(DfstransError, match=r"expected the very episodes.* for part='test', got others.*part='all'"):
+    with pytest.raises(
+        DfstransError, match=r"expected the same episodes as in training for part='test', got others.*part='all'"
+    ):
         part_of(Diagnoser.load(model), other, "test")
     assert part_of(Diagnoser.load(model), other, "all") is other
 

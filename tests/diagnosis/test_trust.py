@@ -91,13 +91,13 @@ def test_impossible_requests_are_refused(
 @pytest.mark.parametrize(
     ("is_anomaly", "fall", "percentile", "support", "words"),
     [
-        (True, 3.0, 1.0, "supported", "falls by 3.00, more than in all 20 random draws"),
+        (True, 3.0, 1.0, "supported", "drops by 3.00, more than in all 20 random draws"),
         (True, 3.0, 0.975, "supported", "more than in 98% of 20 random draws"),
         (True, 3.0, 0.8, "weak", "but only more than in 80% of"),
-        (True, 3.0, 0.5, "not supported", "does not rest"),
-        (True, 0.1, 1.0, "not supported", "does not rest"),  # beats every draw, but changes nothing
-        (True, -2.0, 0.0, "not supported", "rises by 2.00: the decision does not rest"),
-        (False, 3.0, 1.0, "not supported", "not called anomalous"),
+        (True, 3.0, 0.5, "not supported", "does not depend"),
+        (True, 0.1, 1.0, "not supported", "does not depend"),  # beats every draw, but changes nothing
+        (True, -2.0, 0.0, "not supported", "rises by 2.00: the decision does not depend"),
+        (False, 3.0, 1.0, "not supported", "the episode is not anomalous"),
     ],
 )
 def test_trust_verdict_uses_size_and_percentile_of_the_fall(

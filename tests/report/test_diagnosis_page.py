@@ -61,7 +61,7 @@ def test_adjacent_segments_merge_into_one_moment_per_sensor(tmp_path: Path) -> N
     deviation = np.ones((6, 4))
     deviation[3, 1], deviation[4, 1], deviation[0, 2], deviation[2, 1], deviation[5, 0] = 40, 30, 20, 10, 5
     text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation, health=()), recording))
-    where, when = text.split("When?")[0], text.split("When?")[1].split("The signals that matter")[0]
+    where, when = text.split("When?")[0], text.split("When?")[1].split("Most relevant signals")[0]
     assert re.search(
         r"S1 \S[\w ]+, most at 15 – 20 s 40 .* S2 \S[\w ]+, most at 0 – 5 s 20 .* S0 \S[\w ]+, most at 25 – 30 s 5.0",
         where,
@@ -74,7 +74,7 @@ def test_adjacent_segments_merge_into_one_moment_per_sensor(tmp_path: Path) -> N
 
 def test_a_sensor_that_is_normal_at_a_moment_is_not_named_there(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis()
-    for other, named in ((1.4, "S1 The signals"), (9.0, "S1, S3 The signals")):
+    for other, named in ((1.4, "S1 Most relevant"), (9.0, "S1, S3 Most relevant")):
         deviation = np.ones((6, 4))
         deviation[3, 1], deviation[3, 3] = 40, other
         text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation), recording))

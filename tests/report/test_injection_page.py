@@ -71,7 +71,7 @@ def test_page_shows_chance_levels_and_is_self_contained(tmp_path: Path) -> None:
     assert "trained for 9 epochs" in page
     assert f"Command: {SOURCE[1]}" in page
     assert "Not distinguished from normal episodes at the strengths tested: spike, stuck." in page
-    assert "neither they nor a copy with a fault were in training" in page
+    assert "Neither these episodes nor their faulty copies were used in training" in page
     assert "&lt;move&gt;" in page
     assert 'src="http' not in page
 

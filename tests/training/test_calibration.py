@@ -123,7 +123,7 @@ def test_false_alarm_threshold_worked_by_hand() -> None:
 def test_a_rate_too_low_for_the_validation_part_allows_no_false_alarm() -> None:
     threshold = choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(0.01))
     assert threshold.value == pytest.approx(0.95)
-    assert "fewer than 100 of them cannot measure that rate" in threshold.note
+    assert "measuring that rate takes at least 100 of them" in threshold.note
     assert choose_threshold(np.zeros(10, dtype=np.int8), np.linspace(0, 0.9, 10), false_alarms(5e-324)).value == 0.95
 
 
@@ -221,7 +221,7 @@ def test_separable_classes_are_calibrated_to_platt_s_targets(n: int, size: float
     calibration = calibrate(labels, np.where(labels == 1, size, -size), 1.0)
     expected = [(n + 1) / (n + 2), 1 / (n + 2)]
     assert calibration.probabilities(np.array([size, -size])) == pytest.approx(expected, abs=1e-3)
-    assert "allow for errors" in calibration.note
+    assert "allow for unseen errors" in calibration.note
 
 
 def test_one_error_is_enough_for_maximum_likelihood() -> None:
@@ -229,7 +229,7 @@ def test_one_error_is_enough_for_maximum_likelihood() -> None:
     logits = np.where(labels == 1, 4.0, -4.0)
     logits[0] = 5.0
     calibration = calibrate(labels, logits, 1.0)
-    assert "allow for errors" not in calibration.note
+    assert "allow for unseen errors" not in calibration.note
     assert 0.25 < calibration.temperature < 10
 
 
@@ -240,8 +240,8 @@ def test_too_few_episodes_fit_no_temperature_but_keep_the_shift(n_anomalous: int
     assert calibration.temperature == 1
     assert calibration.shift == pytest.approx(math.log(4))
     assert calibration.note.startswith(
-        "logits lowered by 1.39, since training raised the odds of an anomaly 4 times; no temperature fitted: the "
-        f"validation part has {n_anomalous} anomalous and {n_normal}"
+        "logits lowered by 1.39, since training raised the odds of an anomaly by a factor of 4; no temperature fitted: "
+        f"the validation part has {n_anomalous} anomalous and {n_normal}"
     )
     unweighted = calibrate(labels, np.linspace(-2, 2, len(labels)), 1.0)
     assert unweighted.note.startswith("no temperature fitted")

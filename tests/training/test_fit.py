@@ -135,8 +135,8 @@ def test_a_new_run_has_no_epochs_of_the_earlier_one(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"epochs": 2, "noise": 0.5}, r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.0; give the same"),
-        ({"epochs": 1, "validation": VALIDATION[:-1]}, "got another validation part .*; give the same ones"),
+        ({"epochs": 2, "noise": 0.5}, r"got epochs=2 instead of 1, noise=0\.5 instead of 0\.0; use the same"),
+        ({"epochs": 1, "validation": VALIDATION[:-1]}, "got another validation part .*; use the same ones"),
     ],
 )
 def test_resume_with_other_settings_or_data_is_refused(tmp_path: Path, changes: dict[str, Any], message: str) -> None:

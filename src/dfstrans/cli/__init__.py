@@ -1,1 +1,1 @@
-"""The command line: one file per command, found through `app`."""
+"""The command line: one module per command, loaded by `app`."""

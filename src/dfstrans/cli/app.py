@@ -1,4 +1,4 @@
-"""The command line. Commands are loaded on demand; results go to stdout, progress and remarks to stderr."""
+"""Entry point of the command line. Commands load on demand; results go to stdout, progress and remarks to stderr."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from typer.core import TyperCommand, TyperGroup
 from dfstrans import __version__
 from dfstrans.errors import DfstransError, Note, settings_as_options
 
-COMMANDS = {  # short help of each command, which is the `app` of the module of that name
+COMMANDS = {  # short help by command; each command is the `app` of the module of that name
     "train": "Train a detector on labelled recordings, test it, and save it.",
     "evaluate": "Evaluate a saved model on labelled recordings.",
     "predict": "Predict anomaly probabilities for new recordings.",
-    "diagnose": "Show which sensors and moments are unlike normal.",
-    "data": "Look at recordings, and convert them.",
-    "export": "Export a model to ONNX, to predict without torch.",
-    "summary": "Summarise a saved model, or the network that settings give.",
-    "demo": "Run everything once on simulated elevator journeys.",
+    "diagnose": "Show which sensors deviate from normal, and when.",
+    "data": "Check recordings, and convert them.",
+    "export": "Export a model to ONNX for prediction without torch.",
+    "summary": "Summarise a saved model, or a network built from given settings.",
+    "demo": "Run the whole workflow on simulated elevator journeys.",
     "simulate": "Simulate recordings of a machine, with known faults.",
-    "inject": "Plant known faults into normal recordings, and measure how well they are found.",
+    "inject": "Plant known faults in normal recordings, and measure how well they are found.",
     "compare": "Compare detectors on the same splits, with significance tests.",
     "reproduce": "Reproduce a table or a figure of the paper.",
     "encoding": "Analyse positional encodings.",
@@ -32,7 +32,7 @@ COMMANDS = {  # short help of each command, which is the `app` of the module of 
 
 
 class LazyCommands(TyperGroup):
-    """Imports the module of a command when it is called, so that `--help` need not wait for torch."""
+    """Imports a command's module only when it is called, so that `--help` does not wait for torch."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return all commands, everyday ones first."""
@@ -74,7 +74,7 @@ def main() -> None:
             sys.exit(2)
         _fail(str(error), 2)
     except KeyboardInterrupt:
-        _fail("interrupted", 130)  # by convention of shells
+        _fail("interrupted", 130)  # shell convention for Ctrl-C
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -92,7 +92,7 @@ def main() -> None:
         _fail(f"internal error ({type(error).__name__}: {error}); run again with --debug for the traceback", 1)
 
 
-@app.callback(epilog="Every command accepts --debug, which shows the traceback of an error.")
+@app.callback(epilog="Every command accepts --debug, which shows the full traceback of an error.")
 def dfstrans(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=lambda on: _version(on))

@@ -1,4 +1,4 @@
-"""`dfstrans compare`: several models on the same splits of any recordings."""
+"""`dfstrans compare`: train and test several models on the same splits."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ from dfstrans.lab.compare.runs import require_some
 from dfstrans.lab.compare.significance import is_leakage_baseline
 from dfstrans.training.run_folder import can_resume, epochs_of
 
-STORE = "runs.jsonl"  # in the folder of the results
-WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # columns of text in tables of results
+STORE = "runs.jsonl"  # in the results folder
+WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # text columns of result tables
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
 app = typer.Typer(add_completion=False)
 
-Jobs = Annotated[int, typer.Option(min=1, help="Processes that compute runs in parallel; each reads the recordings.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Number of parallel processes; each reads the recordings.")]
 Threads = Annotated[
     int | None,
-    typer.Option(
-        min=1, help="Threads of each process (default: its share of the threads of torch).", show_default=False
-    ),
+    typer.Option(min=1, help="Threads per process (default: an equal share of torch's threads).", show_default=False),
 ]
-Finished = Annotated[bool, typer.Option("--finished", help="Only show finished runs; compute nothing.")]
+Finished = Annotated[bool, typer.Option("--finished", help="Show only finished runs; compute nothing.")]
 
 
 @app.command(epilog=EXAMPLE)
@@ -43,7 +41,7 @@ Finished = Annotated[bool, typer.Option("--finished", help="Only show finished r
 @setting_options()
 def compare(
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the results.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the results.", show_default=False)],
     read: dict[str, Any],
     settings: dict[str, Any],
     models: Annotated[
@@ -56,7 +54,7 @@ def compare(
     ] = "dfstrans,boosting",
     folds: Annotated[int, typer.Option("--folds", min=1, help="Number of different 70/15/15 splits.")] = 5,
     split: Annotated[
-        Literal["random", "grouped"], typer.Option(help="How to split; grouped: no group is in two parts.")
+        Literal["random", "grouped"], typer.Option(help="How to split; grouped keeps each group in one part.")
     ] = "random",
     jobs: Jobs = 1,
     threads: Threads = None,
@@ -76,7 +74,7 @@ def compare(
     result = ComparisonResult(names, tuple(grid.finished()), folds)
     if finished:
         require_some(out, result.runs)
-    written = [] if not result.runs or _is_a_part(grid, out) else write_result(out, result)
+    written = [] if not result.runs or _is_partial(grid, out) else write_result(out, result)
     if as_json:
         print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
     else:
@@ -88,7 +86,7 @@ def compare(
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """Names separated by commas.
+    """Split comma-separated names.
 
     >>> names_in("dfstrans, tapnet")
     ('dfstrans', 'tapnet')
@@ -146,7 +144,7 @@ def _suggest_leakage_baseline(grid: Grid) -> None:
     shared = recordings_on_both_sides(grid.episodes, grid.splits)
     if shared and not any(map(is_leakage_baseline, grid.comparison.models)):
         remark(
-            f"pieces of {counted(shared, 'recording')} are both in the training and in the test part of a split, so "
+            f"pieces of {counted(shared, 'recording')} are in both the training and the test part of a split, so "
             f"scores may be too high; add {LEAKAGE} to --models to measure how much of a score is data leakage, or "
             "use --split grouped to prevent it"
         )
@@ -160,8 +158,8 @@ def _epochs_kept(grid: Grid) -> str:
     return f" and {list_few(kept)}" if kept else ""
 
 
-def _is_a_part(grid: Grid, out: Path) -> bool:
-    """Whether the store has more than was requested, so that the written result must not be replaced."""
+def _is_partial(grid: Grid, out: Path) -> bool:
+    """Return whether the store has more runs than requested, in which case the written result must not be replaced."""
     beyond = grid.beyond()
     if beyond:
         remark(

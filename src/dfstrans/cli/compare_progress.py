@@ -1,4 +1,4 @@
-"""The progress of a comparison on stderr: runs, epochs and time left, as bars or as lines."""
+"""Progress of a comparison on stderr: runs, epochs and time left, as bars or as lines."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LINE_SECONDS = 60.0  # between lines without a terminal
 
 
 class RunProgress:
-    """One bar for all runs, and one for the epochs of each run that is being computed.
+    """Shows one bar for all runs, and one for the epochs of each current run.
 
-    The epochs are read from the training folder of a run, whichever process computes it.
+    The epochs are read from a run's training folder, so they are known whichever process computes the run.
     """
 
     def __init__(self, grid: Grid, jobs: int, line_seconds: float = LINE_SECONDS) -> None:
@@ -50,7 +50,7 @@ class RunProgress:
     def __enter__(self) -> Self:
         self.done = self.grid.finished()
         total = len(self.grid.keys)
-        self.task = self.bar.add_task("runs", total=total, completed=len(self.done), note=self._left())
+        self.task = self.bar.add_task("runs", total=total, completed=len(self.done), note=self._describe_time_left())
         if self.done:
             remark(f"{len(self.done)} of {total} runs are already finished")
         self.bar.start()
@@ -90,26 +90,26 @@ class RunProgress:
         figures = f"F1 {outcome.test['f1']:.3f}, PR-AUC {outcome.test['pr_auc']:.3f}"
         took = duration(outcome.training.seconds)
         done = f"{len(self.done)} of {len(self.grid.keys)} runs"
-        self._line("; ".join(filter(None, (f"{done}: {key.label}: {figures}, in {took}", self._left()))))
+        self._line("; ".join(filter(None, (f"{done}: {key.label}: {figures}, in {took}", self._describe_time_left()))))
 
     def _watch(self) -> None:
-        """Show the epochs from time to time."""
+        """Update the display periodically."""
         while not self.ended.wait(self.line_seconds if self.bar.disable else BAR_SECONDS):
             self._show()
-            doing = self._doing()
+            doing = self._describe_current()
             if self.bar.disable and doing not in ("", self.said):
-                remark("; ".join(filter(None, (doing, self._left()))))
+                remark("; ".join(filter(None, (doing, self._describe_time_left()))))
                 self.said = doing
 
     def _show(self) -> None:
         with self.lock:
-            self.bar.update(self.task, completed=len(self.done), note=self._left())
+            self.bar.update(self.task, completed=len(self.done), note=self._describe_time_left())
             for label, epochs in self._epochs().items():
                 if epochs is not None:
                     self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note="epochs")
 
-    def _doing(self) -> str:
-        """The current runs with their epochs."""
+    def _describe_current(self) -> str:
+        """Describe the current runs with their epochs."""
         return "; ".join(f"{label}{_epoch(epochs)}" for label, epochs in self._epochs().items())
 
     def _epochs(self) -> dict[str, Epochs | None]:
@@ -121,8 +121,8 @@ class RunProgress:
         else:
             self.bar.console.print(text, highlight=False)
 
-    def _left(self) -> str:
-        """The estimated time left; empty if nothing is left."""
+    def _describe_time_left(self) -> str:
+        """Describe the estimated time left; empty if nothing is left."""
         there = {(run.model, run.fold) for run in self.done}
         waiting = [key for key in self.grid.keys if (key.model, key.fold) not in there and key.label not in self.failed]
         if not waiting:

@@ -25,8 +25,8 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check record
 def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
     """Report what was read from recordings and what looks suspicious.
 
-    Exits with 1 if the recordings cannot be trained on. Missing labels alone do not count: unlabelled recordings can be
-    predicted.
+    The exit code is 1 if the recordings cannot be used for training. Missing labels alone do not count, since
+    unlabelled recordings are fine for prediction.
     """
     episodes, warned = _read_with_warnings(data, read)
     with progress("checking", len(episodes)) as advance:
@@ -47,9 +47,9 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
 
 
 def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, list[str]]:
-    """Read recordings and collect the reader's warnings, which become findings.
+    """Read recordings and collect the reader's warnings as findings.
 
-    Remarks and warnings of libraries are shown as usual; so is every warning if reading fails.
+    Notes and library warnings are shown as usual; if reading fails, so is every other warning.
     """
     read_well, found = False, []
     try:

@@ -48,19 +48,23 @@ def diagnose(
     ] = None,
     part: Annotated[
         Literal["all", "train", "validation", "test"],
-        typer.Option(help="Diagnose all episodes, or one part of the set the model was trained from."),
+        typer.Option(help="Diagnose all episodes, or one part of the split the model was trained on."),
     ] = "all",
     trust: Annotated[
         bool,
         typer.Option(
-            "--trust/--no-trust", help="Check for each anomaly whether its attention can be trusted. Takes longer."
+            "--trust/--no-trust", help="Check whether the attention of each anomaly can be trusted. Takes longer."
         ),
     ] = True,
-    all_episodes: Annotated[bool, typer.Option("--all", help="Include episodes that are predicted normal.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="CSV file to write, a row per sensor and segment.")] = None,
+    all_episodes: Annotated[bool, typer.Option("--all", help="Include episodes predicted normal.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="CSV file to write, one row per sensor and segment.")
+    ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", help="Page to write (FILE.html, with one --episode), or folder for a page each."),
+        typer.Option(
+            "--html", help="Page to write (FILE.html, with one --episode), or folder for one page per episode."
+        ),
     ] = None,
     figures: Annotated[
         Path | None, typer.Option("--figures", help="Folder for print-quality figures, as PDF and SVG.")
@@ -72,7 +76,7 @@ def diagnose(
 ) -> None:
     """Show which sensors deviate from normal, when, and which sensor pairs are coupled unusually.
 
-    Without --episode, every episode that is predicted anomalous is diagnosed.
+    Without --episode, every episode predicted anomalous is diagnosed.
     """
     if raw and not as_json:
         raise DfstransError("expected --json with --raw, got --raw alone; add --json, or use --out for a table")
@@ -87,7 +91,7 @@ def diagnose(
     warn_of_silent_sensors(detector, episodes)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
-            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or name a folder "
+            f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder "
             "to get one page per episode"
         )
     with progress("diagnosing", len(episodes)) as advance:
@@ -145,11 +149,11 @@ def diagnose_table(
     raw: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> list[dict[str, Any]]:
-    """Diagnose the episodes predicted anomalous, or all of them with `keep_normal`, and write what is asked for.
+    """Diagnose the episodes predicted anomalous, or all of them with `keep_normal`, and write the requested outputs.
 
     `out` is a CSV table of all cells; `pages` a file for a single episode, or a folder for one page each and an index;
-    `figures` a folder for print-quality figures. Figures show each episode next to the most similar one of `beside`
-    that is labelled normal. Only one episode is in memory at a time.
+    `figures` a folder for print-quality figures. Figures compare each episode with the most similar episode of
+    `beside` that is labelled normal. Only one episode is in memory at a time.
     """
     found: list[dict[str, Any]] = []
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
@@ -183,5 +187,5 @@ def diagnose_table(
 
 
 def _page(pages: Path, episode_id: str) -> Path:
-    """Path of an episode's page: the file itself, or a file named after the episode in the folder."""
+    """Return the path of an episode's page: the given file, or a file named after the episode in the given folder."""
     return pages if pages.suffix == ".html" else pages / page_name(episode_id)

@@ -28,7 +28,7 @@ def encoding(
     segments: Annotated[int, typer.Option(help="Number of positions.")] = 80,
     width: Annotated[
         int | None,
-        typer.Option(help="Width of a code (default: 256 for frequencies, 240 for codes).", show_default=False),
+        typer.Option(help="Width of the encoding (default: 256 for frequencies, 240 for codes).", show_default=False),
     ] = None,
     file: Annotated[
         Path | None,

@@ -26,7 +26,7 @@ def evaluate(
     read: dict[str, Any],
     part: Annotated[
         Literal["all", "train", "validation", "test"],
-        typer.Option(help="Evaluate all episodes, or one part of the set the model was trained from."),
+        typer.Option(help="Evaluate all episodes, or one part of the split the model was trained on."),
     ] = "all",
     diagnosis: Annotated[
         bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
@@ -53,7 +53,7 @@ def evaluate(
 
 
 def _print_assessment(found: dict[str, Any]) -> None:
-    """Print how well rankings match known causes, next to chance, and whether decisions depend on what they show."""
+    """Print how well rankings match known causes, with chance levels, and how much decisions depend on them."""
     support = ", ".join(f"{word} in {n}" for word, n in found["support"].items())
     print(
         f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not judged'}"

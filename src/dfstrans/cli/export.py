@@ -27,7 +27,7 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", help="File to write. Default: MODEL.onnx.")] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Recordings on which to compare the export with torch. Default: generated ones."),
+        typer.Option("--data", help="Recordings for comparing the export with torch. Default: generated ones."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

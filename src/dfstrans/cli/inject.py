@@ -36,13 +36,13 @@ EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --stren
 app = typer.Typer(add_completion=False)
 OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
 
-THRESHOLD: dict[str, Any] = {  # unlike F1, independent of the number of planted faults
+THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
     "threshold_rule": "false-alarm-rate",
     "threshold_value": 0.05,
 }
-PLAIN: dict[str, Any] = {"mixup": 0.0}  # a mixed episode resembles planted faults
+PLAIN: dict[str, Any] = {"mixup": 0.0}  # mixed episodes resemble planted faults
 
-planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="The faults")
+planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="Faults")
 
 
 @app.command(epilog=EXAMPLE)
@@ -73,8 +73,8 @@ def inject(
         list[str] | None,
         typer.Option(
             "--strength",
-            help="Strengths in spreads of a sensor, for gain in added swings (default 1,3,10); other kinds have "
-            f"their own units and are given by name: {OWN_UNITS}. May be repeated.",
+            help="Strengths in spreads of a sensor, or added swings for gain (default 1,3,10); other kinds have "
+            f"their own units and are set by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +86,7 @@ def inject(
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plant known faults into normal episodes, train on them and report how well they are found; with --out only plant.
+    """Plant known faults in normal episodes, train on them and report how well they are found; with --out only plant.
 
     An episode and its faulty copies form a group: train on the file with --split grouped. Episodes labelled anomalous
     are skipped. The threshold allows 5 % false alarms by default.
@@ -95,7 +95,7 @@ def inject(
     from dfstrans.detectors.diagnoser import Diagnoser
     from dfstrans.lab.injection.planting import normal_episodes, plant
 
-    place, report = _checked_places(data, out, report)
+    place, report = _check_paths(data, out, report)
     threshold = {} if "threshold_rule" in settings else THRESHOLD
     training = {"preset": preset, **PLAIN, **threshold, **settings}
     seed = Diagnoser.from_settings(**training).seed
@@ -108,14 +108,14 @@ def inject(
         planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
     for statement in planted.statements:
         remark(statement)
-    result = _written(planted, place, chosen, resume)
+    result = _write_planted(planted, place, chosen, resume)
     if out is not None:
         remark(f"an episode and its faulty copies form a group: train on {out} with --split grouped")
     if report is None:
-        print_result(result if as_json else _in_words(result), as_json)
+        print_result(result if as_json else _as_text(result), as_json)
         return
     earlier = model_written_at(report / "model")
-    study = _study(planted, place, report, chosen, resume, training)
+    study = _run_study(planted, place, report, chosen, resume, training)
     if earlier is not None and model_written_at(report / "model") != earlier:
         remark(f"the earlier study in {report} was replaced")
     named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
@@ -133,7 +133,7 @@ def inject(
     }
     content = {**source, **result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
     written = _write(report, study, content)
-    for statement in study.statements[len(planted.statements) :]:  # those of the trials
+    for statement in study.statements[len(planted.statements) :]:  # skips those of the planting
         remark(statement)
     warn_of_guessing(study.chance_check)
     if as_json:
@@ -143,10 +143,10 @@ def inject(
     print_result({"written": result["written"], "report": written}, as_json=False)
 
 
-def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
-    """The paths of the planted set and of the report; with --out alone there is no report.
+def _check_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
+    """Return the paths of the planted set and of the report; with --out alone there is no report.
 
-    Paths where something would be lost are refused before anything is read.
+    Paths that would overwrite something are rejected before anything is read.
     """
     from dfstrans.lab.injection.planting import TRIALS_FILE, require_replaceable
 
@@ -156,7 +156,7 @@ def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[
     elif out.suffix.lower() in (".h5", ".hdf5"):
         place = out
     else:
-        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; rename the file")
     if report is not None and report.exists() and not report.is_dir():
         raise DfstransError(f"expected a folder for --report, got the file {report}; choose another path")
     written = [place] if report is None else [place, report / TRIALS_FILE]
@@ -167,7 +167,7 @@ def _checked_places(data: Path, out: Path | None, report: Path | None) -> tuple[
     return place, report
 
 
-def _written(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
+def _write_planted(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
     """Write the planted set and summarise it."""
     from dfstrans.lab.injection.planting import save_planted
 
@@ -186,8 +186,8 @@ def _written(planted: Planting, place: Path, settings: InjectionSettings, resume
     }
 
 
-def _in_words(result: dict[str, Any]) -> dict[str, Any]:
-    """The result as text: one line per kind."""
+def _as_text(result: dict[str, Any]) -> dict[str, Any]:
+    """Format the result as text, one line per kind."""
     kinds: dict[str, list[str]] = {}
     for condition in result["planted_conditions"]:
         kinds.setdefault(condition["kind"], []).append(f"{condition['episodes']} at {condition['strength']:g}")
@@ -195,7 +195,7 @@ def _in_words(result: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in result.items() if name != "planted_conditions"}, **lines}
 
 
-def _study(
+def _run_study(
     planted: Planting,
     place: Path,
     folder: Path,
@@ -235,12 +235,12 @@ def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
 
 
 def print_study(study: StudyResult) -> None:
-    """Print a row for each kind and strength, with chance in brackets."""
+    """Print one row per kind and strength, with chance in brackets."""
     columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
     rows = []
     for condition in study.conditions:
         figures = (condition.recall, condition.roc_auc, condition.pr_auc)
-        metrics = (_shown(condition, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
+        metrics = (_format_metric(condition, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
         rows.append(
             (condition.kind, condition.shown_strength, str(condition.episodes), *map(_number, figures), *metrics)
         )
@@ -260,6 +260,6 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _shown(condition: ConditionResult, name: str) -> str:
+def _format_metric(condition: ConditionResult, name: str) -> str:
     metric = condition.diagnosis.get(name)
     return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"

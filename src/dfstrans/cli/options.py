@@ -1,4 +1,4 @@
-"""Arguments that commands share, options made from settings classes, and warnings that commands share."""
+"""Arguments and warnings shared by commands, and options generated from settings classes."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_defa
 def options_from(
     model: type[BaseModel], into: str, exclude: tuple[str, ...] = (), panel: str | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command one option per field of `model`; those that were set reach the command as a dict named `into`."""
+    """Give a command one option per field of `model`; it receives those that were set as a dict named `into`."""
     fields = {name: field for name, field in model.model_fields.items() if name not in exclude}
     options = [_option(name, field, panel) for name, field in fields.items()]
-    return _adding(options, into, lambda given: given)
+    return _add_options(options, into, lambda given: given)
 
 
 def setting_options(
     only: tuple[str, ...] = OPTIONS, defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options for the settings of detectors, which reach it as a dict named `settings`.
+    """Give a command the options for detector settings; the command receives them as a dict named `settings`.
 
-    Those of `only` have options of their own; all can be given by `--set` and by a file. An option overrides --set,
-    which overrides the file. The values are texts or typed; `from_settings` checks them. `defaults` are those that the
-    command itself changes, for the help.
+    Settings in `only` have their own options; all can be given with `--set` or in a file. An option overrides --set,
+    which overrides the file. Values may be text or typed; `from_settings` checks them. `defaults` holds the defaults
+    that the command changes, for the help.
     """
     fields = {**NetworkSettings.model_fields, **TrainingSettings.model_fields}
     options = [_option(name, fields[name], SETTINGS_PANEL, defaults) for name in only]
-    return _adding([*options, _SET, _FILE], "settings", _merged)
+    return _add_options([*options, _SET, _FILE], "settings", _merge_settings)
 
 
 SETTINGS_PANEL = "Settings"
@@ -82,7 +82,7 @@ _FILE = inspect.Parameter(
         typer.Option(
             "--settings",
             metavar="FILE.toml",
-            help="A TOML file of settings, a line NAME = VALUE each; --set and options override it.",
+            help="A TOML file with one NAME = VALUE line per setting; --set and options override it.",
             rich_help_panel=SETTINGS_PANEL,
             show_default=False,
         ),
@@ -90,8 +90,8 @@ _FILE = inspect.Parameter(
 )
 
 
-def _merged(given: dict[str, Any]) -> dict[str, Any]:
-    """All settings that a user gave, in whichever way."""
+def _merge_settings(given: dict[str, Any]) -> dict[str, Any]:
+    """Merge the settings given as options, with `--set` and in a file."""
     file, texts = given.pop("settings_file", None), given.pop("set_values", [])
     merged = {} if file is None else _read_toml(file)
     for text in texts:
@@ -117,10 +117,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
     return content
 
 
-def _adding(
+def _add_options(
     options: list[inspect.Parameter], into: str, collect: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add options to a command; what `collect` makes of those that were set is its argument `into`."""
+    """Add options to a command; `collect` turns those that were set into the command's argument `into`."""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -176,7 +176,7 @@ reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
 
 
 def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
-    """The recordings for a command that does not need labels: unreadable ones are skipped with a remark."""
+    """Read recordings for a command that does not need labels; unreadable labels are ignored with a remark."""
     try:
         return load_episodes(data, **read)
     except UnreadableLabelsError as error:
@@ -187,7 +187,7 @@ def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
 
 
 def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> None:
-    """Warn of sensors without a value in any of these recordings: the model uses their training mean instead."""
+    """Warn about sensors without any value in these recordings, for which the model uses the training mean."""
     silent = np.ones(len(detector.sensors_), dtype=np.bool_)
     for episode in match_sensors(episodes, detector.sensors_):
         silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
@@ -196,16 +196,16 @@ def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> N
     names = [name for name, hit in zip(detector.sensors_, silent, strict=True) if hit]
     if len(episodes):
         warnings.warn(
-            f"no value of {list_few(names)} in these recordings: such a sensor is set to its training mean and "
-            "contributes nothing; record it, or train without it",
+            f"no values of {list_few(names)} in these recordings: the model sets such sensors to their training mean, "
+            "so they contribute nothing; record them, or train without them",
             stacklevel=2,
         )
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
-    """The share of values outside the training range, by sensor, with a warning where it exceeds a hundredth.
+    """Return the share of values outside the training range by sensor, and warn where it exceeds 1 %.
 
-    For a sensor that was constant in training any such value gets a warning, since the model ignores that sensor.
+    For a sensor that was constant in training, any such value causes a warning, since the model ignores that sensor.
     """
     shares = detector.out_of_range(episodes)
     unmoved = {name for name, hit in zip(detector.sensors_, detector.scaler_.constant, strict=True) if hit}
@@ -216,8 +216,8 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
     if new:
         warnings.warn(
-            f"constant in training, but not here: {list_few(new)}; the model ignores such a sensor, so look at it "
-            "yourself, or train again with recordings in which it varies",
+            f"constant in training, but not here: {list_few(new)}; the model ignores such sensors, so check them "
+            "yourself, or retrain with recordings in which they vary",
             stacklevel=2,
         )
     return shares

@@ -19,7 +19,7 @@ from rich.table import Table
 from dfstrans.detectors.card import FIGURES
 
 GAP = 2  # between columns
-INTERRUPTED = 130  # exit code after Ctrl-C, by convention of shells
+INTERRUPTED = 130  # exit code after Ctrl-C (shell convention)
 QUIET_SECONDS = 2.0  # shorter work prints no progress lines
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -46,7 +46,7 @@ def print_json(content: Any) -> None:
 
 
 def print_result(content: dict[str, Any], as_json: bool) -> None:
-    """Print a short result as lines of text, or as JSON."""
+    """Print a short result as text lines, or as JSON."""
     if as_json:
         print_json(content)
     else:
@@ -57,8 +57,8 @@ def print_result(content: dict[str, Any], as_json: bool) -> None:
 def print_columns(titles: Sequence[str], rows: Iterable[Sequence[str]], words: Container[str]) -> None:
     """Print a table; columns named in `words` are left-aligned, the others right-aligned.
 
-    In a terminal, a table that is too wide continues below, repeating the leading `words` columns. Elsewhere each row
-    is one line.
+    In a terminal, a table that is too wide continues below and repeats the leading `words` columns. Elsewhere each
+    row is one line.
     """
     columns = list(zip(titles, *rows, strict=True))
     widths = [max(map(cell_len, column)) for column in columns]
@@ -121,7 +121,7 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _lines(what: str, total: int) -> Callable[[int], None]:
-    """Return a function that prints a line for every ten per cent, except for short work."""
+    """Return a function that prints a line at every 10 %, except for short work."""
     done, said, began = 0, 0, time.monotonic()
 
     def advance(n: int) -> None:

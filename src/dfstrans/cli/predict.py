@@ -1,4 +1,4 @@
-"""`dfstrans predict`: anomaly probability and decision for each episode."""
+"""`dfstrans predict`: the anomaly probability and the decision for each episode."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def predict(
     ] = "32",
     as_json: AsJson = False,
 ) -> None:
-    """Predict the anomaly probability of each episode, and decide."""
+    """Predict the anomaly probability of each episode and whether it is anomalous."""
     detector = load_detector(model).predict_in(precision)
     episodes = with_or_without_labels(data, read)
     warn_of_guessing(detector.chance_check)

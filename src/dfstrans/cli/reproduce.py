@@ -1,4 +1,4 @@
-"""`dfstrans reproduce`: the paper's tables and figures, each by its label."""
+"""`dfstrans reproduce`: the paper's tables and figures, selected by their labels."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def reproduce(
         str | None, typer.Argument(help="A label of the paper; omit it to list all labels.", show_default=False)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the results (default: results).", show_default=False)
+        Path | None, typer.Option("--out", help="Folder for the results (default: results).", show_default=False)
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
             "--data",
             help="Folder with telemanom/ and ServerMachineDataset/; journeys are simulated into it (default: the "
-            "variable DFSTRANS_DATA, or else ~/.cache/dfstrans). With --model: the recordings to diagnose.",
+            "environment variable DFSTRANS_DATA, or ~/.cache/dfstrans). With --model: the recordings to diagnose.",
             show_default=False,
         ),
     ] = None,
@@ -121,7 +121,7 @@ def reproduce(
     )
     if quick:
         remark(QUICK)
-    only_shown = would_replace(request)  # before anything is written
+    only_shown = would_replace(request)  # must be checked before anything is written
     outcome = make(request)
     keep = out is not None or (TARGETS[request.target].takes != "seconds" and not counts_only)
     if only_shown:
@@ -135,7 +135,7 @@ def reproduce(
 
 
 def _selection(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
-    """The selected data sets, protocols and models, checked."""
+    """Check and return the selected data sets, protocols and models."""
     given = {"data_sets": data_sets, "protocol": protocol, "models": models}
     named = {option: None if text is None else names_in(text) for option, text in given.items()}
     known_names: dict[str, list[str]] = {"data_sets": [*DATA_SETS], "protocol": [*PROTOCOLS]}

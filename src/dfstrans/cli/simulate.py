@@ -28,7 +28,7 @@ def simulate() -> None:
 
 
 def _sizes(preset: Preset) -> str:
-    """The size of a preset in words."""
+    """Describe the size of a preset."""
     chosen = SimulationSettings.of(preset, {})
     return f"{chosen.normal} normal and {chosen.faulty} faulty journeys at {chosen.sampling_rate} Hz"
 
@@ -59,7 +59,7 @@ def elevator(
     if out is None and not plot:
         raise DfstransError("expected --out FILE.h5, --plot, or both, got neither; add one")
     if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
-        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; choose such a name")
+        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; rename the file")
     chosen = SimulationSettings.of(preset, settings)
     fleet = Fleet(chosen)
     if not chosen.faulty and "faults" in settings:

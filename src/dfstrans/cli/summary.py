@@ -30,7 +30,9 @@ def summary(
     segments: Annotated[int | None, typer.Option(help="Number of segments.", show_default=False)] = None,
     preset: Annotated[
         Preset | None,
-        typer.Option(help="Whose network: the paper's (default), or ours, as train builds it.", show_default=False),
+        typer.Option(
+            help="Network to describe: the paper's (default), or ours, as built by train.", show_default=False
+        ),
     ] = None,
     list_settings: Annotated[
         bool, typer.Option("--list-settings", help="List all settings of a kind of detector, with their defaults.")

@@ -29,8 +29,8 @@ from dfstrans.training.calibration import too_few
 EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50 --set mixup=0"
 
 app = typer.Typer(add_completion=False)
-HARDLY = 0.7  # of the loss of guessing: a network that is still above it has yet to learn
-EPOCHS_TO_TRY = 20  # at least: the fewest of the default
+HARDLY = 0.7  # share of the loss of guessing; a network still above it has barely learned
+EPOCHS_TO_TRY = 20  # lower bound of the suggestion; also the lowest default
 
 
 @app.command(epilog=EXAMPLE)
@@ -38,15 +38,15 @@ EPOCHS_TO_TRY = 20  # at least: the fewest of the default
 @setting_options()
 def train(
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the model to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write the model to.", show_default=False)],
     read: dict[str, Any],
     settings: dict[str, Any],
     split: Annotated[
-        Literal["random", "grouped"], typer.Option(help="How to split 70/15/15; grouped: no group is in two parts.")
+        Literal["random", "grouped"], typer.Option(help="How to split 70/15/15; grouped keeps each group in one part.")
     ] = "random",
     preset: Annotated[
         Preset,
-        typer.Option(help="What the settings start from: ours, or the network and training of the paper."),
+        typer.Option(help="Base settings: ours (tuned), or the paper's network and training."),
     ] = "tuned",
     model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
@@ -63,7 +63,7 @@ def train(
     try:
         detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
     except KeyboardInterrupt:
-        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}: continue with --resume")
+        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}; continue with --resume")
         raise typer.Exit(INTERRUPTED) from None
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
@@ -80,8 +80,8 @@ def train(
         "loss_beside_guessing": loss,
     }
     warn_of_guessing(detector.chance_check)
-    _warn_of_no_threshold(detector)
-    _warn_of_a_slow_learner(loss, len(detector.log_))
+    _warn_without_threshold(detector)
+    _warn_if_hardly_learned(loss, len(detector.log_))
     if as_json:
         print_json(result)
         return
@@ -90,7 +90,7 @@ def train(
     print(f"model     {out}")
 
 
-def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
+def _warn_without_threshold(detector: EpisodeClassifier) -> None:
     """Warn that the validation part was too small to choose a threshold, with remedies."""
     rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
     short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
@@ -98,10 +98,12 @@ def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
         return
     remedies = [f"label more {' and '.join(short_of)} episodes"]
     if (detector.data_.split or {}).get("kind") == "grouped":
-        remedies.append("try another --seed")  # a random split has as many of each class with any seed
+        remedies.append("try another --seed")  # a random split has the same class counts with any seed
     if rule == "f1" and short_of == ["anomalous"]:
-        remedies.append("choose it by the normal ones alone (--threshold-rule false-alarm-rate --threshold-value 0.05)")
-    remedies.append("give one (--threshold-rule fixed --threshold-value …)")
+        remedies.append(
+            "choose it from the normal ones alone (--threshold-rule false-alarm-rate --threshold-value 0.05)"
+        )
+    remedies.append("set one (--threshold-rule fixed --threshold-value …)")
     remark(
         f"warning: no threshold was chosen: the validation part holds fewer than {MIN_PER_CLASS} "
         f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 say little; "
@@ -109,15 +111,15 @@ def _warn_of_no_threshold(detector: EpisodeClassifier) -> None:
     )
 
 
-def _warn_of_a_slow_learner(loss: float | None, epochs: int) -> None:
+def _warn_if_hardly_learned(loss: float | None, epochs: int) -> None:
     """Warn that a network needs more epochs if its training loss is still close to that of guessing."""
     if loss is not None and loss > HARDLY:
         remark(
-            f"warning: it has hardly learned: the training loss ended at {loss:.0%} of the loss of guessing; more "
-            f"epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
+            f"warning: the network has hardly learned: the training loss ended at {loss:.0%} of the loss of guessing; "
+            f"more epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
         )
 
 
 def model_written_at(out: Path) -> int | None:
-    """When the model in a folder was written; None if there is none."""
+    """Return when the model in a folder was written, or None if there is no model."""
     return (out / RECORD).stat().st_mtime_ns if holds_model(out) else None

@@ -1,1 +1,1 @@
-"""Recordings: how they are held, read, written, checked, scaled, cut and split."""
+"""Recordings: storage, reading, writing, checks, scaling, segmentation and splits."""

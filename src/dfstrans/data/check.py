@@ -1,4 +1,4 @@
-"""`check_episodes`: what recordings contain, and what is suspicious about them."""
+"""`check_episodes`: summarise recordings and report what looks suspicious."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from dfstrans.data.scaling import (
 from dfstrans.data.segments import MIN_SEGMENT_POINTS
 from dfstrans.errors import counted, list_few, reading_option_name
 
-MIN_EPISODES = 4  # of each class: 70 % of them are the two that training needs
-FEW_EPISODES = 10  # of the rarer class: fewer leave one or two for validation
+MIN_EPISODES = 4  # of each class: 70 % of four leaves the two that training needs
+FEW_EPISODES = 10  # of the rarer class: fewer leave only one or two for validation
 IMBALANCED = 0.01  # share of the rarer class
 MUCH_MISSING = 0.2  # of a sensor's values
 LENGTH_RATIO = 4.0  # longest to shortest
-STUCK_SHARE = 0.5  # of an episode with one value
-ACTIVE_STEPS = 0.5  # share of steps that change the value, in an episode in which the sensor is active
-ACTIVE_EPISODES = 0.25  # share of them; a sensor with fewer is a switch, which is never stuck
-ALIKE_RATIO = 0.3  # a step between sensors to a step in time; below it the axes may be swapped
-ALIKE_SENSORS = 10  # with fewer, they are alike by chance
+STUCK_SHARE = 0.5  # share of an episode with a single value
+ACTIVE_STEPS = 0.5  # share of steps that change the value; above it, a sensor is active in an episode
+ACTIVE_EPISODES = 0.25  # share of active episodes; a sensor with fewer is a switch, which is never stuck
+ALIKE_RATIO = 0.3  # ratio of differences between sensors to differences in time; below it, the axes may be swapped
+ALIKE_SENSORS = 10  # with fewer, sensors may be alike by chance
 BATCH_BYTES = 16_000_000  # of values in memory at a time
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A suspicious fact with its remedy; an error prevents training."""
+    """Something suspicious, with its remedy; an error prevents training."""
 
     level: Literal["error", "warning", "info"]
     message: str
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SensorRange:
-    """The values of a sensor; None if it has none."""
+    """The range of a sensor's values; None without values."""
 
     min: float | None
     max: float | None
@@ -56,53 +56,53 @@ class SensorRange:
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What the recordings contain, with shares between 0 and 1."""
+    """The summary and findings of a check; shares are between 0 and 1."""
 
     episodes: int
     anomalous: int
     normal: int
     unlabelled: int
     sensors: tuple[str, ...]
-    units: dict[str, str]  # of the sensors that have one
+    units: dict[str, str]  # only of sensors with a unit
     shortest: int
     median_length: float
     longest: int
     interval: float | None
     groups: int | None
-    fault_kinds: dict[str, int]  # episodes with a fault of the kind
+    fault_kinds: dict[str, int]  # number of episodes by kind of fault
     missing: float
     missing_by_sensor: dict[str, float]  # the worst first
     ranges: dict[str, SensorRange]
     constant_sensors: tuple[str, ...]
     empty_sensors: tuple[str, ...]
-    stuck_sensors: dict[str, int]  # episodes in which an otherwise active sensor does not change
+    stuck_sensors: dict[str, int]  # number of episodes in which an otherwise active sensor does not change
     duplicated_sensors: tuple[tuple[str, ...], ...]
     infinite_values: dict[str, int]
     duplicated_episodes: tuple[tuple[str, ...], ...]
     gaps: dict[str, int]  # points without any value, by episode
-    slower_episodes: dict[str, int]  # n, if only every n-th point has values, unlike others; no gaps are counted
+    slower_episodes: dict[str, int]  # n, if only every n-th point has values, unlike in others; not counted as gaps
     empty_episodes: tuple[str, ...]
-    rounded_sensors: tuple[str, ...]  # to a few float32 values
+    rounded_sensors: tuple[str, ...]  # with only a few distinct float32 values
     offset_sensors: tuple[str, ...]  # constant and large: perhaps rounded to one float32 value
     label_like_sensors: tuple[str, ...]  # 0 throughout some episodes, 1 throughout the others
-    telltale_sensors: tuple[str, ...]  # one maximum in all normal, another in all anomalous episodes
+    telltale_sensors: tuple[str, ...]  # the same maximum in all normal episodes, and another in all anomalous ones
     partly_anomalous: tuple[str, ...]
     findings: tuple[Finding, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether nothing prevents training."""
+        """Whether training is possible."""
         return all(finding.level != "error" for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and texts, for JSON."""
+        """Return plain values for JSON."""
         return {**asdict(self), "ok": self.ok}
 
 
 def check_episodes(
     episodes: Episodes, progress: Callable[[int], None] = lambda _: None, *, batch_bytes: int = BATCH_BYTES
 ) -> DataCheck:
-    """Read all values once, batch by batch; `progress` receives the number of episodes in each batch."""
+    """Check recordings in one pass, batch by batch; `progress` receives the number of episodes in each batch."""
     tally = _Tally(episodes.n_sensors)
     for batch in episodes.batches(max(1, batch_bytes // (4 * episodes.n_sensors * episodes.n_timepoints))):
         tally.add(batch)
@@ -133,7 +133,7 @@ class _Tally:
         self.time_steps, self.sensor_steps = np.zeros(2), np.zeros(2)  # sum and number of absolute differences
 
     def add(self, batch: Episodes) -> None:
-        """Count one batch, which is in memory."""
+        """Add one batch, which is in memory."""
         inside = np.arange(batch.n_timepoints) < batch.lengths[:, np.newaxis]
         values = np.where(inside[:, np.newaxis], np.asarray(batch.values), np.float32(np.nan))
         finite = np.isfinite(values)
@@ -192,7 +192,7 @@ class _Tally:
 
 
 def _longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """The length of the longest run of True along the last axis.
+    """Return the length of the longest run of True along the last axis.
 
     >>> _longest_runs(np.array([[True, True, False, True], [False, False, False, False]]))
     array([2, 0])
@@ -214,7 +214,7 @@ def _summarize(episodes: Episodes, tally: _Tally) -> DataCheck:
     active = (tally.active >= np.maximum(ACTIVE_EPISODES * tally.present, 2)) & ~constant
     (low, high), (anomalous_low, anomalous_high) = tally.peaks
     telltale = (low == high) & (anomalous_low == anomalous_high) & (low != anomalous_low)
-    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= MIN_EPISODES  # else it may be chance
+    enough = min(episodes.n_anomalous, n - episodes.n_anomalous) >= MIN_EPISODES  # with fewer, it may be chance
     same_sensors: dict[bytes, list[str]] = defaultdict(list)
     for sensor in np.flatnonzero(~empty & ~constant):
         same_sensors[tally.sensor_digests[sensor].digest()].append(names[sensor])
@@ -225,7 +225,7 @@ def _summarize(episodes: Episodes, tally: _Tally) -> DataCheck:
         for known, length in zip(faults, episodes.lengths.tolist(), strict=True)
     ]
     lengths = episodes.lengths if n else np.zeros(1, dtype=np.int64)
-    slower = tally.strides if len(tally.strides) < n - len(tally.empty_episodes) else {}  # all alike: none is slower
+    slower = tally.strides if len(tally.strides) < n - len(tally.empty_episodes) else {}  # all alike: none slower
     return DataCheck(
         episodes=n,
         anomalous=episodes.n_anomalous,
@@ -271,7 +271,7 @@ _error, _warning, _info = partial(Finding, "error"), partial(Finding, "warning")
 
 def _findings(check: DataCheck, episodes: Episodes, tally: _Tally) -> Iterator[Finding]:
     if check.episodes == 0:
-        yield _error("no episodes at all; check that the file is complete")
+        yield _error("no episodes; check whether the file is complete")
         return
     yield from _class_findings(check)
     yield from _episode_findings(check, episodes)
@@ -281,7 +281,7 @@ def _findings(check: DataCheck, episodes: Episodes, tally: _Tally) -> Iterator[F
 
 
 def _class_findings(check: DataCheck) -> Iterator[Finding]:
-    """Missing labels, a missing or a rare class."""
+    """Report missing labels, and a missing or rare class."""
     rarer = min(check.anomalous, check.normal)
     name, other = ("anomalous", "normal") if rarer == check.anomalous else ("normal", "anomalous")
     only = f"only {rarer} of {check.episodes} episodes {'is' if rarer == 1 else 'are'} {name}"
@@ -303,12 +303,12 @@ def _class_findings(check: DataCheck) -> Iterator[Finding]:
 
 
 def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
-    """Episodes that are partly anomalous, empty, sampled at a lower rate, have gaps, or faults of unknown sensors."""
+    """Report episodes that are partly anomalous, empty or slower, or have gaps or faults of unknown sensors."""
     if check.partly_anomalous:
         yield _info(
-            f"{counted(len(check.partly_anomalous), 'episode')} with a fault in a part only: "
-            f"{list_few(check.partly_anomalous)}; the label holds for the whole episode, and the place of the fault "
-            "serves to evaluate a diagnosis"
+            f"{counted(len(check.partly_anomalous), 'episode')} with a fault in only a part: "
+            f"{list_few(check.partly_anomalous)}; the label applies to the whole episode; the location of the "
+            "fault is used to evaluate diagnoses"
         )
     if check.empty_episodes:
         yield _warning(f"episodes without any value: {list_few(check.empty_episodes)}; leave them out")
@@ -325,13 +325,13 @@ def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]
     unknown = sorted(faulty - set(episodes.sensors))
     if unknown:
         yield _warning(
-            f"known faults are in sensors that are not there: {list_few(unknown)}; they cannot serve to evaluate a "
-            "diagnosis: correct the names, or keep these sensors"
+            f"known faults name sensors that do not exist: {list_few(unknown)}; diagnoses cannot be evaluated with "
+            "them: correct the names, or keep these sensors"
         )
 
 
 def _value_findings(check: DataCheck) -> Iterator[Finding]:
-    """Sensors that are infinite, empty, constant, rounded, copies of others, or reveal the label."""
+    """Report sensors that are infinite, empty, constant, rounded, copies of others, or reveal the label."""
     drop = reading_option_name("drop_sensors", ...)
     if check.infinite_values:
         yield _error(
@@ -350,7 +350,7 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
     if check.telltale_sensors:
         yield _warning(
             f"sensors that reveal the label: {list_few(check.telltale_sensors)} (one maximum in all normal, another "
-            f"in all anomalous episodes); if it is the label and not a measurement, leave it out ({drop})"
+            f"in all anomalous episodes); if this is the label and not a measurement, drop it ({drop})"
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]
@@ -358,7 +358,7 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
 
 
 def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
-    """Sensors that are missing or stuck in some episodes."""
+    """Report sensors that are missing or stuck in some episodes."""
     between = sum(tally.gaps[name] for name in check.slower_episodes) / max(tally.points, 1)  # points of slower rates
     much = [
         f"{name} ({share:.0%})"
@@ -392,7 +392,7 @@ def _presence_findings(check: DataCheck, tally: _Tally) -> Iterator[Finding]:
 
 
 def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> Iterator[Finding]:
-    """Swapped axes, lengths that are short or differ much, and repeated episodes."""
+    """Report swapped axes, short or very different lengths, and repeated episodes."""
     (time_sum, time_count), (sensor_sum, sensor_count) = tally.time_steps, tally.sensor_steps
     ratio = np.inf if time_sum == 0 or sensor_count == 0 else (sensor_sum / sensor_count) / (time_sum / time_count)
     swap = "are the axes transposed? expected (episode, sensor, timepoint); swap them"

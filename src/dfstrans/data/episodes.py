@@ -47,7 +47,7 @@ class Episode(NamedTuple):
 class Episodes:
     """Recordings of the same sensors, each a short period of a machine's operation with one label.
 
-    Lengths may differ: beyond `lengths[i]` an episode is padding, which is never used. NaN within the length is a
+    Lengths may differ: everything beyond `lengths[i]` is padding, which is never used. NaN within the length is a
     missing value. `values` is an array, or `StoredValues`, which are read from a file on demand.
 
     Shape:
@@ -85,7 +85,7 @@ class Episodes:
         """Check the arrays and build episodes from them.
 
         `values` is a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint) of any lengths.
-        In a 3-D array NaN is a missing value, also at the end; if it pads shorter episodes, give `lengths`.
+        In a 3-D array NaN is a missing value, even at the end; if it pads shorter episodes, pass `lengths`.
 
         >>> Episodes.from_arrays(np.zeros((3, 2, 50)), labels=[0, 0, 1])
         Episodes: 3 (1 anomalous, 2 normal) × 2 sensors × 50 points
@@ -144,7 +144,7 @@ class Episodes:
 
     @property
     def n_timepoints(self) -> int:
-        """Points of the values array, padding included."""
+        """Number of points of the values array, including padding."""
         return int(self.values.shape[2])
 
     @property
@@ -158,7 +158,7 @@ class Episodes:
         return 0 if self.labels is None else int(self.labels.sum())
 
     def require_labels(self) -> npt.NDArray[np.int8]:
-        """The labels; an error with a remedy if there are none."""
+        """Return the labels; raise an error if there are none."""
         if self.labels is None:
             raise DfstransError(
                 "expected labelled episodes (0 normal, 1 anomalous), got episodes without labels; "
@@ -167,7 +167,7 @@ class Episodes:
         return self.labels
 
     def require_groups(self) -> npt.NDArray[np.str_]:
-        """The group of each episode; an error with a remedy if there are none."""
+        """Return the group of each episode; raise an error if there are none."""
         if self.groups is None:
             raise DfstransError(
                 "expected episodes with a group (machine, channel) for a grouped split, got none; name the column with "
@@ -200,7 +200,7 @@ class Episodes:
     # ---- selections and batches ---------------------------------------------------------------------------------
 
     def __getitem__(self, rows: Any) -> Episodes:
-        """Some episodes, by number, slice, index array or mask; values in a file stay there.
+        """Select episodes by number, slice, index array or mask; values in a file stay there.
 
         scikit-learn indexes with `[rows, ...]`.
         """
@@ -222,7 +222,7 @@ class Episodes:
         )
 
     def select_sensors(self, names: Sequence[str]) -> Episodes:
-        """The named sensors, in that order."""
+        """Select the named sensors, in that order."""
         unknown = [name for name in names if name not in self.sensors]
         if unknown or not names:
             raise DfstransError(f"expected names among {list_few(self.sensors, 60)}, got {list_few(unknown)}")
@@ -237,17 +237,17 @@ class Episodes:
         )
 
     def with_labels(self, labels: npt.ArrayLike) -> Episodes:
-        """The same recordings with these labels."""
+        """Return the same recordings with these labels."""
         return replace(self, labels=as_labels(labels, len(self)))
 
     def load(self) -> Episodes:
-        """The same episodes with all values in memory."""
+        """Return the same episodes with all values in memory."""
         return replace(self, values=np.asarray(self.values)) if self.is_stored else self
 
     def split(
         self, seed: int = 0, fractions: Fractions = PAPER_FRACTIONS, *, by_group: bool = False
     ) -> tuple[Episodes, Episodes, Episodes]:
-        """Training, validation and test part: stratified by label, or with each group in one part only."""
+        """Split into a training, validation and test part: stratified by label, or with each group in only one part."""
         groups = self.require_groups() if by_group else None
         train, validation, test = three_way_split(self.require_labels(), groups, seed=seed, fractions=fractions)
         return self[train], self[validation], self[test]
@@ -263,13 +263,13 @@ class Episodes:
             )
 
     def batches(self, size: int = 64) -> Iterator[Episodes]:
-        """The episodes in order, at most `size` at a time, each batch in memory."""
+        """Yield the episodes in order, at most `size` at a time, each batch in memory."""
         for start in range(0, len(self), size):
             yield self[start : start + size].load()
 
     @classmethod
     def concatenate(cls, parts: Sequence[Episodes]) -> Episodes:
-        """The episodes of all parts, with the sensors of the first; values in files stay there."""
+        """Join the episodes of all parts, with the sensors of the first; values in files stay there."""
         if not parts:
             raise DfstransError("expected at least one part to concatenate, got none")
         first = parts[0]
@@ -300,12 +300,12 @@ class Episodes:
     # ---- fingerprint and known faults ---------------------------------------------------------------------------
 
     def fingerprint(self) -> str:
-        """A digest of everything that splits and training use: values, labels, groups, sensor names and ids."""
+        """Return a digest of everything that splits and training use: values, labels, groups, sensor names and ids."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        """Computed once, because it reads all values."""
+        """The digest, computed only once, because that reads all values."""
         groups = None if self.groups is None else self.groups.tolist()
         digest = hashlib.sha256(repr((self.sensors, self.lengths.tolist(), self.ids.tolist(), groups)).encode())
         digest.update(b"" if self.labels is None else self.labels.tobytes())
@@ -314,12 +314,12 @@ class Episodes:
         return digest.hexdigest()
 
     def fault_kinds(self) -> list[str]:
-        """The kind of each episode's first known fault; empty if none is known."""
+        """Return the kind of each episode's first known fault; empty if none is known."""
         found = ((),) * len(self) if self.faults is None else self.faults
         return [faults[0].kind if faults else "" for faults in found]
 
     def fault_cells(self, row: int, segment_length: int) -> npt.NDArray[np.bool_]:
-        """Which (segment, sensor) cells of an episode a known fault affects; faults of unknown sensors count for none.
+        """Mark the (segment, sensor) cells of an episode that a known fault affects, except faults of unknown sensors.
 
         Shape:
             (n_segments, n_sensors)
@@ -335,15 +335,15 @@ class Episodes:
 
 
 def default_sensor_names(n_sensors: int) -> tuple[str, ...]:
-    """Names for unnamed sensors: sensor_1, sensor_2, …"""
+    """Return names for unnamed sensors: sensor_1, sensor_2, …"""
     return tuple(f"sensor_{i + 1}" for i in range(n_sensors))
 
 
 def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
-    """Convert labels of any type to 0 and 1; refuse all other values."""
+    """Convert labels of any type to 0 and 1; reject all other values."""
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise DfstransError(f"expected {n_episodes} labels, got an array of {array.ndim} axes; give one for each")
+        raise DfstransError(f"expected {n_episodes} labels, got an array with {array.ndim} axes; pass one per episode")
     _check_count("labels", array, n_episodes)
     try:
         numbers = array.astype(np.float64)
@@ -353,14 +353,14 @@ def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
     if bad.any():
         strange = sorted({str(x) for x in array[bad].tolist()})
         raise DfstransError(
-            f"expected labels 0 (normal) or 1 (anomalous), got {list_few(strange)}; give 0 and 1, or say which value "
-            f"means anomalous ({reading_option_name('anomalous_value', ...)})"
+            f"expected labels 0 (normal) or 1 (anomalous), got {list_few(strange)}; use 0 and 1, or specify "
+            f"which value means anomalous ({reading_option_name('anomalous_value', ...)})"
         )
     return numbers.astype(np.int8)
 
 
 def _pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Stack 2-D arrays (sensor, timepoint) of any lengths, padded with NaN; give the 3-D array and the lengths."""
+    """Stack 2-D arrays (sensor, timepoint) of any lengths, padded with NaN; return the 3-D array and the lengths."""
     arrays = [_as_numbers(one) for one in series]
     shapes = {array.shape[0] if array.ndim == 2 else -1 for array in arrays}
     if len(shapes) != 1 or -1 in shapes:
@@ -376,7 +376,7 @@ def _pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.
 
 
 def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
-    """The values as a 3-D array or `StoredValues`, and the default lengths."""
+    """Return the values as a 3-D array or `StoredValues`, and the default lengths."""
     if isinstance(values, StoredValues):
         return values, np.full(values.shape[0], values.shape[2], dtype=np.int64)
     if isinstance(values, list | tuple) and len(values) and all(np.ndim(one) == 2 for one in values):
@@ -396,9 +396,7 @@ def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
 
 def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
     if isinstance(values, np.ndarray) and np.iscomplexobj(values):
-        raise DfstransError(
-            "expected real numbers, got complex ones; give their magnitude and phase as separate sensors"
-        )
+        raise DfstransError("expected real numbers, got complex ones; pass magnitude and phase as separate sensors")
     try:
         with np.errstate(over="ignore"):  # a number above the float32 range becomes inf, which the data check reports
             return np.asarray(values, dtype=np.float32)
@@ -413,15 +411,14 @@ def _as_lengths(lengths: npt.ArrayLike, n: int, n_timepoints: int) -> npt.NDArra
     array = np.asarray(lengths, dtype=np.int64)
     if array.shape != (n,) or (n and (array.min() < 1 or array.max() > n_timepoints)):
         raise DfstransError(
-            f"expected {n} lengths between 1 and {n_timepoints}, got {list_few(array.tolist())}; "
-            "leave out empty episodes"
+            f"expected {n} lengths between 1 and {n_timepoints}, got {list_few(array.tolist())}; remove empty episodes"
         )
     return array
 
 
 def _check_count(what: str, given: Sized, expected: int) -> None:
     if len(given) != expected:
-        raise DfstransError(f"expected {expected} {what}, got {len(given)}; give one for each, in their order")
+        raise DfstransError(f"expected {expected} {what}, got {len(given)}; pass one for each, in the same order")
 
 
 def _check_unique(what: str, names: Sequence[str], remedy: str) -> None:

@@ -1,4 +1,4 @@
-"""The check at the boundary of every detector: its input becomes episodes with the sensors of training, in order."""
+"""Input checks of detectors: convert the input to episodes with the sensors of training, in order."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SECONDS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-
 
 
 def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = True) -> Episodes:  # noqa: N803
-    """Convert the `X` and `y` of an estimator to episodes; refuse an array that looks transposed."""
+    """Convert the `X` and `y` of an estimator to episodes; reject an array that looks transposed."""
     if isinstance(X, Episodes):
         return X if y is None else X.with_labels(y)
     episodes = Episodes.from_arrays(X, y)
     if check_axes and looks_transposed(episodes):
         raise DfstransError(
             f"expected an array (n_episodes, n_sensors, n_timepoints), got {episodes.n_sensors} sensors with only "
-            f"{episodes.n_timepoints} points each, which looks transposed; swap the last two axes, or, if it is right, "
+            f"{episodes.n_timepoints} points each, which looks transposed; swap the last two axes, or, if it is not, "
             "wrap it with Episodes.from_arrays(X, y)"
         )
     return episodes
@@ -33,7 +33,7 @@ def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = Tr
 def align_to_training(
     episodes: Episodes, sensors: tuple[str, ...], units: tuple[str, ...], interval: float | None, time_unit: str
 ) -> Episodes:
-    """Select the sensors of training, in their order; refuse episodes that lack one.
+    """Select the sensors of training, in their order; reject episodes that lack one.
 
     Warn if the units or the sampling interval are known and differ from those of training.
     """
@@ -46,7 +46,7 @@ def align_to_training(
     if different:
         warnings.warn(
             f"units differ from those of training: {list_few(different)}; convert the values, unless it is the same "
-            "unit in another spelling: otherwise the scores are meaningless",
+            "unit spelled differently; otherwise the scores are meaningless",
             stacklevel=3,
         )
     if interval is not None and episodes.interval is not None:
@@ -55,7 +55,7 @@ def align_to_training(
             warnings.warn(
                 f"the sampling interval is {episodes.interval:g} {episodes.time_unit}".rstrip()
                 + f", in training it was {interval:g} {time_unit}".rstrip()
-                + "; resample the recordings: otherwise the scores are meaningless",
+                + "; resample the recordings, otherwise the scores are meaningless",
                 stacklevel=3,
             )
     return episodes
@@ -80,7 +80,7 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     unnamed = episodes.sensors == default_sensor_names(received)
     if unnamed or sensors == default_sensor_names(expected):
         if received != expected:
-            transposed = "is the array transposed?" if episodes.n_timepoints == expected else "give the same sensors"
+            transposed = "is the array transposed?" if episodes.n_timepoints == expected else "use the same sensors"
             raise DfstransError(f"expected {expected} sensors, as in fit, got {received}; {transposed}")
         return episodes
     missing = [name for name in sensors if name not in episodes.sensors]
@@ -92,12 +92,12 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
         )
     extra = [name for name in episodes.sensors if name not in sensors]
     if extra:
-        warnings.warn(f"sensors that the model does not know are ignored: {', '.join(extra)}", stacklevel=2)
+        warnings.warn(f"ignoring sensors that are unknown to the model: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
 
 
 def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
-    """Refuse labels with fewer than two episodes of a class."""
+    """Reject labels with fewer than two episodes of a class."""
     n_anomalous = int(labels.sum())
     if min(n_anomalous, len(labels) - n_anomalous) < 2:
         raise DfstransError(
@@ -107,7 +107,7 @@ def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
 
 
 def require_finite_logits(episodes: Episodes, logits: npt.NDArray[np.float64]) -> None:
-    """Refuse episodes whose logit is not finite."""
+    """Reject episodes whose logit is not finite."""
     failed = episodes.ids[~np.isfinite(logits)]
     if len(failed):
         raise too_large_values(failed)

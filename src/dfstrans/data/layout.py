@@ -22,7 +22,7 @@ PARQUET_KEY = b"dfstrans-episodes"  # in the key-value metadata of a Parquet sch
 
 
 def require_version(version: Any, path: Path) -> None:
-    """Refuse a file with a later layout version."""
+    """Reject a file with a later layout version."""
     if int(version) > VERSION:
         raise DfstransError(
             f"expected episodes of layout version {VERSION} or earlier in {path}, got version {int(version)}; "
@@ -40,7 +40,7 @@ def faults_to_json(faults: Sequence[Fault]) -> str:
 
 
 def faults_from_json(text: str) -> tuple[Fault, ...]:
-    """The inverse of `faults_to_json`."""
+    """Decode the text that `faults_to_json` wrote."""
     return tuple(
         Fault(int(start), int(stop), tuple(map(str, sensors)), str(kind), float(severity[0]) if severity else None)
         for start, stop, sensors, kind, *severity in json.loads(text)
@@ -60,7 +60,7 @@ def truth_to_arrays(truth: Truth) -> dict[str, npt.NDArray[Any]]:
 
 
 def truth_from_arrays(arrays: Mapping[str, Any]) -> Truth | None:
-    """The inverse of `truth_to_arrays`; None if there is no truth."""
+    """Decode the arrays of `truth_to_arrays`; None if there is no truth."""
     if "truth_relevance" not in arrays:
         return None
     known = "truth_noise_ratio" in arrays
@@ -81,6 +81,6 @@ def truth_to_text(truth: Truth) -> str:
 
 
 def truth_from_text(text: str) -> Truth | None:
-    """The inverse of `truth_to_text`."""
+    """Decode the text that `truth_to_text` wrote."""
     with np.load(io.BytesIO(base64.b64decode(text))) as arrays:
         return truth_from_arrays(arrays)

@@ -13,14 +13,14 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError, list_few, reading_option_name
 
-LARGEST_SCALED_VALUE = 1e18  # the square of a larger one overflows in float32
+LARGEST_SCALED_VALUE = 1e18  # squares of larger values overflow in float32
 MIN_STEPS = 64  # float32 numbers between the minimum and maximum of a sensor
-MIN_VALUES_FOR_RATE = 10  # values; with fewer, every second one may be missing by chance
+MIN_VALUES_FOR_RATE = 10  # with fewer, every second value may be missing by chance
 
 
 @dataclass(frozen=True, eq=False)
 class SensorScaler:
-    """Map each sensor's training range to 0 … 1; later values outside it are kept, not clipped.
+    """Maps each sensor's training range to 0 … 1; later values outside it are not clipped.
 
     A sensor that is constant in training maps to 0 and stays there even if it moves later, because its range is
     unknown.
@@ -58,16 +58,16 @@ class SensorScaler:
         if empty:
             raise DfstransError(
                 f"expected at least one value of every sensor in the training part, got none of: {', '.join(empty)}; "
-                f"leave these sensors out ({reading_option_name('drop_sensors', ...)})"
+                f"drop these sensors ({reading_option_name('drop_sensors', ...)})"
             )
-        for message in _suspicions(episodes, minimum, maximum, empty_episodes, strides):
+        for message in _find_problems(episodes, minimum, maximum, empty_episodes, strides):
             warnings.warn(message, stacklevel=2)
         return cls(episodes.sensors, minimum, maximum, total / count)
 
     @property
     def constant(self) -> npt.NDArray[np.bool_]:
-        """Which sensors did not move in training, at float32 precision."""
-        return self.maximum - self.minimum <= np.finfo(np.float32).tiny  # the inverse of a range has to be finite
+        """Which sensors were constant in training, at float32 precision."""
+        return self.maximum - self.minimum <= np.finfo(np.float32).tiny  # the reciprocal of a range must be finite
 
     @property
     def factor(self) -> npt.NDArray[np.float64]:
@@ -76,7 +76,7 @@ class SensorScaler:
 
     @property
     def scaled_mean(self) -> npt.NDArray[np.float32]:
-        """The training mean on the scale 0 … 1, which replaces a sensor that is missing completely."""
+        """The training mean on the scale 0 … 1, which replaces a sensor without any values."""
         return ((self.mean - self.minimum) * self.factor).astype(np.float32)
 
     def transform(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -95,7 +95,7 @@ class SensorScaler:
         return counts
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists for JSON, which keeps float64 exactly."""
+        """Return plain lists for JSON, which preserves float64 exactly."""
         return {
             "sensors": list(self.sensors),
             "minimum": self.minimum.tolist(),
@@ -105,13 +105,13 @@ class SensorScaler:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """Create a scaler from the result of `to_dict`."""
         arrays = (np.asarray(content[name], dtype=np.float64) for name in ("minimum", "maximum", "mean"))
         return cls(tuple(content["sensors"]), *arrays)
 
 
 def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tuple[str, ...]) -> None:
-    """Refuse infinite values of one episode (n_sensors, length), naming the sensors."""
+    """Reject infinite values of one episode (n_sensors, length), naming the sensors."""
     infinite: npt.NDArray[np.bool_] = np.isinf(values).any(axis=-1)  # type: ignore[assignment]
     if infinite.any():
         names = [name for name, bad in zip(sensors, infinite, strict=True) if bad]
@@ -123,7 +123,7 @@ def check_finite(values: npt.NDArray[np.float32], episode_id: str, sensors: tupl
 
 
 def too_large_values(ids: npt.NDArray[np.str_]) -> DfstransError:
-    """The error for episodes with values that are too large to score."""
+    """Return the error for episodes with values that are too large to score."""
     return DfstransError(
         f"expected values that can be scored, got values far outside any range in: {', '.join(ids[:5])}; if a large "
         "number marks missing values, read it as missing (empty or NaN)"
@@ -133,27 +133,27 @@ def too_large_values(ids: npt.NDArray[np.str_]) -> DfstransError:
 # ---- suspicious data, which training warns about and the data check reports ---------------------------------------
 
 
-def _suspicions(
+def _find_problems(
     episodes: Episodes,
     minimum: npt.NDArray[np.float64],
     maximum: npt.NDArray[np.float64],
     empty_episodes: list[str],
     strides: dict[str, int],
 ) -> Iterator[str]:
-    """Describe what may spoil training on these episodes."""
+    """Describe problems that may affect training on these episodes."""
     rounded, hidden = is_rounded(minimum, maximum), is_hidden_by_offset(minimum, maximum)
     if rounded.any():
         yield describe_rounded(episodes.sensors[i] for i in np.flatnonzero(rounded))
     if hidden.any():
         yield describe_hidden(episodes.sensors[i] for i in np.flatnonzero(hidden))
     if empty_episodes:
-        yield f"training episodes without any value: {list_few(empty_episodes)}; leave them out"
+        yield f"training episodes without any value: {list_few(empty_episodes)}; remove them"
     if 0 < len(strides) < len(episodes) - len(empty_episodes):
         yield describe_slow_rates(strides)
 
 
 def is_rounded(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which sensors have so small a range for their magnitude that float32 has only a few values in it.
+    """Mark the sensors whose range is so small for their magnitude that float32 has only a few values in it.
 
     >>> is_rounded(np.array([0.0, 1.7e9]), np.array([1.0, 1.7e9 + 1024])).tolist()
     [False, True]
@@ -165,7 +165,7 @@ def is_rounded(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDAr
 
 
 def is_hidden_by_offset(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which constant sensors are so large that float32 may have rounded several values to one.
+    """Mark the constant sensors that are so large that float32 may have rounded several values to one.
 
     >>> is_hidden_by_offset(np.array([5.0, 1.7e9]), np.array([5.0, 1.7e9])).tolist()
     [False, True]
@@ -174,7 +174,7 @@ def is_hidden_by_offset(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) ->
 
 
 def sampling_stride(present: npt.NDArray[np.bool_]) -> int:
-    """The number n such that only every n-th point of an episode has values; 1 for a usual episode.
+    """Return n if only every n-th point of an episode has values; 1 for a normal sampling rate.
 
     >>> sampling_stride(np.arange(60) % 3 == 0), sampling_stride(np.arange(60) != 7)
     (3, 1)
@@ -209,6 +209,6 @@ def describe_slow_rates(strides: Mapping[str, int]) -> str:
 
 
 def _float32_step(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The distance between neighbouring float32 numbers at a sensor's largest magnitude."""
+    """Return the distance between neighbouring float32 numbers at a sensor's largest magnitude."""
     largest = np.maximum(np.abs(minimum), np.abs(maximum)).astype(np.float32)
     return np.spacing(np.where(np.isfinite(largest), largest, np.float32(0))).astype(np.float64)

@@ -1,4 +1,4 @@
-"""From episodes to the input of the network: scaled segments without gaps, and a mask for padding."""
+"""Convert episodes to the input of the network: scaled segments without gaps, and a mask for padding."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_fini
 from dfstrans.errors import DfstransError, option_name
 
 if TYPE_CHECKING:
-    from dfstrans.settings import NetworkShape  # needs pydantic, which the runtime without torch does not install
+    from dfstrans.settings import NetworkShape  # needs pydantic, which the torch-free runtime does not require
 
-MAX_DEFAULT_SEGMENT_LENGTH = 100  # points; the paper's elevator
-DEFAULT_SEGMENTS = 10  # the paper's public data sets
+MAX_DEFAULT_SEGMENT_LENGTH = 100  # points, as for the paper's elevator
+DEFAULT_SEGMENTS = 10  # as for the paper's public data sets
 MIN_FILTERS = 8
-MIN_SEGMENT_POINTS = 8  # of a segment: each of three convolution blocks halves it
+MIN_SEGMENT_POINTS = 8  # since each of three convolution blocks halves a segment
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
 
@@ -37,8 +37,8 @@ class Segments(NamedTuple):
 def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Segments:
     """Scale a batch of episodes and cut each into consecutive segments.
 
-    A missing value repeats the previous value (the next one, at the beginning). A sensor without any value is set to
-    its training mean. An incomplete last segment repeats the last value.
+    A missing value is replaced by the previous one (at the beginning, the next one), a sensor without any value by its
+    training mean. The last value fills an incomplete last segment.
     """
     values = np.asarray(episodes.values[np.arange(len(episodes))], dtype=np.float32)
     longest = int(episodes.lengths.max())
@@ -50,7 +50,7 @@ def cut_segments(episodes: Episodes, scaler: SensorScaler, segment_length: int) 
     for row in np.flatnonzero(np.isinf(padded).any(axis=(1, 2))):
         check_finite(padded[row], str(episodes.ids[row]), episodes.sensors)
     filled = hold_last(scaler.transform(padded), scaler.scaled_mean)
-    # checked here, because a gate or a ReLU may turn such a value into an ordinary logit
+    # checked here, because a gate or a ReLU could hide such values in an ordinary logit
     if max(filled.max(initial=0), -filled.min(initial=0)) > LARGEST_SCALED_VALUE:
         raise too_large_values(episodes.ids[np.abs(filled).max(axis=(1, 2)) > LARGEST_SCALED_VALUE])
     n, s, _ = filled.shape
@@ -77,12 +77,12 @@ def hold_last(values: npt.NDArray[np.float32], fallback: npt.NDArray[np.float32]
 
 
 def count_segments(length: Count, segment_length: int) -> Count:
-    """The number of segments, an incomplete last one included."""
+    """Return the number of segments, including an incomplete last one."""
     return -(-length // segment_length)
 
 
 def default_segment_length(episodes: Episodes, network: NetworkShape) -> int:
-    """A tenth of the median episode, but at most 100 points: the paper's choice for all four of its data sets.
+    """Return a tenth of the median episode, at most 100 points: the paper's choice for all four of its data sets.
 
     It does not exceed the shortest episode, unless the longest would then have more segments than the faithful encoding
     can distinguish. The segment length of `network` is ignored.
@@ -96,7 +96,7 @@ def default_segment_length(episodes: Episodes, network: NetworkShape) -> int:
 
 
 def default_filters(episodes: Episodes, network: NetworkShape, heads: int) -> int:
-    """The smallest number of filters that suits the heads and the faithful encoding.
+    """Return the smallest number of filters that suits the heads and the faithful encoding.
 
     The heads must divide the width of the embedding, and the encoding needs one dimension per segment of the longest
     episode, with a quarter in reserve for longer episodes later. The filters and heads of `network` are ignored.
@@ -111,12 +111,12 @@ def default_filters(episodes: Episodes, network: NetworkShape, heads: int) -> in
 
 
 def looks_transposed(episodes: Episodes) -> bool:
-    """Whether there are more sensors than points, which usually means swapped axes."""
+    """Return whether there are more sensors than points, which usually means swapped axes."""
     return episodes.n_sensors > episodes.n_timepoints
 
 
 def check_segment_length(episodes: Episodes, segment_length: int) -> None:
-    """Refuse segments longer than the shortest episode."""
+    """Reject segments longer than the shortest episode."""
     shortest = int(episodes.lengths.min())
     if segment_length <= shortest:
         return
@@ -124,12 +124,12 @@ def check_segment_length(episodes: Episodes, segment_length: int) -> None:
     if looks_transposed(episodes) and segment_length <= episodes.n_sensors:
         raise DfstransError(
             f"{expected}, got {shortest} points of {episodes.n_sensors} sensors, which looks transposed; swap the last "
-            "two axes to (episode, sensor, timepoint), or, if it is right, train with a shorter "
+            "two axes to (episode, sensor, timepoint), or, if it is correct, train with a shorter "
             f"{option_name('segment_length')}"
         )
     name = episodes.ids[int(episodes.lengths.argmin())]
     fewer = " and fewer convolution blocks" if shortest < MIN_SEGMENT_POINTS else ""
     raise DfstransError(
         f"{expected}, got {shortest} in episode {str(name)!r}; train with a shorter "
-        f"{option_name('segment_length')}{fewer}, or leave short episodes out"
+        f"{option_name('segment_length')}{fewer}, or remove short episodes"
     )

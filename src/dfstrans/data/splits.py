@@ -13,11 +13,11 @@ from dfstrans.errors import DfstransError, list_few, reading_option_name
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
 Fractions = tuple[float, float, float]
-SplitKind = Literal["random", "grouped"]  # grouped: no group is in two parts
+SplitKind = Literal["random", "grouped"]  # grouped keeps each group in one part
 PAPER_FRACTIONS: Fractions = (0.70, 0.15, 0.15)
 MIN_PER_CLASS = 3  # validation episodes needed to calibrate a threshold and a temperature
-MIN_TRAINING_PER_CLASS = 8  # training episodes of a class that are never given to the validation part
-MAX_DRAWS = 100  # of groups, in search of parts that all have both classes
+MIN_TRAINING_PER_CLASS = 8  # training episodes per class that are never moved to the validation part
+MAX_DRAWS = 100  # attempts to find parts that all have both classes
 
 
 def three_way_split(
@@ -27,11 +27,11 @@ def three_way_split(
     seed: int = 0,
     fractions: Fractions = PAPER_FRACTIONS,
 ) -> Split:
-    """Row numbers of a training, validation and test part.
+    """Return the row numbers of a training, validation and test part.
 
     Without groups, each class is shuffled and cut by the fractions, so that all parts have the same class balance. If
-    validation gets only two of a class, training gives it a third one, as long as it keeps eight. With groups, whole
-    groups are assigned to the parts, with the class balance as close as the groups allow.
+    validation gets only two of a class, a third one is moved there from training, as long as eight remain. With groups,
+    whole groups are assigned to the parts, with the class balance as close as the groups allow.
     """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise DfstransError(f"expected three fractions that add up to 1, got {fractions}")
@@ -47,7 +47,7 @@ def three_way_split(
 def folds(
     labels: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, k: int = 5, seed: int = 0
 ) -> Iterator[Split]:
-    """k independent 70/15/15 splits, each with its own seed."""
+    """Return k independent 70/15/15 splits, each with its own seed."""
     fewest = int(np.bincount(np.asarray(labels, dtype=np.int64), minlength=2).min())
     if fewest < k:
         raise DfstransError(
@@ -61,13 +61,13 @@ def folds(
 def validation_split(
     labels: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, fraction: float, seed: int = 0
 ) -> tuple[Index, Index]:
-    """Row numbers of a training and a validation part, for a fit without a given validation part."""
+    """Return the row numbers of a training and a validation part, for a fit without a validation part."""
     train, validation, _ = three_way_split(labels, groups, seed=seed, fractions=(1 - fraction, fraction, 0.0))
     return train, validation
 
 
 def _assign_rows(labels: npt.NDArray[Any], fractions: Fractions, rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """The part of each row: 0, 1 or 2."""
+    """Return the part of each row: 0, 1 or 2."""
     part = np.zeros(len(labels), dtype=np.int8)
     for label in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == label))
@@ -76,7 +76,7 @@ def _assign_rows(labels: npt.NDArray[Any], fractions: Fractions, rng: np.random.
 
 
 def _part_sizes(n: int, fractions: Fractions) -> list[int]:
-    """How many of n rows each part gets; from three rows on, every part with a fraction gets at least one.
+    """Return how many of n rows each part gets; from three rows on, every part with a fraction gets at least one.
 
     >>> [_part_sizes(n, (0.70, 0.15, 0.15)) for n in (100, 18, 12, 4, 1)]
     [[70, 15, 15], [12, 3, 3], [8, 2, 2], [2, 1, 1], [1, 0, 0]]
@@ -97,7 +97,7 @@ def _part_sizes(n: int, fractions: Fractions) -> list[int]:
 def _assign_groups(
     labels: npt.NDArray[Any], groups: npt.NDArray[Any], fractions: Fractions, rng: np.random.Generator
 ) -> npt.NDArray[np.int8]:
-    """The part of each row, with whole groups in one part.
+    """Return the part of each row, with whole groups in one part.
 
     The groups are redrawn while a part lacks a class and there are enough groups of that class for all parts.
     """
@@ -113,9 +113,9 @@ def _assign_groups(
     classes, coded = np.unique(labels, return_inverse=True)
     counts = np.zeros((len(names), len(classes)))
     np.add.at(counts, (member, coded), 1)
-    share = counts / counts.sum(axis=0)  # (group, class): the share of the class that the group holds
+    share = counts / counts.sum(axis=0)  # (group, class): the group's share of the class
     part_of = greedy = _draw_parts(share, fractions, rng.permutation(len(names)))
-    held_by = (share > 0).sum(axis=0)  # (class,): the number of groups that have it
+    held_by = (share > 0).sum(axis=0)  # (class,): the number of groups that contain it
     if held_by.min() >= wanted_parts:
         rarer = np.flatnonzero(share[:, held_by.argmin()])
         for _ in range(MAX_DRAWS):
@@ -130,7 +130,7 @@ def _assign_groups(
 def _draw_parts(
     share: npt.NDArray[np.float64], fractions: Fractions, order: Index, one_each: int = 0
 ) -> npt.NDArray[np.int8]:
-    """Assign groups, in the given order, each to the part that lacks most of what the group holds.
+    """Assign groups in the given order, each to the part that most needs the classes of the group.
 
     The first `one_each` groups go to different parts.
 

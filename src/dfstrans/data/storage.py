@@ -1,4 +1,4 @@
-"""Episode values that are larger than memory: they stay in files and are read on demand."""
+"""Episode values that do not fit into memory: they stay in files and are read on demand."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Rows = npt.NDArray[np.intp]
 
 
 class StoredValues:
-    """Rows of one or more sources, with the part of an array's interface that streaming needs.
+    """Rows of one or more sources, with the subset of the array interface that streaming needs.
 
-    Indexing with a row number, a slice or an index array reads those episodes; nothing else is held in memory.
+    Indexing with a row number, a slice or an index array reads those episodes; nothing else is kept in memory.
 
     Shape:
         (n_episodes, n_sensors, n_timepoints), NaN where a source is shorter than the longest
@@ -35,13 +35,13 @@ class StoredValues:
 
     @classmethod
     def whole(cls, source: Source) -> StoredValues:
-        """All rows of one source."""
+        """Create values from all rows of one source."""
         n = source.shape[0]
         return cls([source], np.zeros(n, dtype=np.intp), np.arange(n))
 
     @classmethod
     def join(cls, parts: Sequence[Array | StoredValues]) -> StoredValues:
-        """The episodes of several parts in order; reads nothing."""
+        """Join the episodes of several parts in order, without reading them."""
         stored = [part if isinstance(part, StoredValues) else cls.whole(_ArrayRows(part)) for part in parts]
         offsets = np.cumsum([0, *(len(part.sources) for part in stored)])
         return cls(
@@ -73,7 +73,7 @@ class StoredValues:
         return out
 
     def _runs(self, wanted: Rows) -> list[tuple[int, int]]:
-        """Ranges of the wanted episodes that are consecutive in one source and can be read in one go."""
+        """Return ranges of the wanted episodes that are consecutive in one source and can be read together."""
         breaks = (np.diff(self.row_of[wanted]) != 1) | (np.diff(self.source_of[wanted]) != 0)
         edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(wanted)]
         return [(start, stop) for start, stop in pairwise(edges) if start < stop]
@@ -82,16 +82,16 @@ class StoredValues:
         return self[np.arange(len(self))].astype(dtype or np.float32, copy=False)
 
     def select(self, rows: Rows) -> StoredValues:
-        """Fewer or reordered episodes; reads nothing."""
+        """Select or reorder episodes, without reading them."""
         return StoredValues(self.sources, self.source_of[rows], self.row_of[rows])
 
     def select_sensors(self, sensors: Rows) -> StoredValues:
-        """Fewer or reordered sensors; reads nothing."""
+        """Select or reorder sensors, without reading them."""
         chosen = [_View(source, sensors=sensors) for source in self.sources]
         return StoredValues(chosen, self.source_of, self.row_of)
 
     def with_infinite_as_missing(self) -> StoredValues:
-        """The same episodes with infinite values read as NaN; reads nothing."""
+        """Return the same episodes with infinite values read as NaN, without reading them yet."""
         finite = [_View(source, infinite_as_missing=True) for source in self.sources]
         return StoredValues(finite, self.source_of, self.row_of)
 
@@ -118,8 +118,8 @@ class Source(ABC):
 class StoredArray(Source):
     """A data set in an HDF5 file with one episode per row, opened on first use in each process.
 
-    The data set has the axes `(n_episodes, n_sensors, n_timepoints)`, or two axes with the sensors of an episode one
-    after the other. Further columns of a row (the label, in the paper authors' files) are not read.
+    The data set has the axes `(n_episodes, n_sensors, n_timepoints)`, or two axes with the sensors of an episode
+    concatenated. Further columns of a row (the label, in the paper authors' files) are not read.
     """
 
     path: Path
@@ -152,13 +152,13 @@ class StoredArray(Source):
         except (OSError, KeyError, ValueError) as error:
             raise DfstransError(
                 f"expected to read {which} of {self.path}, but the file ends early or is damaged ({error}); "
-                "write it again or restore it from a copy"
+                "write it again or restore a backup"
             ) from error
 
     def _opened(self) -> Any:
         process = os.getpid()  # a handle must not cross a fork
         if process not in self._open:
-            import h5py  # here, so that arrays in memory work without it
+            import h5py  # not needed for arrays in memory
 
             self._open[process] = h5py.File(self.path, "r")[self.dataset]
         return self._open[process]
@@ -175,9 +175,9 @@ class StoredArray(Source):
 
 @dataclass(frozen=True, eq=False)
 class ChangedRows(Source):
-    """Episodes that are changed as they are read: `change(row, values)` gives the new values of a row.
+    """Episodes that are modified when read: `change(row, values)` returns the new values of a row.
 
-    It receives the values, (n_sensors, n_timepoints), with their padding.
+    It receives the values, (n_sensors, n_timepoints), including padding.
     """
 
     values: Array | StoredValues
@@ -196,7 +196,7 @@ class ChangedRows(Source):
 
 @dataclass(frozen=True, eq=False)
 class _ArrayRows(Source):
-    """An array in memory, joined with values in files."""
+    """An array in memory, for joining with values in files."""
 
     values: Array
 

@@ -1,4 +1,4 @@
-"""A small labelled set with planted anomalies whose sensor and moment are known exactly."""
+"""Small labelled data sets with planted anomalies whose sensor and moment are known exactly."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def planted_episodes(
     strength: float = 1.0,
     seed: int = 0,
 ) -> Episodes:
-    """Episodes of coupled oscillations; in the anomalous ones a tenth of the first or the last sensor is disturbed.
+    """Generate episodes of coupled oscillations; anomalous ones have a disturbance in the first or the last sensor.
 
-    All sensors follow the same two slow oscillations, each with weights of its own, so that normal sensors explain each
-    other. A `burst` adds a fast oscillation, an `offset` lifts the level.
+    All sensors follow the same two slow oscillations, each with its own weights, so that normal sensors explain each
+    other. A disturbance lasts a tenth of the episode: a `burst` adds a fast oscillation, an `offset` raises the level.
     """
     if n_timepoints < 20 or n_sensors < 1 or n_normal < 0 or n_anomalous < 0:
         raise DfstransError(
@@ -59,7 +59,7 @@ def planted_episodes(
 def _normal_episode(
     mixing: npt.NDArray[np.float64], n_timepoints: int, rng: np.random.Generator
 ) -> npt.NDArray[np.float64]:
-    """Two oscillations, never quite in the same phase and period, mixed into every sensor, with noise: (s, t)."""
+    """Mix two oscillations of random phase and period into every sensor, with noise: (s, t)."""
     time = np.arange(n_timepoints) / n_timepoints
     cycles = np.array([2.0, 5.0]) * rng.uniform(0.97, 1.03, 2)
     sources = np.sin(2 * np.pi * (cycles[:, None] * time + rng.uniform(-0.05, 0.05, (2, 1))))

@@ -17,8 +17,8 @@ class Truth:
     """Graded relevance of every (segment, sensor) cell of some episodes, and the operating phase of every segment.
 
     Relevance is the change that the fault caused, relative to how much the same cell varies between normal days:
-    0 means no change, 1 more than 95 % of normal changes. The noise ratio, where known, is the same change relative to
-    the sensor's noise: whether it could be seen at all.
+    0 means no change, 1 more than 95 % of normal changes. The noise ratio, if known, is the same change relative to the
+    sensor's noise, and shows whether it is visible at all.
 
     Shape:
         relevance (n_episodes, n_segments, n_sensors) float16; noise_ratio likewise, float32;
@@ -39,21 +39,21 @@ class Truth:
 
     @property
     def affected(self) -> npt.NDArray[np.bool_]:
-        """Cells that changed more than 95 % of normal changes."""
+        """Cells whose change exceeds 95 % of normal changes."""
         return self.relevance >= 1
 
     def select(self, rows: Any) -> Truth:
-        """The truth of some episodes."""
+        """Select the truth of some episodes."""
         ratio = None if self.noise_ratio is None else self.noise_ratio[rows]
         return replace(self, relevance=self.relevance[rows], phases=self.phases[rows], noise_ratio=ratio)
 
     def select_sensors(self, columns: npt.NDArray[np.intp]) -> Truth:
-        """The truth of some sensors."""
+        """Select the truth of some sensors."""
         ratio = None if self.noise_ratio is None else self.noise_ratio[:, :, columns]
         return replace(self, relevance=self.relevance[:, :, columns], noise_ratio=ratio)
 
     def cells(self, row: int, segment_length: int, n_segments: int) -> npt.NDArray[np.float16]:
-        """The relevance of one episode for segments of another length: the maximum over all overlapping segments.
+        """Return the relevance of one episode for another segment length: the maximum over all overlapping segments.
 
         Shape:
             (n_segments, n_sensors)
@@ -69,7 +69,7 @@ class Truth:
 
     @classmethod
     def concatenate(cls, parts: Sequence[Truth]) -> Truth:
-        """The truth of all parts, which must have the same segments; a noise ratio only if every part has one."""
+        """Join the truth of all parts, which must have the same segments; keep noise ratios if every part has them."""
         first = parts[0]
         if any(
             (part.segment_length, part.phase_names, part.relevance.shape[1:])

@@ -40,7 +40,7 @@ def write_hdf5(episodes: Episodes, path: Path) -> None:
     """Write episodes to an HDF5 file, one chunk per episode."""
     n, n_sensors, n_timepoints = episodes.shape
     _require_room(path, 4 * n * n_sensors * n_timepoints)
-    with h5py.File(path, "w", libver="v110") as file:  # has checksums, and no limit on the number of sensors
+    with h5py.File(path, "w", libver="v110") as file:  # supports checksums and any number of sensors
         for name, value in _attributes(episodes).items():
             file.attrs[name] = fixed_text(value) if isinstance(value, tuple) else value
         for name, values in _arrays(episodes).items():
@@ -56,7 +56,7 @@ def write_hdf5(episodes: Episodes, path: Path) -> None:
 
 
 def fixed_text(texts: Sequence[str]) -> Any:
-    """Encode texts with a fixed width; HDF5 stores others without a checksum and crashes if they are damaged."""
+    """Encode texts with a fixed width; HDF5 stores other text without a checksum and crashes if it is damaged."""
     encoded = [text.encode() for text in texts]
     return np.array(encoded, dtype=h5py.string_dtype("utf-8", max(1, *map(len, encoded))))
 
@@ -77,7 +77,7 @@ def _write_npz(episodes: Episodes, path: Path) -> None:
 
 
 def _attributes(episodes: Episodes) -> dict[str, Any]:
-    """What holds for the whole set."""
+    """Return what applies to the whole set."""
     known = {
         "format": FORMAT,
         "version": VERSION,
@@ -90,7 +90,7 @@ def _attributes(episodes: Episodes) -> dict[str, Any]:
 
 
 def _arrays(episodes: Episodes) -> dict[str, Any]:
-    """Everything else but the values."""
+    """Return everything else except the values."""
     faults = None if episodes.faults is None else np.array([faults_to_json(faults) for faults in episodes.faults])
     known = {
         "lengths": episodes.lengths,
@@ -147,7 +147,7 @@ def _long_table(episodes: Episodes, values: npt.NDArray[np.float32], schema: Any
 
 
 def _batches(episodes: Episodes) -> Iterator[tuple[int, npt.NDArray[np.float32]]]:
-    """Pairs of first row and values (n, n_sensors, n_timepoints), padded with NaN, in bounded memory."""
+    """Yield pairs of first row and values (n, n_sensors, n_timepoints), padded with NaN, in bounded memory."""
     size = max(1, _BATCH_BYTES // (4 * (episodes.n_sensors + 8) * episodes.n_timepoints))  # 8: id, time, label, group
     start = 0
     for batch in episodes.batches(size):
@@ -158,7 +158,7 @@ def _batches(episodes: Episodes) -> Iterator[tuple[int, npt.NDArray[np.float32]]
 
 
 def _free_name(name: str, taken: tuple[str, ...]) -> str:
-    """The name with underscores appended until no sensor has it."""
+    """Append underscores to a name until no sensor has it."""
     while name in taken:
         name += "_"
     return name

@@ -1,1 +1,1 @@
-"""Trained models outside of dfstrans: ONNX export, and a runtime without torch."""
+"""Deployment of trained models: ONNX export, and a runtime without torch."""

@@ -1,4 +1,4 @@
-"""What an exported file computes: the plain network, with calibrated probabilities and relevances."""
+"""The network in an exported file: the plain network, with calibrated probabilities and relevances."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dfstrans.settings import NetworkShape
 class ExportedPass(NamedTuple):
     """The outputs of an exported file; padded segments have attention and relevance 0.
 
-    The relevances are those of `diagnosis.scores`, from the last layer's attention, heads averaged.
+    The relevances equal those of `diagnosis.scores`: the last layer's attention, averaged over heads.
     """
 
     logit: Tensor  # (b,) float32
-    probability: Tensor  # (b,) float64, so that no two logits share a probability near 0 or 1
+    probability: Tensor  # (b,) float64, so that different logits keep different probabilities near 0 and 1
     temporal_attention: Tensor  # (b, layer, s, h, q, k)
     spatial_attention: Tensor  # (b, layer, t, h, q, k)
     global_temporal_relevance: Tensor  # (b, t)
@@ -29,7 +29,7 @@ class ExportedPass(NamedTuple):
 class ExportedNetwork(nn.Module):
     """A trained network and its calibration, probability = σ((logit − shift) / temperature).
 
-    Every segment is embedded and padding is masked, so that the steps are the same for any batch.
+    Every segment is embedded and padding is masked, so that the graph is the same for any batch.
 
     Shape:
         segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments
@@ -44,11 +44,11 @@ class ExportedNetwork(nn.Module):
         self.eval()
 
     def forward(self, segments: Tensor, valid: Tensor) -> ExportedPass:
-        """Score episodes and show the attention behind the scores."""
+        """Score episodes and return the attention behind the scores."""
         x = self.network.embed_segments(segments.flatten(0, 1)).unflatten(0, segments.shape[:2])  # (b, t, s, d)
         x = x + self.encoding(valid).unsqueeze(1)
         logit, _, attention, _ = self.network.attend(x, valid, return_attention=True)
-        assert attention is not None  # it was asked for
+        assert attention is not None  # requested above
         moment = attention.temporal[:, -1].mean(dim=2).sum(dim=2).mean(dim=1)  # (b, s, h, q, k) → (b, t)
         at_moments = attention.spatial[:, -1].mean(dim=2).sum(dim=2)  # (b, t, h, q, k) → (b, t, s)
         sensor = ((moment * segment_share(x, valid)).unsqueeze(1) @ at_moments).squeeze(1)  # (b, s)
@@ -57,9 +57,9 @@ class ExportedNetwork(nn.Module):
 
 
 class _Encoding(nn.Module):
-    """The positional encoding of as many segments as `valid` has: (b, t) → (t, d).
+    """Returns the positional encoding for the number of segments in `valid`: (b, t) → (t, d).
 
-    The faithful one has at most d rows, all kept; the vanilla one has no end and is computed.
+    The faithful encoding has at most d rows, which are stored; the vanilla encoding has no limit and is computed.
     """
 
     rows: Tensor

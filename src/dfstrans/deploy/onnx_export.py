@@ -1,4 +1,4 @@
-"""Export of a saved model to one ONNX file, compared with torch before it is written."""
+"""Export of a saved model to one ONNX file, which is compared with torch before it is written."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from dfstrans.files import atomic_write
 from dfstrans.settings import DFSTRANS
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-TOLERANCE = 1e-4  # of a logit
-ATTENTION_TOLERANCE = 1e-3  # of an attention weight: a softmax of large numbers magnifies rounding
+TOLERANCE = 1e-4  # maximum difference of a logit
+ATTENTION_TOLERANCE = 1e-3  # of an attention weight; larger, because a softmax of large numbers magnifies rounding
 MOST_COMPARED = 256  # episodes
 GENERATED = 64  # episodes, if none are given
 
@@ -37,10 +37,10 @@ def export_onnx(
     tolerance: float = TOLERANCE,
     most_compared: int = MOST_COMPARED,
 ) -> ExportRecord:
-    """Write a saved model as one ONNX file and record in the model how far the two differ.
+    """Write a saved model as one ONNX file, and record in the model by how much the two differ.
 
-    They are compared on at most `most_compared` of the given episodes, evenly chosen, or on generated ones. A file
-    whose logits differ by more than the tolerance is not written.
+    They are compared on at most `most_compared` evenly chosen episodes of those given, or on generated ones. If logits
+    differ by more than the tolerance, no file is written.
     """
     _check_request(model, out)
     detector = Diagnoser.load(model)
@@ -56,7 +56,7 @@ def export_onnx(
         raise DfstransError(
             f"expected the exported network to differ from torch by at most {tolerance:g} in a logit and "
             f"{ATTENTION_TOLERANCE:g} in an attention weight, got {logit:.2g} and {attention:.2g} on {len(compared)} "
-            "episodes; nothing was written: predict with the saved model itself, and check for values far outside the "
+            "episodes; nothing was written: predict with the saved model, and check for values far outside the "
             "training range"
         )
     found = ExportRecord(
@@ -75,18 +75,18 @@ def export_onnx(
 
 
 def exported_bytes(detector: Diagnoser) -> bytes:
-    """The content of an exported file without the comparison with torch, for benchmarks."""
+    """Return the content of an exported file without comparing it with torch, for benchmarks."""
     return _file_content(_graph(detector), _record(detector))
 
 
 def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: Episodes) -> tuple[float, float]:
-    """The largest difference of a logit and of an attention weight between torch and onnxruntime."""
+    """Return the largest difference of a logit and of an attention weight between torch and onnxruntime."""
     logit = attention = 0.0
     start = 0
     for ours in exported.forward(episodes):
         rows = episodes[start : start + len(ours.logit)]
         (theirs,) = detector.forward(rows, return_attention=True)
-        assert theirs.attention is not None  # it was asked for
+        assert theirs.attention is not None  # requested above
         logit = max(logit, _largest(ours.logit, theirs.logit))
         attention = max(attention, _largest(ours.temporal_attention, theirs.attention.temporal))
         attention = max(attention, _largest(ours.spatial_attention, theirs.attention.spatial))
@@ -95,10 +95,10 @@ def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: E
 
 
 def generated_episodes(detector: Diagnoser) -> Episodes:
-    """Random walks of the lengths seen in training, with gaps.
+    """Generate random walks of the lengths seen in training, with gaps.
 
-    They stray from the training mean as far as the nearer end of the training range, so that a sensor that mostly rests
-    at one end also rests here. Every second one moves between three levels only and rests on each.
+    They deviate from the training mean as far as the nearer end of the training range, so that a sensor that is mostly
+    at one end is so here too. Every second one takes only three levels and stays on each for a while.
     """
     rng = np.random.default_rng(0)
     scaler, data = detector.scaler_, detector.data_
@@ -114,37 +114,37 @@ def generated_episodes(detector: Diagnoser) -> Episodes:
 
 
 def _check_request(model: Path, out: Path) -> None:
-    """Refuse what cannot be exported before anything is computed."""
+    """Reject what cannot be exported before anything is computed."""
     for package in PACKAGES:
         try:
             import_module(package)
         except ImportError as error:
             raise DfstransError(
-                f"expected the package {package} for an export, got none ({error}); {INSTALL}"
+                f"expected the package {package} for the export, but it cannot be imported ({error}); {INSTALL}"
             ) from error
     if out.suffix.lower() != ".onnx" or out.is_dir():
-        raise DfstransError(
-            f"expected {option_name('out')} to be a file that ends in .onnx, got {out}; choose such a name"
-        )
+        raise DfstransError(f"expected {option_name('out')} to end in .onnx, got {out}; rename the file")
     estimator = read_whole_record(model).estimator
     if estimator != DFSTRANS:
         raise DfstransError(
             f"expected a {DFSTRANS} network to export, got a model of the kind {estimator!r} in {model}; predict with "
-            "the saved model itself"
+            "the saved model instead"
         )
 
 
 def _evenly_chosen(episodes: Episodes, most: int) -> Episodes:
-    """All episodes, or at most so many, evenly chosen."""
+    """Return all episodes, or `most` evenly chosen ones."""
     if len(episodes) == 0:
-        raise DfstransError("expected at least one episode to compare on, got none; give some, or leave them out")
+        raise DfstransError(
+            "expected at least one episode to compare on, got none; add episodes, or use generated ones"
+        )
     if len(episodes) <= most:
         return episodes
     return episodes[np.linspace(0, len(episodes) - 1, most).astype(np.intp)]
 
 
 def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxRecord:
-    """Everything but the graph that a prediction needs."""
+    """Return everything except the graph that a prediction needs."""
     return OnnxRecord(
         scaler=detector.scaler_,
         units=detector.units_,
@@ -160,7 +160,7 @@ def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxReco
 
 
 def _file_content(graph: bytes, record: OnnxRecord) -> bytes:
-    """A whole file: the serialised graph, its record and their digest; see `dfstrans.deploy.runtime`."""
+    """Return a complete file: the serialised graph, its record and their digest; see `dfstrans.deploy.runtime`."""
     from onnx import ModelProto
 
     text = json.dumps({**record.to_dict(), "graph_bytes": len(graph)}, allow_nan=False)
@@ -171,10 +171,10 @@ def _file_content(graph: bytes, record: OnnxRecord) -> bytes:
 
 
 def _graph(detector: Diagnoser) -> bytes:
-    """The serialised graph, for any number of episodes and segments."""
+    """Return the serialised graph, for any number of episodes and segments."""
     settings, calibration = detector.network_settings_, detector.calibration_
     exported = ExportedNetwork(detector.network_, calibration.shift, calibration.temperature)
-    # sizes above one, for which the exporter keeps the axes dynamic
+    # the exporter keeps axes dynamic only for sizes above one
     example = (torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool))
     most = settings.d_model if settings.encoding == "faithful" else None
     axes = {0: torch.export.Dim("episode"), 1: torch.export.Dim("segment", max=most)}
@@ -198,7 +198,7 @@ def _graph(detector: Diagnoser) -> bytes:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the exporter's warnings about packages and its own code, which are of no use to the user."""
+    """Silence the exporter's warnings about packages and its own code, which do not help the user."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -211,6 +211,6 @@ def _quiet() -> Iterator[None]:
 
 
 def _largest(ours: np.ndarray, theirs: torch.Tensor) -> float:
-    """The largest absolute difference; infinite if one of the two is not a number."""
+    """Return the largest absolute difference, infinite if either has a NaN."""
     difference = np.abs(ours - theirs.numpy())
     return float("inf") if np.isnan(difference).any() else float(difference.max(initial=0))

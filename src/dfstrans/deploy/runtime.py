@@ -1,8 +1,8 @@
 """Predictions from an exported file with numpy and onnxruntime only, without torch.
 
 An exported file is an ONNX graph followed by everything else that a prediction needs and a digest of both. The second
-part is a protobuf message of its own: ONNX readers see two consecutive messages as one, so any of them opens the file
-and finds the JSON text under `dfstrans` in the model's metadata.
+part is a separate protobuf message: ONNX readers merge two consecutive messages, so any of them opens the file and
+finds the JSON text under `dfstrans` in the model's metadata.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCHEMA_VERSION = 1
 CONTENT, DIGEST = "dfstrans", "dfstrans.sha256"  # keys of the metadata
 INPUTS = ("scaled_segments", "valid")
 MOST_AT_ONCE = 32  # episodes
-CELLS_AT_ONCE = 2048  # (segment, sensor) cells of these episodes
+CELLS_AT_ONCE = 2048  # (segment, sensor) cells
 INSTALL = "install it: pip install 'dfstrans[onnx]'"
 
 
@@ -49,7 +49,7 @@ class OnnxPass(NamedTuple):
 
 
 class OnnxDetector:
-    """A detector from one ONNX file, with the same predictions as the exported `Diagnoser`.
+    """A detector loaded from an ONNX file, with the same predictions as the exported `Diagnoser`.
 
     `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint), in the
     sensors' own units. NaN is a missing value.
@@ -90,36 +90,36 @@ class OnnxDetector:
 
     @property
     def threshold(self) -> float:
-        """The probability from which an episode is called anomalous."""
+        """The lowest probability at which an episode counts as anomalous."""
         return float(self.record.threshold["value"])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
-        """The logit of each episode, before calibration: (n_episodes,)."""
+        """Return the logit of each episode, before calibration: (n_episodes,)."""
         return self._scores(X)[0]
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
-        """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
+        """Return the calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
         anomalous = self._scores(X)[1]
         return np.stack([1 - anomalous, anomalous], axis=1)
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
-        """1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
+        """Return 1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
         return (self.predict_proba(X)[:, 1] >= self.threshold).astype(np.int64)
 
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
-        """All outputs of the network, some episodes at a time and in their order."""
+        """Yield all outputs of the network, a few episodes at a time, in order."""
         for outputs in self._run(self.check_input(X), OnnxPass._fields):
             yield OnnxPass(*outputs)
 
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
-        """Episodes with the sensors of training in their order; an error if they do not fit the network."""
+        """Return the episodes with the sensors of training, in their order; raise an error if they do not fit."""
         known, given = self.record, as_episodes(X, check_axes=False)
         episodes = align_to_training(given, known.sensors, known.units, known.interval, known.time_unit)
         check_fits(episodes, known, trained=True)
         return episodes
 
     def _scores(self, X: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:  # noqa: N803
-        """Logit and probability of each episode."""
+        """Return the logit and the probability of each episode."""
         episodes = self.check_input(X)
         parts = list(self._run(episodes, OnnxPass._fields[:2]))
         if not parts:
@@ -129,7 +129,7 @@ class OnnxDetector:
         return logits, probabilities
 
     def _run(self, episodes: Episodes, outputs: Sequence[str]) -> Iterator[list[npt.NDArray[Any]]]:
-        """The named outputs, some episodes at a time."""
+        """Yield the named outputs, a few episodes at a time."""
         length = self.record.segment_length
         cells = count_segments(int(episodes.lengths.max(initial=1)), length) * episodes.n_sensors
         for part in episodes.batches(min(MOST_AT_ONCE, max(1, CELLS_AT_ONCE // cells))):
@@ -139,9 +139,9 @@ class OnnxDetector:
 
 @dataclass(frozen=True)
 class OnnxRecord:
-    """Everything but the graph that a prediction needs, and how the export was compared with torch.
+    """Everything except the graph that a prediction needs, and the comparison with torch.
 
-    `threshold`, `calibration` and `export` are those parts of model.json; `export` is None before the comparison.
+    `threshold`, `calibration` and `export` are copied from model.json; `export` is None before the comparison.
     """
 
     scaler: SensorScaler
@@ -162,26 +162,26 @@ class OnnxRecord:
         return self.scaler.sensors
 
     def to_dict(self) -> dict[str, Any]:
-        """The content of the metadata, for JSON."""
+        """Return the metadata as plain values for JSON."""
         own = {**vars(self), "scaler": self.scaler.to_dict(), "units": list(self.units)}
         return {"format": FORMAT, "schema_version": SCHEMA_VERSION, **own}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Self:
-        """The inverse of `to_dict`."""
+        """Create a record from the result of `to_dict`."""
         own = {name: content[name] for name in cls.__dataclass_fields__ if name in content}
         return cls(**{**own, "scaler": SensorScaler.from_dict(content["scaler"]), "units": tuple(content["units"])})
 
 
 def read_record(content: bytes, metadata: dict[str, str], name: str) -> OnnxRecord:
-    """The record in a file's metadata; an error if the file is foreign, of another version or damaged."""
+    """Read the record in a file's metadata; raise an error if the file is foreign, of another version or damaged."""
     try:
         found = json.loads(metadata.get(CONTENT, "null"))
     except ValueError as error:
         raise _damaged(name, f"its metadata are not JSON ({error})") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise DfstransError(
-            f"expected an ONNX file that dfstrans exported, got one without its metadata: {name}; make one with "
+            f"expected an ONNX file that dfstrans exported, got one without its metadata: {name}; create one with "
             "dfstrans export MODEL --format onnx"
         )
     if found.get("schema_version") != SCHEMA_VERSION:
@@ -196,32 +196,34 @@ def read_record(content: bytes, metadata: dict[str, str], name: str) -> OnnxReco
 
 
 def digest(graph: bytes, text: str) -> str:
-    """The checksum of a graph and of the text of its record."""
+    """Return the checksum of a graph and the text of its record."""
     return hashlib.sha256(graph + text.encode()).hexdigest()
 
 
 def _damaged(name: str, what: str) -> DfstransError:
     return DfstransError(
-        f"expected a complete exported file, got a damaged or changed one: {name}: {what}; restore it from a copy, or "
+        f"expected an intact exported file, got a damaged or changed one: {name}: {what}; restore a backup, or "
         "export the model again"
     )
 
 
 def _open(content: bytes, name: str, threads: int | None) -> Any:
-    """An onnxruntime session on the CPU."""
+    """Open an onnxruntime session on the CPU."""
     try:
         import onnxruntime
     except ImportError as error:
-        raise DfstransError(f"expected the package onnxruntime, got none ({error}); {INSTALL}") from error
+        raise DfstransError(
+            f"expected the package onnxruntime, but it cannot be imported ({error}); {INSTALL}"
+        ) from error
     if threads is not None and threads < 1:
         raise DfstransError(f"expected threads to be a whole number of at least 1, got {threads}; correct it")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised; do not print them as well
+    options.log_severity_level = 4  # errors are raised, so do not print them too
     if threads is not None:
         options.intra_op_num_threads = threads
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # of many types without a common base
+    except Exception as error:  # onnxruntime raises many types without a common base
         raise DfstransError(
             f"expected a complete ONNX file, got one that onnxruntime {onnxruntime.__version__} cannot read: {name} "
             f"({str(error).splitlines()[0]}); copy it again, export the model again, or update onnxruntime"

@@ -1,1 +1,1 @@
-"""Detectors: what all have in common, `Diagnoser`, trees, saved models and the registry."""
+"""Detectors: the common base class, `Diagnoser`, trees, saved models and the registry."""

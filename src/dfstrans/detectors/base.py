@@ -1,7 +1,7 @@
-"""`EpisodeClassifier`: what every detector can do, in the manner of scikit-learn.
+"""`EpisodeClassifier`: the common scikit-learn interface of all detectors.
 
-A kind of detector defines its settings, how it trains, how it scores and which numbers it keeps. Everything else is the
-same for all: validation part, calibration, threshold, metrics, saving and loading.
+Each kind of detector defines its settings, its training, its scores and its weights. This class does the rest:
+validation part, calibration, threshold, metrics, saving and loading.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from dfstrans.training.evaluation import ChanceCheck, Evaluation, check_against_
 from dfstrans.training.run_folder import LogRows
 
 Weights = dict[str, Tensor]
-DECISION = DecisionSettings()  # the defaults of arguments
+DECISION = DecisionSettings()  # argument defaults
 
 
 class TrainingTask(NamedTuple):
-    """What a detector learns from and how, and where it may keep its progress."""
+    """The data and settings of one training run, and where to keep its progress."""
 
     network: Any
     training: Any
@@ -52,47 +52,47 @@ class TrainingTask(NamedTuple):
 
 
 class TrainingResult(NamedTuple):
-    """The outcome of training, besides what the detector itself keeps."""
+    """The outcome of training, apart from what the detector itself stores."""
 
-    odds: float  # by how much training raised the odds of an anomaly: its weight, and normal episodes left out
+    odds: float  # factor by which training raised the odds of an anomaly: class weight times undersampling
     best_epoch: int = 1
-    log: LogRows = []  # noqa: RUF012 never changed
+    log: LogRows = []  # noqa: RUF012 never mutated
 
 
 class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[misc]
-    """A detector of anomalous episodes: labelled recordings in, anomaly probabilities out."""
+    """A detector that learns from labelled episodes and predicts anomaly probabilities."""
 
     # ---- what a kind of detector defines ------------------------------------------------------------------------
 
     @abstractmethod
     def _train(self, task: TrainingTask) -> TrainingResult:
-        """Train, and keep what was learned only at the end: an earlier fit survives one that fails."""
+        """Train, and store the result only at the end, so that an earlier fit survives a failed one."""
 
     @abstractmethod
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
-        """The logit of each checked episode, NaN where a value is implausibly large: (n_episodes,)."""
+        """Return the logit of each checked episode, NaN if a value is implausibly large: (n_episodes,)."""
 
     @abstractmethod
     def _weights(self) -> Weights:
-        """All learned numbers."""
+        """Return all learned weights."""
 
     @abstractmethod
     def _restore(self, weights: Weights) -> None:
-        """The inverse of `_weights`, with `network_settings_` and `scaler_` set."""
+        """Restore the result of `_weights`; `network_settings_` and `scaler_` are already set."""
 
     def network_settings(self, episodes: Episodes) -> Any:
-        """The complete settings of what fit would build for these episodes."""
+        """Return the complete settings of the model that fit would build for these episodes."""
         return self._settings(self.shape_kind, n_sensors=episodes.n_sensors)
 
     def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> Any:
-        """The complete settings of a training on so many episodes, so many of them anomalous."""
+        """Return the complete settings for training on `n_episodes` episodes, `n_anomalous` of them anomalous."""
         return self._settings(self.plan_kind)
 
     def check_lengths(self, episodes: Episodes, network: Any) -> None:
-        """Refuse episodes that are too short or too long for these settings."""
+        """Reject episodes that are too short or too long for these settings."""
 
     def _learn_reference(self, train: Episodes) -> None:
-        """Learn what diagnoses compare with; only a detector that diagnoses needs it."""
+        """Learn the reference for diagnoses; only detectors that diagnose need one."""
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -106,11 +106,11 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         resume: bool = False,
         progress: bool = False,
     ) -> Self:
-        """Train on labelled episodes; without a `validation` part a stratified share of them is held out.
+        """Train on labelled episodes; without a `validation` part, hold out a stratified share of them.
 
-        `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint); `y` the
-        labels, unless the episodes carry them. `run_folder` keeps a checkpoint after each epoch, from which `resume`
-        continues to the same weights as an uninterrupted run.
+        `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint); `y` has
+        the labels, unless the episodes have them. `run_folder` keeps a checkpoint after each epoch, from which
+        `resume` continues; the result has the same weights as an uninterrupted run.
         """
         episodes = as_episodes(X, y)
         labels = episodes.require_labels()
@@ -152,7 +152,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
     # ---- predict ------------------------------------------------------------------------------------------------
 
     def check_input(self, X: Any, y: npt.ArrayLike | None = None) -> Episodes:  # noqa: N803
-        """Episodes with the sensors of training, in their order; an error where that is impossible."""
+        """Return the episodes with the sensors of training, in their order; raise an error if that is impossible."""
         self._require_fitted(f"call fit or {type(self).__name__}.load first")
         data, given = self.data_, as_episodes(X, y, check_axes=False)
         episodes = align_to_training(given, self.sensors_, self.units_, data.interval, data.time_unit)
@@ -160,63 +160,63 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         return episodes
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
-        """The logit of each episode, before calibration: (n_episodes,)."""
+        """Return the logit of each episode, before calibration: (n_episodes,)."""
         return self._checked_logits(self.check_input(X))
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
-        """Calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
+        """Return the calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
         logits = self.decision_function(X)
         anomalous = self.calibration_.probabilities(logits)
         return np.stack([1 - anomalous, anomalous], axis=1)
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
-        """1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
+        """Return 1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
         return (self.predict_proba(X)[:, 1] >= self.threshold_.value).astype(np.int64)
 
     def score(self, X: Any, y: npt.ArrayLike | None = None, sample_weight: Any = None) -> float:  # noqa: N803
-        """The share of correct decisions; the labels are `y`, or those of the episodes."""
+        """Return the accuracy; the labels are `y`, or those of the episodes."""
         labels = as_episodes(X, y, check_axes=False).require_labels()
         return float(super().score(X, labels, sample_weight))
 
     def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
-        """Detection metrics on labelled episodes."""
+        """Return the detection metrics on labelled episodes."""
         episodes = self.check_input(X, y)
         probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
         return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
 
     def out_of_range(self, X: Any) -> dict[str, float]:  # noqa: N803
-        """The share of values outside the training range by sensor, largest first; sensors without such are omitted."""
+        """Return the share of values outside the training range by sensor, largest first; shares of 0 are omitted."""
         episodes = self.check_input(X)
         shares = self.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
         order = np.argsort(-shares, kind="stable")
         return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
 
     def predict_in(self, precision: Precision) -> Self:
-        """Score in this precision from now on; only networks have a choice."""
+        """Set the precision of prediction; only networks have a choice."""
         if precision == "bf16":
             raise DfstransError(
-                f"expected a network, got {self.estimator_name}, which has no bf16; use "
+                f"expected a network, got {self.estimator_name}, which does not support bf16; use "
                 f"{option_name('precision', 'auto')}"
             )
         return self
 
     def probability(self, logit: float) -> float:
-        """The calibrated probability of a logit."""
+        """Return the calibrated probability of a logit."""
         return float(self.calibration_.probabilities(np.array([logit]))[0])
 
     @property
     def decision_threshold(self) -> float:
-        """The lowest probability at which an episode is called anomalous."""
+        """The lowest probability at which an episode counts as anomalous."""
         return self.threshold_.value
 
     @property
     def chance_check(self) -> ChanceCheck:
-        """Whether the detector did better than guessing on its own held-out episodes."""
+        """Whether the detector is better than guessing on its held-out episodes."""
         return check_against_chance(self.metrics_)
 
     @property
     def n_parameters_(self) -> int:
-        """How many numbers were learned."""
+        """Number of learned parameters."""
         return sum(tensor.numel() for tensor in self._weights().values())
 
     def _checked_logits(self, episodes: Episodes) -> npt.NDArray[np.float64]:
@@ -226,17 +226,17 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
 
     def _require_fitted(self, remedy: str) -> None:
         if not hasattr(self, "data_"):
-            raise NotFittedError(f"expected a fitted {type(self).__name__}, got one that is not; {remedy}")
+            raise NotFittedError(f"expected a fitted {type(self).__name__}, got an unfitted one; {remedy}")
 
     # ---- save and load ------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the model as a folder; an earlier model there is replaced in one step, or kept if writing fails."""
+        """Write the model to a folder; an earlier model there is replaced atomically, or kept if writing fails."""
         self._require_fitted("call fit first")
         save_model(Path(folder), self._stored())
 
     def _stored(self) -> StoredModel:
-        """Everything that a saved model holds."""
+        """Return the content of a saved model."""
         record = ModelRecord(
             estimator=self.estimator_name,
             network=self.network_settings_.model_dump(mode="json"),
@@ -276,8 +276,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
             self._restore(stored.weights)
         except (RuntimeError, KeyError) as error:
             raise DfstransError(
-                f"expected weights that fit the settings of {folder}, got others; restore the model from a copy or "
-                f"train again ({str(error).splitlines()[0]})"
+                f"expected weights that fit the settings of {folder}, got different ones; restore the model from a "
+                f"backup or train it again ({str(error).splitlines()[0]})"
             ) from error
         self.sensors_, self.units_ = record.sensors, record.units
         self.classes_ = np.array([0, 1])

@@ -1,4 +1,4 @@
-"""The model card: what a saved model is, how good it was, and where its limits are."""
+"""The model card: what a saved model is, how well it performs, and its limits."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ FIGURES = {
 
 
 def model_card(record: dict[str, Any]) -> str:
-    """Markdown for people, made from the content of model.json."""
+    """Return the model card as Markdown, from the content of model.json."""
     data, threshold, training = record["data"], record["threshold"], record["training"]
     return f"""# Model card
 
 A {record["estimator"]} detector, saved {record["created"]} with dfstrans {record["versions"]["dfstrans"]}.
 
-## What it takes and gives
+## Input and output
 {takes_and_gives(record)}
 
-## How good it is
+## Performance
 {_figures_table(record["metrics"])}
 
 {_chance_check(record["metrics"])}
@@ -38,26 +38,26 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 - Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
 - Probabilities: {record["calibration"]["note"]}
 - Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}.
-- Best epoch {record["best_epoch"]}, chosen on {data["validation_episodes"]} validation episodes
+- Best epoch {record["best_epoch"]}, selected on {data["validation_episodes"]} validation episodes
   ({data["validation_anomalous"]} anomalous).
-- The validation figures were also used to choose the epoch, the temperature and the threshold: they are optimistic.
+- The epoch, the temperature and the threshold were chosen on the validation part, so its metrics are optimistic.
 {_export(record.get("export"))}
 ## Limits
 - Sensors are matched by name, unnamed ones by position.
-- It was not tested with machines, sensors or sampling rates other than those of training.
-- A missing value repeats the last one seen; a sensor without any value is set to its training mean.
+- The model was not tested on machines, sensors or sampling rates other than those of training.
+- A missing value is replaced by the last known one; a sensor without any value is set to its training mean.
 - {record["parameters"]:,} parameters; settings, versions and data fingerprints are in `model.json`.
 """
 
 
 def takes_and_gives(record: dict[str, Any]) -> str:
-    """What recordings a model takes and what it gives."""
+    """Describe the input and the output of a model."""
     data, threshold = record["data"], record["threshold"]
     named = zip(record["sensors"], record["units"], strict=True)
     sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
     return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
-It was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
-It gives the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
+The model was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
+It predicts the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
 
 Sensors: {sensors}
 {_known_cases(record.get("known_cases", {}))}""".rstrip()
@@ -68,7 +68,7 @@ def _range(shortest: int, longest: int) -> str:
 
 
 def _chance_check(metrics: dict[str, dict[str, Any]]) -> str:
-    """Whether the model is better than guessing; in bold where it is not."""
+    """State whether the model is better than guessing, in bold if it is not."""
     found = check_against_chance(metrics)
     sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
     return sentence if found.better_than_guessing else f"**{sentence}**"
@@ -88,13 +88,13 @@ def _known_cases(kinds: dict[str, str]) -> str:
     if not kinds:
         return ""
     counts = ", ".join(f"{kind} ({n})" for kind, n in Counter(kinds.values()).most_common())
-    return f"\nA diagnosis tells which of these known faults it resembles: {counts}.\n"
+    return f"\nA diagnosis names the most similar of these known faults: {counts}.\n"
 
 
 def _export(export: dict[str, Any] | None) -> str:
     if export is None:
         return ""
-    source = "generated ones, not real recordings" if export["generated"] else "recordings that were given"
+    source = "generated, not real recordings" if export["generated"] else "given recordings"
     return f"""
 ## Exported
 As ONNX, {export["created"]} with dfstrans {export["dfstrans_version"]}.
@@ -106,7 +106,7 @@ Compared with torch on {export["episodes"]} episodes ({source}), a logit differs
 
 def _figures_table(metrics: dict[str, dict[str, float | None]]) -> str:
     if not metrics:
-        return "No figures were recorded."
+        return "No metrics were recorded."
     parts = list(metrics)
     lines = ["| | " + " | ".join(parts) + " |", "|---" * (len(parts) + 1) + "|"]
     for key, name in FIGURES.items():

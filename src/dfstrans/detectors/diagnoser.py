@@ -35,31 +35,31 @@ from dfstrans.settings import (
     ThresholdRule,
 )
 
-KNOWN_FEATURES = "known_cases.features"  # an array among those of the reference
-NETWORK = NetworkSettings()  # the defaults of arguments
+KNOWN_FEATURES = "known_cases.features"  # name of an array in the reference
+NETWORK = NetworkSettings()  # argument defaults
 
 
 class Diagnoser(NetworkClassifier):
-    """Detects anomalous episodes, and tells which sensors and which moments are unlike normal.
+    """Detects anomalous episodes, and shows which sensors deviate from normal, and when.
 
-    An argument that is None has the value of the preset, or is chosen from the training episodes.
+    Arguments that are None take the value of the preset, or are chosen from the training episodes.
 
     Parameters:
-        preset: What the other settings start from: "tuned", our network, or "paper", the paper's network and training.
+        preset: Base settings: "tuned" (our network), or "paper" (the paper's network and training).
         segment_length: Points per segment; by default a tenth of the median episode, at most 100.
         encoding: Positional encoding: "faithful", "vanilla" or "none".
-        epochs: Maximum epochs; by default as many as make 600 steps, 20 to 100.
+        epochs: Maximum epochs; by default enough for 600 steps, 20 to 100.
         batch_size: Episodes per training step; by default a tenth of an epoch, 16 to 64.
         learning_rate: Highest learning rate of the schedule.
-        imbalance: "weighted" weights the rarer class up, "none" uses the plain loss.
+        imbalance: "weighted" weights the rarer class more, "none" uses the plain loss.
         normals_per_anomaly: Maximum normal episodes per anomaly in an epoch, resampled each epoch; all by default.
-        validation_fraction: Share of the episodes held out when fit is given no validation part.
-        threshold_rule: How the threshold is chosen on validation: "f1", "false-alarm-rate" or "fixed".
+        validation_fraction: Share of the episodes held out if fit gets no validation part.
+        threshold_rule: How the threshold is chosen in validation: "f1", "false-alarm-rate" or "fixed".
         threshold_value: The threshold ("fixed"), or the highest false-alarm rate ("false-alarm-rate").
-        precision: Arithmetic of training: "32", "bf16", or "auto", bf16 where the processor has it.
+        precision: Numeric precision of training: "32", "bf16", or "auto" (bf16 if the processor supports it).
         seed: Seed of split, weights, order and noise.
-        network: All other settings of the network, see `NetworkSettings`, as a mapping or as such an object.
-        training: All other settings of training, see `TrainingSettings`.
+        network: All other settings of the network, as a mapping or a `NetworkSettings`.
+        training: All other settings of training, as a mapping or a `TrainingSettings`.
 
     >>> from dfstrans.data.synthetic import planted_episodes
     >>> episodes = planted_episodes(n_normal=12, n_anomalous=6, n_sensors=3, n_timepoints=48, seed=0)
@@ -114,11 +114,11 @@ class Diagnoser(NetworkClassifier):
 
     @staticmethod
     def build(network: NetworkShape, scaler: SensorScaler) -> DFSTrans:
-        """The network of this shape, with weights from torch's random generator."""
+        """Build a network of this shape with weights from torch's random generator."""
         return FastDFSTrans(network)
 
     def network_settings(self, episodes: Episodes) -> NetworkShape:
-        """The network that fit would build for these episodes."""
+        """Return the shape of the network that fit would build for these episodes."""
         given: NetworkSettings = self._settings(NetworkSettings)
         values = given.model_dump() | {"n_sensors": episodes.n_sensors, "filters": given.filters or MIN_FILTERS}
         if given.segment_length is None:
@@ -130,22 +130,22 @@ class Diagnoser(NetworkClassifier):
         return NetworkShape(**values)
 
     def check_lengths(self, episodes: Episodes, network: NetworkShape) -> None:
-        """Refuse episodes that are too short, or too long, for the segments of a network."""
+        """Reject episodes that are too short or too long for the segments of a network."""
         check_fits(episodes, network, trained=network is getattr(self, "network_settings_", None))
 
     def diagnose(self, X: Any, *, known: Episodes | None = None, trust: bool = False) -> Iterator[Diagnosis]:  # noqa: N803
-        """One `Diagnosis` per episode, one after the other: which sensors and which moments are unlike normal.
+        """Yield one `Diagnosis` per episode: which sensors deviate from normal, and when.
 
-        Where training anomalies had known kinds of faults, it tells which of these an episode resembles; `known` are
-        other such anomalies to use instead. With `trust`, anomalous episodes get a verdict on their attention, which
-        takes some twenty passes each.
+        If kinds of faults were known in training, a diagnosis names the most similar one; `known` holds other
+        anomalies of known kinds to use instead. With `trust`, each anomalous episode gets a verdict on its attention,
+        which takes about twenty forward passes.
         """
         episodes = self.check_input(X)
         cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known))
         return diagnose(self, episodes, self.reference_, cases, trust=trust)
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
-        """The network's output, batch by batch; only one batch is in memory at a time."""
+        """Yield the network's output batch by batch; only one batch is in memory at a time."""
         for batch in self.batches(self.check_input(X)):
             with torch.inference_mode():
                 yield self.network_(batch.segments, batch.valid, return_attention=return_attention)

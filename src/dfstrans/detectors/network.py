@@ -1,4 +1,4 @@
-"""`NetworkClassifier`: a detector that is a torch network, trained by `dfstrans.training`."""
+"""`NetworkClassifier`: a detector based on a torch network, trained by `dfstrans.training`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from dfstrans.training.batches import Batch, batch_loader
 from dfstrans.training.calibration import guessing_loss, positive_weight
 
 PREDICTION_BATCH = 32
-TRAINING = TrainingSettings()  # the defaults of arguments
+TRAINING = TrainingSettings()  # argument defaults
 
 
 class NetworkClassifier(EpisodeClassifier):
-    """A detector that is a network; a kind of it names the network.
+    """Base class of detectors that are networks; a subclass builds the network.
 
-    `network` and `training` hold all settings that are no arguments; see the fields of the network's settings and of
-    `TrainingSettings`. An argument that is None has the default of its kind, or is chosen from the data.
+    `network` and `training` hold all settings that are not arguments; see the fields of the network's settings and of
+    `TrainingSettings`. Arguments that are None take the default of the subclass, or are chosen from the data.
     """
 
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
     plan_kind: ClassVar[type[DecisionSettings]] = TrainingPlan
-    _prediction_precision: Precision = "32"  # chosen for a machine: neither a setting nor part of a saved model
+    _prediction_precision: Precision = "32"  # depends on the machine: neither a setting nor part of a saved model
 
     def __init__(
         self,
@@ -76,15 +76,15 @@ class NetworkClassifier(EpisodeClassifier):
     @staticmethod
     @abstractmethod
     def build(network: Any, scaler: SensorScaler) -> DetectorNetwork:
-        """The network of these settings, with weights from torch's random generator."""
+        """Build a network with these settings and weights from torch's random generator."""
 
     def training_settings(self, n_episodes: int, n_anomalous: int | None = None) -> TrainingPlan:
-        """The complete settings of a training on so many episodes, so many of them anomalous."""
+        """Return the complete settings for training on `n_episodes` episodes, `n_anomalous` of them anomalous."""
         settings: TrainingSettings = self._settings(TrainingSettings)
         return settings.plan(n_episodes, n_anomalous)
 
     def _train(self, task: TrainingTask) -> TrainingResult:
-        from dfstrans.training.fit import train_network  # loads lightning, which takes seconds
+        from dfstrans.training.fit import train_network  # importing lightning takes seconds
 
         trained = train_network(
             partial(self.build, task.network, task.scaler),
@@ -103,20 +103,20 @@ class NetworkClassifier(EpisodeClassifier):
 
     @property
     def loss_beside_guessing(self) -> float:
-        """The last training loss as a share of the loss of guessing: near 1 where nothing was learned."""
+        """Return the last training loss as a share of the loss of guessing; near 1, nothing was learned."""
         settings, n_anomalous = self.training_settings_, self.data_.train_anomalous
         drawn = episodes_of_an_epoch(self.data_.train_episodes, n_anomalous, settings.normals_per_anomaly)
         labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, drawn - n_anomalous])
         return float(self.log_[-1]["loss"]) / guessing_loss(labels, positive_weight(labels, settings))
 
     def predict_in(self, precision: Precision) -> Self:
-        """Score in this precision until the next fit: `auto` is bf16 where the processor has it.
+        """Set the precision of prediction until the next fit; `auto` is bf16 if the processor supports it.
 
-        Faster with wide networks, and scores differ slightly. Diagnoses and exports stay in 32 bits.
+        bf16 is faster for wide networks and changes scores slightly. Diagnoses and exports always use 32 bits.
         """
         if precision not in get_args(Precision):
             known = ", ".join(get_args(Precision))
-            raise DfstransError(f"expected one of {known}, got precision {precision!r}; name one of them")
+            raise DfstransError(f"expected one of {known}, got precision {precision!r}; choose one of them")
         self._prediction_precision = precision
         return self
 
@@ -128,12 +128,12 @@ class NetworkClassifier(EpisodeClassifier):
         return np.concatenate(found) if found else np.empty(0)
 
     def batches(self, X: Episodes) -> Iterator[Batch]:  # noqa: N803
-        """Checked episodes as the network takes them: scaled, cut into segments, a batch at a time."""
+        """Yield checked episodes in batches as the network takes them: scaled and cut into segments."""
         yield from batch_loader(X, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
 
     @property
     def n_parameters_(self) -> int:
-        """Trainable parameters of the network."""
+        """Number of trainable parameters."""
         return sum(p.numel() for p in self.network_.parameters())
 
     def _weights(self) -> Weights:

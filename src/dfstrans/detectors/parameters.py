@@ -1,4 +1,4 @@
-"""Settings of an estimator, wherever they are given: as arguments, within `network` and `training`, or by flat name."""
+"""Estimator settings, given as constructor arguments, within `network` and `training`, or by flat name."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.settings import DecisionSettings, Settings
 
 GivenSettings = Mapping[str, Any] | Settings | None
-GROUPS = ("network", "training")  # arguments that hold the settings without an argument of their own
+GROUPS = ("network", "training")  # arguments that hold the settings without their own argument
 
 
 class Configurable(BaseEstimator):  # type: ignore[misc]
-    """A scikit-learn estimator whose settings are those of two settings classes.
+    """A scikit-learn estimator whose settings are the fields of two settings classes.
 
-    The settings that people use most are arguments of the constructor; the others are in its arguments `network` and
-    `training`, which `get_params`, `set_params` and `GridSearchCV` reach as `network__heads`.
+    The most common settings are constructor arguments; the others are in the arguments `network` and `training`, and
+    `get_params`, `set_params` and `GridSearchCV` access them as `network__heads`.
     """
 
     estimator_name: ClassVar[str]  # in model.json and on the command line
-    network_kind: ClassVar[type[Settings]]  # what a user may set of the network, or of what takes its place
+    network_kind: ClassVar[type[Settings]]  # user-facing settings of the network or other model
     shape_kind: ClassVar[type[Settings]]  # the same, complete for given episodes
     training_kind: ClassVar[type[DecisionSettings]] = DecisionSettings
     plan_kind: ClassVar[type[DecisionSettings]] = DecisionSettings
-    own_defaults: ClassVar[Mapping[str, Any]] = {}  # where they differ from those of the settings
-    fixed_settings: ClassVar[Mapping[str, Any]] = {}  # those that make no sense for this kind
+    own_defaults: ClassVar[Mapping[str, Any]] = {}  # defaults that differ from those of the settings classes
+    fixed_settings: ClassVar[Mapping[str, Any]] = {}  # settings that make no sense for this kind
 
     @classmethod
     def from_settings(cls, **settings: Any) -> Self:
-        """A detector with any settings by name, as values or as text, checked as far as possible without data.
+        """Create a detector from settings by name, as values or text, checked as far as possible without data.
 
         >>> from dfstrans import Diagnoser
         >>> Diagnoser.from_settings(epochs="3", heads="4")
@@ -47,17 +47,17 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def default_settings(cls) -> dict[str, Any]:
-        """Every setting with its default; None: off, or chosen from the data."""
+        """Return every setting with its default; None means off, or chosen from the data."""
         fields = {**cls.network_kind.model_fields, **cls.training_kind.model_fields}
         defaults = {name: None if field.is_required() else field.default for name, field in fields.items()}
         hidden = ("n_sensors", *cls.fixed_settings)
         return {name: value for name, value in (defaults | dict(cls.own_defaults)).items() if name not in hidden}
 
     def all_settings(self) -> dict[str, Any]:
-        """Every setting with its value, wherever it was given; None: off, or chosen from the data."""
+        """Return every setting with its value, wherever it was given; None means off, or chosen from the data."""
         arguments = super().get_params(deep=False)
         for group in GROUPS:
-            for name in _given(arguments.get(group)):
+            for name in _user_settings(arguments.get(group)):
                 place = self.parameter_name(name).removesuffix(f"__{name}")
                 if place != group:
                     right = f"as the argument {name}" if place == name else f"within {place}"
@@ -68,27 +68,27 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def parameter_name(cls, setting: str) -> str:
-        """What `get_params` and `set_params` call a setting: its own name, or that of its group and its own."""
+        """Return the name of a setting in `get_params`, such as `epochs`, or `network__heads` in a group."""
         if setting in inspect.signature(cls).parameters:
             return setting
         known = cls.default_settings()
         if setting not in known:
             raise DfstransError(
-                f"expected a setting that {cls.estimator_name} has, got {setting!r}; {did_you_mean(setting, known)} "
+                f"expected a setting of {cls.estimator_name}, got {setting!r}; {did_you_mean(setting, known)} "
                 f"(`dfstrans summary --list-settings --model {cls.estimator_name}` lists them all)"
             )
         return f"{'network' if setting in cls.network_kind.model_fields else 'training'}__{setting}"
 
     @classmethod
     def parse(cls, setting: str, text: Any) -> Any:
-        """The value of a setting from text, checked by itself."""
+        """Parse the value of a single setting from text, and check it."""
         for kind in (cls.network_kind, cls.training_kind):
             if setting in kind.model_fields:
                 return kind.parse(setting, text)
         return text
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All arguments; if `deep`, also the settings within `network` and `training` (`network__heads`)."""
+        """Return all arguments and, if `deep`, the settings within `network` and `training` (`network__heads`)."""
         arguments: dict[str, Any] = super().get_params(deep=False)
         if not deep:
             return arguments
@@ -109,24 +109,24 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
             elif self.parameter_name(setting) != name:
                 raise DfstransError(f"expected {self.parameter_name(setting)}, got {name}; use that name")
             else:
-                setattr(self, group, {**_given(getattr(self, group)), setting: value})
+                setattr(self, group, {**_user_settings(getattr(self, group)), setting: value})
         return self
 
     def _preset_settings(self) -> dict[str, Any]:
-        """What a preset changes of the defaults."""
+        """Return the settings that the preset changes."""
         return {}
 
     def _grouped_settings(self) -> dict[str, Any]:
-        return {name: value for group in GROUPS for name, value in _given(getattr(self, group, None)).items()}
+        return {name: value for group in GROUPS for name, value in _user_settings(getattr(self, group, None)).items()}
 
     def _settings(self, kind: Any, **values: Any) -> Any:
-        """The settings of one kind, with these `values` that the user did not give."""
+        """Build a settings object of one kind; `values` are those that the user cannot set."""
         every = self.all_settings() | dict(self.fixed_settings) | values
         return kind(**{name: value for name, value in every.items() if name in kind.model_fields})
 
 
-def _given(group: GivenSettings) -> dict[str, Any]:
-    """The settings that a user put into `network` or `training`."""
+def _user_settings(group: GivenSettings) -> dict[str, Any]:
+    """Return the settings that the user put into `network` or `training`."""
     if group is None:
         return {}
     return group.model_dump(exclude_unset=True) if isinstance(group, Settings) else dict(group)

@@ -1,4 +1,4 @@
-"""The kinds of detectors by name, from the entry points `dfstrans.detectors` of installed packages."""
+"""Kinds of detectors by name, from the `dfstrans.detectors` entry points of installed packages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dfstrans.settings import DFSTRANS
 
 
 def detector_names() -> list[str]:
-    """All installed kinds, the default first."""
+    """Return the names of all installed kinds, the default first."""
     return sorted(entry_points(group="dfstrans.detectors").names, key=lambda name: (name != DFSTRANS, name))
 
 
 def detector_kind(name: str) -> type[EpisodeClassifier]:
-    """The class of a detector, imported on request."""
+    """Import and return the class of a kind of detector."""
     known = detector_names()
     if name not in known:
         raise DfstransError(f"expected one of {', '.join(known)}, got {name!r}; {did_you_mean(name, known)}")

@@ -1,4 +1,4 @@
-"""A saved model: a folder of JSON and safetensors without code, checked when it is read."""
+"""A saved model: a folder of JSON and safetensors files without code, validated when read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
 class DataRecord(Settings):
-    """What a model was trained on."""
+    """Describes the data that a model was trained on."""
 
     train_episodes: int
     train_anomalous: int
@@ -53,13 +53,13 @@ class DataRecord(Settings):
     shortest: int
     longest: int
     interval: float | None = None
-    time_unit: str = ""  # of the interval, where it is known
-    split: dict[str, Any] | None = None  # how the parts were cut from a larger set, when we cut them
+    time_unit: str = ""  # of the interval, if known
+    split: dict[str, Any] | None = None  # how the parts were split from a larger set, if we split them
     source_fingerprint: str | None = None  # of that larger set
 
     @classmethod
     def of(cls, train: Episodes, validation: Episodes) -> Self:
-        """The record of the two parts."""
+        """Describe the two parts."""
         return cls(
             train_episodes=len(train),
             train_anomalous=train.n_anomalous,
@@ -75,28 +75,28 @@ class DataRecord(Settings):
 
 
 class ExportRecord(Settings):
-    """How much the exported model differed from this one."""
+    """Records how much an exported model differs from the original."""
 
     format: Literal["onnx"] = "onnx"
     created: str = Field(default_factory=lambda: _now())
     dfstrans_version: str = Field(default_factory=lambda: version("dfstrans"))
-    logit_difference: float  # the largest
+    logit_difference: float  # maximum
     attention_difference: float
-    tolerance: float  # of a logit
+    tolerance: float  # for the logit difference
     attention_tolerance: float
-    episodes: int  # that were compared
-    generated: bool  # whether they were generated, since no real ones were given
+    episodes: int  # number compared
+    generated: bool  # whether they were generated because no real ones were given
     fingerprint: str  # of these episodes
 
 
 class ModelRecord(Settings):
-    """Everything about a model but its numbers: the content of model.json."""
+    """The content of model.json: everything about a model except its weights."""
 
     format: Literal["dfstrans-model"] = FORMAT
     schema_version: int = SCHEMA_VERSION
     estimator: str = DFSTRANS
     created: str = Field(default_factory=lambda: _now())
-    network: dict[str, Any]  # the settings of this kind of estimator, which knows them: see `settings_of`
+    network: dict[str, Any]  # validated by the estimator, see `settings_of`
     training: dict[str, Any]
     parameters: int
     sensors: tuple[str, ...]
@@ -106,15 +106,15 @@ class ModelRecord(Settings):
     data: DataRecord
     best_epoch: int
     metrics: dict[str, dict[str, int | float | None]]
-    known_cases: dict[str, str] = Field(default_factory=dict)  # kinds of fault of training anomalies, by their ids
+    known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)
-    own_checksum: str = ""  # of all above but the export; set when the record is written
+    own_checksum: str = ""  # over all fields above except export; set when the record is written
 
 
 def library_versions() -> dict[str, str]:
-    """The versions of Python and of the libraries that determine a model."""
+    """Return the versions of Python and of the libraries that affect a model."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
@@ -123,21 +123,21 @@ class OtherVersionError(DfstransError):
 
 
 class DamagedModelError(DfstransError):
-    """A saved model with a file that is missing or was changed."""
+    """A file of a saved model is missing or was changed."""
 
 
 class StoredModel(NamedTuple):
-    """Everything that a model's folder holds."""
+    """The content of a model folder."""
 
     record: ModelRecord
     weights: dict[str, torch.Tensor]
     scaler: SensorScaler
     log: LogRows
-    reference: dict[str, npt.NDArray[Any]]  # what is usual in normal episodes; empty without diagnoses
+    reference: dict[str, npt.NDArray[Any]]  # statistics of normal episodes; empty for detectors without diagnoses
 
 
 def save_model(folder: Path, model: StoredModel) -> None:
-    """Write the folder in one step: at any time it holds the earlier model or this one."""
+    """Write the folder atomically: at any time it holds the earlier model or this one."""
     check_place(folder)
     with atomic_write(folder) as temporary:
         temporary.mkdir()
@@ -150,14 +150,14 @@ def save_model(folder: Path, model: StoredModel) -> None:
         checksums = {
             name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
         }
-        content = _signed(model.record.model_copy(update={"checksums": checksums}))
+        content = _with_checksum(model.record.model_copy(update={"checksums": checksums}))
         _write_json(temporary / RECORD, content)
         (temporary / CARD).write_text(model_card(content), encoding="utf-8")
 
 
 def save_export(folder: Path, export: ExportRecord) -> None:
     """Record in a saved model how much its export differs from it."""
-    content = _signed(read_whole_record(folder).model_copy(update={"export": export}))
+    content = _with_checksum(read_whole_record(folder).model_copy(update={"export": export}))
     with atomic_write(folder / RECORD) as temporary:
         _write_json(temporary, content)
     with atomic_write(folder / CARD) as temporary:
@@ -165,16 +165,16 @@ def save_export(folder: Path, export: ExportRecord) -> None:
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place where a model would replace anything but a (perhaps damaged) model."""
+    """Reject a folder where saving would replace anything other than a (possibly damaged) model."""
     if folder.exists() and not folder.is_dir():
-        raise DfstransError(f"expected {folder} to be free or a model's folder, got a file; choose another place")
+        raise DfstransError(f"expected {folder} to be unused or a model folder, got a file; choose another path")
     if not folder.is_dir():
         return
     foreign = sorted({path.name for path in folder.iterdir()} - OWN_FILES)
     if foreign:
         raise DfstransError(
             f"expected {folder} to be empty or a saved model, got other files ({', '.join(foreign[:5])}); "
-            "choose another place, or move them"
+            "choose another folder, or move them"
         )
     if not (folder / RECORD).exists():
         return
@@ -186,17 +186,17 @@ def check_place(folder: Path) -> None:
         if not (folder / WEIGHTS).exists():
             raise DfstransError(
                 f"expected {folder} to be empty or a saved model, got a {RECORD} that may belong to something "
-                "else; choose another place, or move it"
+                "else; choose another folder, or move it"
             ) from error
 
 
 def holds_model(folder: Path) -> bool:
-    """Whether there is a saved model."""
+    """Return whether the folder contains a saved model."""
     return (folder / RECORD).is_file()
 
 
 def load_model(folder: Path) -> StoredModel:
-    """Read a model folder; anything missing, damaged or foreign gives one clear error."""
+    """Read a model folder; raise a clear error if anything is missing, damaged or foreign."""
     record = read_whole_record(folder)
     try:
         weights = safetensors.torch.load_file(folder / WEIGHTS)
@@ -211,7 +211,7 @@ def load_model(folder: Path) -> StoredModel:
 
 
 def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) -> AnySettings:
-    """A group of settings of model.json, checked by the estimator that knows them."""
+    """Validate a group of settings in model.json with the estimator's settings class."""
     try:
         with settings_as_options(False):  # they are not options of the current command
             return kind(**content)
@@ -220,7 +220,7 @@ def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) 
 
 
 def read_whole_record(folder: Path) -> ModelRecord:
-    """The content of model.json, checked together with the files next to it."""
+    """Read model.json, and verify its checksum and those of the other files."""
     content = _read_content(folder)
     record = settings_of(folder, ModelRecord, content)
     if _own_checksum(content) != record.own_checksum:
@@ -235,7 +235,7 @@ def read_whole_record(folder: Path) -> ModelRecord:
 
 
 def read_record(folder: Path) -> ModelRecord:
-    """The content of model.json alone."""
+    """Read model.json without verifying the other files."""
     return settings_of(folder, ModelRecord, _read_content(folder))
 
 
@@ -259,21 +259,21 @@ def _read_content(folder: Path) -> dict[str, Any]:
     return content
 
 
-def _signed(record: ModelRecord) -> dict[str, Any]:
-    """The content of model.json, with the checksum that reveals later changes."""
+def _with_checksum(record: ModelRecord) -> dict[str, Any]:
+    """Return the content of model.json, with the checksum that reveals later changes."""
     content = record.model_dump(mode="json")
     return {**content, "own_checksum": _own_checksum(content)}
 
 
 def _own_checksum(content: dict[str, Any]) -> str:
-    """The checksum of the file's content rather than of what is parsed from it, which may gain defaults."""
+    """Compute the checksum from the raw content; the parsed record may have gained defaults."""
     signed = {name: value for name, value in content.items() if name not in ("export", "own_checksum")}
     return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged(folder: Path, what: str) -> DamagedModelError:
     return DamagedModelError(
-        f"expected a whole saved model at {folder}, got a damaged one: {what}; restore it from a copy or train again"
+        f"expected an intact saved model at {folder}, got a damaged one: {what}; restore a backup or train again"
     )
 
 

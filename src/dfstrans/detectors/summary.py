@@ -1,4 +1,4 @@
-"""The parts of a network or of a saved model, and the list of all settings."""
+"""Summaries of a network or a saved model, and the list of all settings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARTS = {
 
 
 def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str, Any]) -> NetworkShape:
-    """The network of a preset for episodes of so many full segments, with the settings `given`, as values or text.
+    """Return the network of a preset for `n_segments` full segments, with the settings `given` as values or text.
 
     >>> network_for("tuned", 20, 20, {"segment_length": 100}).d_model
     96
@@ -43,10 +43,10 @@ def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str
 
 
 def network_summary(settings: NetworkShape, n_segments: int) -> dict[str, Any]:
-    """Parameters by part, widths and settings of a network for episodes of that many segments."""
+    """Return parameters by part, widths and settings of a network for episodes of `n_segments` segments."""
     if n_segments < 1:
         raise DfstransError(f"expected at least 1 segment, got {n_segments}")
-    positional_encoding(settings.encoding, n_segments, settings.d_model)  # refuses more segments than it can encode
+    positional_encoding(settings.encoding, n_segments, settings.d_model)  # rejects more segments than it can encode
     with torch.device("meta"):
         network = DFSTrans(settings)
     counts = dict.fromkeys(PARTS, 0)
@@ -63,7 +63,7 @@ def network_summary(settings: NetworkShape, n_segments: int) -> dict[str, Any]:
 
 
 def settings_list(kind: type[EpisodeClassifier]) -> list[dict[str, Any]]:
-    """Every setting of a kind of detector: its name, its default, that of the preset paper, and its help."""
+    """List every setting of a kind of detector: name, default, value of the preset "paper", and help."""
     fields = {**kind.network_kind.model_fields, **kind.training_kind.model_fields}
     defaults = kind.default_settings()
     paper = {**defaults, **PRESETS["paper"]} if kind is Diagnoser else defaults
@@ -74,7 +74,7 @@ def settings_list(kind: type[EpisodeClassifier]) -> list[dict[str, Any]]:
 
 
 def model_summary(folder: Path) -> dict[str, Any]:
-    """The same for a saved model, with its threshold and metrics."""
+    """Return the summary of a saved model, with its threshold and metrics."""
     record = read_whole_record(folder)
     return {
         **_shape(folder, record),
@@ -94,7 +94,7 @@ def model_summary(folder: Path) -> dict[str, Any]:
 
 
 def _shape(folder: Path, record: ModelRecord) -> dict[str, Any]:
-    """Parameters by part if the network is DFStrans, else their number."""
+    """Return the parameters by part for a DFStrans network, else their total."""
     if record.estimator != DFSTRANS:
         return {"parameters": record.parameters, "parts": {}, "settings": record.network}
     network = settings_of(folder, NetworkShape, record.network)

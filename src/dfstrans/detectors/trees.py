@@ -1,6 +1,6 @@
-"""The baseline: boosted trees on a few statistics of each sensor, which know neither when nor in which order.
+"""The baseline: boosted trees on a few statistics per sensor, which ignore time and order.
 
-Trained by scikit-learn's `HistGradientBoostingClassifier`, kept as plain arrays that a few lines predict from.
+scikit-learn's `HistGradientBoostingClassifier` trains the trees; they are stored as plain arrays for prediction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Features = npt.NDArray[np.float64]
 
 
 class BoostingSettings(DetectorSettings):
-    """Number and size of the trees; the validation part decides how many of them are kept."""
+    """Number and size of the trees; the validation part determines how many are kept."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     trees: int = Field(default=300, ge=1, description="Maximum number of trees.")
@@ -36,7 +36,7 @@ class BoostingSettings(DetectorSettings):
 
 
 def sensor_statistics(episodes: Episodes, scaler: SensorScaler) -> Features:
-    """Statistics of the values of each sensor, NaN where there are none; one episode at a time is in memory.
+    """Return statistics of each sensor, NaN if it has no values; only one episode is in memory at a time.
 
     An episode with an implausibly large value gets infinite statistics.
 
@@ -51,7 +51,7 @@ def sensor_statistics(episodes: Episodes, scaler: SensorScaler) -> Features:
 
 
 def _statistics(values: Features) -> Features:
-    """Statistics of one episode: (n_sensors, n_timepoints) → (n_sensors, statistics)."""
+    """Return the statistics of one episode: (n_sensors, n_timepoints) → (n_sensors, statistics)."""
     there = ~np.isnan(values)
     found = np.full((len(values), len(STATISTICS)), np.nan)
     found[:, 0] = there.mean(axis=1)
@@ -66,10 +66,10 @@ def _statistics(values: Features) -> Features:
 
 
 class Trees(NamedTuple):
-    """Decision trees as arrays over the nodes of all of them; a leaf leads to itself.
+    """Decision trees as arrays over all their nodes; a leaf points to itself.
 
     Shape:
-        first (tree,); the others (node,), but for the start, which is a scalar
+        start is a scalar; first (tree,); the others (node,)
     """
 
     start: npt.NDArray[np.float64]  # the logit before any tree
@@ -83,7 +83,7 @@ class Trees(NamedTuple):
 
     @classmethod
     def from_sklearn(cls, model: HistGradientBoostingClassifier) -> Trees:
-        """The trees of a fitted model of two classes."""
+        """Convert the trees of a fitted binary classifier."""
         nodes = [predictor.nodes for (predictor,) in model._predictors]
         first = np.cumsum([0, *(len(tree) for tree in nodes)])[:-1]
         joined = np.concatenate(nodes)
@@ -101,32 +101,32 @@ class Trees(NamedTuple):
         )
 
     def stages(self, features: Features) -> Features:
-        """The logit after each tree: (episode, feature) → (episode, tree)."""
+        """Return the logit after each tree: (episode, feature) → (episode, tree)."""
         node = np.broadcast_to(self.first, (len(features), len(self.first)))
         while True:
             x = np.take_along_axis(features, self.feature[node], axis=1)
             left = np.where(np.isnan(x), self.missing_left[node], x <= self.threshold[node])
             below = np.where(left, self.left[node], self.right[node])
-            if np.array_equal(below, node):  # all are at a leaf
+            if np.array_equal(below, node):  # all have reached a leaf
                 staged: Features = self.start + self.value[node].cumsum(axis=1)
                 return staged
             node = below
 
     def keep(self, n_trees: int) -> Trees:
-        """The first trees."""
+        """Return the first `n_trees` trees."""
         end = self.first[n_trees] if n_trees < len(self.first) else len(self.feature)
         nodes: dict[str, Any] = {name: getattr(self, name)[:end] for name in self._fields[2:]}
         return Trees(start=self.start, first=self.first[:n_trees], **nodes)
 
 
-TREES = BoostingSettings(n_sensors=1)  # the defaults of arguments
+TREES = BoostingSettings(n_sensors=1)  # argument defaults
 
 
 class BoostingClassifier(EpisodeClassifier):
-    """Boosted trees on per-sensor statistics: what a detector must beat to be worth its cost.
+    """Boosted trees on per-sensor statistics: the baseline that a network must beat to justify its cost.
 
-    The arguments are explained by the fields of `BoostingSettings` and `DecisionSettings`. A missing sensor stays
-    missing, which trees can handle. Training is a single step, so there is nothing to resume.
+    See the fields of `BoostingSettings` and `DecisionSettings` for the arguments. Trees handle missing sensors
+    natively. Training is a single step, so there is nothing to resume.
     """
 
     estimator_name: ClassVar[str] = "boosting"
@@ -186,7 +186,7 @@ class BoostingClassifier(EpisodeClassifier):
 
 
 def _best_stage(staged: Features, labels: Labels, weight: float) -> int:
-    """The number of trees that is best on validation: by PR-AUC, then by loss, as the best epoch of a network."""
+    """Return the best number of trees in validation: by PR-AUC, then by loss, like the best epoch of a network."""
     both = 0 < labels.sum() < len(labels)
     weights = np.where(labels, weight, 1.0)
     losses = (weights * (np.logaddexp(0, staged.T) - labels * staged.T)).mean(axis=1)

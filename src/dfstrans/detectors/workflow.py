@@ -1,4 +1,4 @@
-"""The verbs of the command line as functions: train a model, evaluate it on a part, predict."""
+"""The main commands as functions: train a model, evaluate it on a part, predict."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def train_model(
 ) -> EpisodeClassifier:
     """Split 70/15/15, train, evaluate on the test part, and save the model with its metrics at `out`.
 
-    `model` names a kind of detector, see `dfstrans.detectors.registry`; `settings` are its settings by name. Until the
-    model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues; a model
-    that is already finished is returned as it is.
+    `model` is a kind of detector, see `dfstrans.detectors.registry`; `settings` are its settings by name. Until the
+    model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues; if the
+    model is already finished, `resume` returns it unchanged.
     """
     detector = detector_kind(model).from_settings(**settings)
     seed = detector.training_settings(len(episodes)).seed
@@ -58,11 +58,11 @@ def train_model(
             "sensor, timepoint)",
             stacklevel=2,
         )
-    train, validation, test = _parts(episodes, split, seed)
+    train, validation, test = _split_parts(episodes, split, seed)
     partial = partial_folder(out)
     how_split = {"kind": split, "seed": seed}
     if resume and not can_resume(partial):
-        finished = _finished(out, detector, train, episodes, how_split)
+        finished = _finished_model(out, detector, train, episodes, how_split)
         if finished is not None:
             return finished
     if not resume:
@@ -79,9 +79,10 @@ def train_model(
 
 
 def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier:
-    """The unfitted detector with a network for all these episodes, whichever of them it is trained on.
+    """Return the unfitted detector with network settings chosen from all these episodes.
 
-    Otherwise fit would choose by the training part alone. Episodes that do not fit are an error before training.
+    Otherwise fit would choose them from the training part alone. Episodes of unsuitable length raise an error here,
+    before training.
     """
     network = detector.network_settings(episodes)
     left_open = [name for name, value in detector.all_settings().items() if value is None and hasattr(network, name)]
@@ -91,13 +92,13 @@ def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier
 
 
 def partial_folder(out: Path) -> Path:
-    """Where a run keeps its checkpoint until its model is saved."""
+    """Return the folder where a run keeps its checkpoint until its model is saved."""
     place = out.absolute()
     return place.with_name(place.name + ".partial")
 
 
-def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
-    """Training, validation and test part, the first with enough of both classes."""
+def _split_parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, Episodes, Episodes]:
+    """Return the training, validation and test part; the training part must have enough of both classes."""
     if split == "grouped":
         episodes.require_groups()
     parts = episodes.split(seed, by_group=split == "grouped")
@@ -106,15 +107,15 @@ def _parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episodes, E
         raise DfstransError(
             f"expected at least two normal and two anomalous episodes in the training part, got {normal} and "
             f"{anomalous} there, of {len(episodes) - episodes.n_anomalous} normal and {episodes.n_anomalous} anomalous "
-            "in all; add episodes of the rarer class (at least four of each), or another group of them"
+            "in all; add episodes of the rarer class (at least four of each), or groups that contain them"
         )
     return parts
 
 
-def _finished(
+def _finished_model(
     out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, how_split: dict[str, Any]
 ) -> EpisodeClassifier | None:
-    """The model at `out` if this run would produce the same one, so that there is nothing to resume."""
+    """Return the model at `out` if this run would produce the same one, so that there is nothing to resume."""
     if not holds_model(out):
         return None
     try:
@@ -141,8 +142,8 @@ def _finished(
     ]
     if others:
         warnings.warn(
-            f"the model in {out} has the settings and recordings of this run, but is from other versions "
-            f"({', '.join(others)}), which may give other weights: {remedy} with these",
+            f"the model in {out} has the settings and recordings of this run, but comes from other versions "
+            f"({', '.join(others)}), which may give different weights: {remedy} with these",
             stacklevel=3,
         )
     else:
@@ -151,7 +152,7 @@ def _finished(
 
 
 def _move_aside(partial: Path) -> None:
-    """Keep an interrupted run under another name, once: a new run does not destroy it."""
+    """Rename the folder of an interrupted run, so that a new run does not destroy it; only the latest is kept."""
     if not partial.is_dir():
         return
     old = partial.with_name(partial.name + ".old")
@@ -164,13 +165,13 @@ def _move_aside(partial: Path) -> None:
 
 
 def trained_from(detector: EpisodeClassifier, episodes: Episodes) -> bool:
-    """Whether the parts of a model were split from these episodes; reads them all."""
+    """Return whether the parts of a model were split from these episodes; reads all of them."""
     expected = detector.data_.source_fingerprint
     return expected is not None and expected == episodes.fingerprint()
 
 
 def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Episodes:
-    """All episodes, or one part of those that the model was trained from, split as in training."""
+    """Return all episodes, or one part of the split the model was trained on."""
     record, same_set = detector.data_, trained_from(detector, episodes)
     if part == "all":
         if same_set:
@@ -183,8 +184,8 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
         return episodes
     if not same_set or record.split is None:
         raise DfstransError(
-            f"expected the very episodes that the model was trained from, for {option_name('part', part)}, got others; "
-            f"evaluate all of these ({option_name('part', 'all')}), or give the recordings of training, read with the "
+            f"expected the same episodes as in training for {option_name('part', part)}, got others; "
+            f"evaluate all of these ({option_name('part', 'all')}), or give the training recordings, read with the "
             "same options"
         )
     return episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")[PARTS.index(part)]
@@ -217,7 +218,7 @@ def evaluate_diagnoses(
 
 
 def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFrame:
-    """One row per episode: id, anomaly probability, decision, logit."""
+    """Return one row per episode: id, anomaly probability, decision, logit."""
     logits = detector.decision_function(episodes)
     probabilities = detector.calibration_.probabilities(logits)
     return pd.DataFrame(
@@ -231,7 +232,7 @@ def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFra
 
 
 def select_ids(episodes: Episodes, ids: Sequence[str]) -> Episodes:
-    """The episodes with these ids, in this order."""
+    """Return the episodes with these ids, in this order."""
     rows = {str(name): row for row, name in enumerate(episodes.ids)}
     unknown = [name for name in ids if name not in rows]
     if unknown:
@@ -242,11 +243,11 @@ def select_ids(episodes: Episodes, ids: Sequence[str]) -> Episodes:
     return episodes[[rows[name] for name in ids]]
 
 
-NAMED = 10  # episodes that a remark names
+NAMED = 10  # maximum number of episodes in a remark
 
 
 class Scorable(NamedTuple):
-    """The episodes that can be scored, and the others: each with its `id` and the `reason`, for JSON."""
+    """The episodes that can be scored, and the skipped ones with `id` and `reason`, for JSON."""
 
     episodes: Episodes
     left_out: list[dict[str, str]]
@@ -255,11 +256,11 @@ class Scorable(NamedTuple):
 def scorable(
     detector: EpisodeClassifier, episodes: Episodes, remark: Callable[[str], None], *, every: bool = False
 ) -> Scorable:
-    """Leave out the episodes that are too short or too long for the detector, or have no value at all.
+    """Skip the episodes that are too short or too long for the detector, or have no values at all.
 
-    A remark names them with their reasons. With `every`, or when none is left, they are an error.
+    A remark lists them with the reasons. With `every`, or if none is left, they raise an error.
     """
-    reasons = {**_of_wrong_length(detector, episodes), **_empty(detector, episodes)}
+    reasons = {**_unsuitable_lengths(detector, episodes), **_without_values(detector, episodes)}
     if not reasons:
         return Scorable(episodes, [])
     if every or len(reasons) == len(episodes):
@@ -267,7 +268,7 @@ def scorable(
     rows = sorted(reasons)
     named = [str(episodes.ids[row]) for row in rows]
     more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    remark(f"left out {len(named)} of {len(episodes)} episodes: {', '.join(named[:NAMED])}{more}")
+    remark(f"skipped {len(named)} of {len(episodes)} episodes: {', '.join(named[:NAMED])}{more}")
     first_of_each = {reasons[row].split(", got")[0]: reasons[row] for row in reversed(rows)}
     for reason in first_of_each.values():
         remark(f"  {reason}")
@@ -275,8 +276,8 @@ def scorable(
     return Scorable(episodes[np.setdiff1d(np.arange(len(episodes)), rows)], left_out)
 
 
-def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
-    """The detector's objection to the length of each unsuitable episode, by row; each suitable length is tried once."""
+def _unsuitable_lengths(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
+    """Return the reason why the length of an episode is unsuitable, by row; each suitable length is tried once."""
     found: dict[int, str] = {}
     for length in np.unique(episodes.lengths):
         for row in np.flatnonzero(episodes.lengths == length).tolist():
@@ -289,16 +290,16 @@ def _of_wrong_length(detector: EpisodeClassifier, episodes: Episodes) -> dict[in
     return found
 
 
-def _empty(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
-    """The episodes in which every sensor of the detector is missing from beginning to end, by row."""
+def _without_values(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
+    """Return the reason for each episode without any value of the detector's sensors, by row."""
     return {
         row: f"expected at least one value of a sensor in each episode, got none in episode {episode.id!r}; record it "
-        "again, or leave it out"
+        "again, or remove it"
         for row, episode in enumerate(match_sensors(episodes, detector.sensors_))
         if _has_no_value(episode)
     }
 
 
 def _has_no_value(episode: Episode) -> bool:
-    """Whether all values are missing; for most episodes the first point already shows that they are not."""
+    """Return whether all values are missing; checks the first point first, which usually has a value."""
     return bool(np.isnan(episode.values[:, 0]).all() and np.isnan(episode.values).all())

@@ -1,1 +1,1 @@
-"""From attention to a diagnosis: which sensors, at which time, which couplings, and how far to trust it."""
+"""Diagnosis from attention: which sensors deviate, when, which pairs are coupled unusually, and how far to trust it."""

@@ -1,4 +1,4 @@
-"""How good the diagnoses of detected anomalies with known causes are, compared with raw relevance and two baselines."""
+"""Quality of the diagnoses of anomalies with known causes, compared with raw relevance and two baselines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dfstrans.errors import DfstransError, option_name
 from dfstrans.progress import Progress, no_progress, track
 
 SHOWN, RELEVANCE, Z_SCORE, GRADIENTS = "shown", "relevance", "z-score", "gradients"
-ORDERS_PER_EPISODE = 5  # random ones; the control is a mean over all episodes
+ORDERS_PER_EPISODE = 5  # random orders; few, since the control is a mean over all episodes
 MIN_FOR_INTERVAL = 5  # episodes
 HEADLINES = (("sensors", "hit_rate@100%"), ("sensors", "ac@3"), ("segments", "ac@3"), ("cells", "auroc"))
 
@@ -32,21 +32,21 @@ def assess(
     normal: Episodes,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Metrics of four rankings of the detected episodes with known causes, by ranking, level, kind and metric.
+    """Return metrics of four rankings of the detected episodes with known causes, by ranking, level, kind and metric.
 
-    "shown" is the ranking of the diagnosis, "relevance" the paper's raw scores. Two are baselines: "z-score", how far
-    simple statistics of each cell lie from those of `normal` episodes, and "gradients", the size of integrated
-    gradients; `missing` says why one of them is not available. `curves` says how far the decision follows what is
-    shown.
+    "shown" is the ranking of the diagnosis, "relevance" the paper's raw scores. Two are baselines: "z-score", the
+    distance of simple statistics of each cell from those of `normal` episodes, and "gradients", the size of integrated
+    gradients; `missing` says why one of them is not available. `curves` shows how much the decision depends on the
+    cells that are ranked first.
     """
     segment_length = detector.network_settings_.segment_length
     causes = {cause.episode_id: cause for cause in known_causes(episodes, segment_length) if cause.segments.any()}
     if not causes:
-        raise _none_detected(episodes, 0, "give anomalous recordings whose faults are known")
+        raise _none_detected(episodes, 0, "use anomalous recordings with known faults")
     by_id = {d.episode_id: d for d in diagnoses if d.is_anomaly and d.episode_id in causes}
     if not by_id:
         remedy = f"train a better model, or one with a lower {option_name('threshold_value')}"
-        raise _none_detected(episodes, len(causes), f"none of these is called anomalous: {remedy}")
+        raise _none_detected(episodes, len(causes), f"none of these is predicted anomalous: {remedy}")
     detected = episodes[[row for row, name in enumerate(episodes.ids) if str(name) in by_id]]
     found = {str(name): by_id[str(name)] for name in detected.ids}
     rankings = {
@@ -93,7 +93,7 @@ def _none_detected(episodes: Episodes, n_known: int, remedy: str) -> DfstransErr
 
 
 def mean_curves(curves: list[RankingCurves]) -> dict[str, Any]:
-    """Curves and measures averaged over episodes, with their random controls."""
+    """Average curves and measures over episodes, with their random controls."""
     plain = [one.to_dict() for one in curves]
     means: dict[str, Any] = {"percentages": plain[0]["percentages"]}
     for name in ("deletion", "insertion", "random_deletion", "random_insertion"):
@@ -104,7 +104,7 @@ def mean_curves(curves: list[RankingCurves]) -> dict[str, Any]:
 
 
 def _plain(rankings: dict[str, Ranking], causes: list[KnownCause]) -> dict[str, Any]:
-    """The results of one ranking as plain data."""
+    """Return the results of one ranking as plain data."""
     return {
         level: {kind: {name: one.to_dict() for name, one in metrics.items()} for kind, metrics in kinds.items()}
         for level, kinds in evaluate_rankings(rankings, causes).items()
@@ -112,7 +112,7 @@ def _plain(rankings: dict[str, Ranking], causes: list[KnownCause]) -> dict[str, 
 
 
 def headline(assessment: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Titles and rows of a short table: what was shown with its interval, chance, and the other rankings."""
+    """Return titles and rows of a short table: the shown ranking with its interval, chance, and the other rankings."""
     rankings = assessment["rankings"]
     others = [name for name in rankings if name != SHOWN]
     rows = []

@@ -1,8 +1,8 @@
-"""Normal bands: what is usual of each score in normal episodes, and where normal signals run.
+"""Normal bands: the usual values of each score in normal episodes, and the usual range of signals.
 
 A quantity that varies over time is kept twice: by segment, for episodes of the usual length, and pooled over all
-segments, for others. Temporal attention is spread over as many segments as there are, so pooled it is compared as a
-multiple of an even spread. Pooled embeddings are compared without their positional encoding (`content`).
+segments, for others. Temporal attention is shared among all segments, so pooled values are multiples of an even
+spread. Pooled embeddings are compared without their positional encoding (`content`).
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ BANDS = (*SCORES, "contribution")  # median and upper edge
 SPREAD_QUANTITIES = ("level", "embedding", "content")  # mean and standard deviation
 BY_SEGMENT = (*BANDS, "level", "embedding")
 POOLED = (*BANDS, "level", "content")
-BETWEEN_SEGMENTS = ("temporal_attention", "global_temporal_attention")  # whose last two axes are segments
+BETWEEN_SEGMENTS = ("temporal_attention", "global_temporal_attention")  # the last two axes are segments
 WITHOUT_SEGMENTS = ("global_spatial_attention", "global_spatial_relevance")
 MAX_POOLED_SAMPLES = 1 << 14
-MAX_BAND_SIZE = 1 << 22  # numbers of a band by segment; a larger one is only kept pooled
+MAX_BAND_SIZE = 1 << 22  # numbers in a band by segment; larger ones are only kept pooled
 
 
 @dataclass(frozen=True)
 class NormalBand:
-    """The usual value of a quantity and how far normal episodes stray from it; shapes broadcast to the quantity's.
+    """The usual value of a quantity and its variation in normal episodes; shapes broadcast to the quantity's.
 
-    Of a band, the centre is the median and the width reaches to its upper edge; of a spread, mean and deviation.
+    For a band, the centre is the median and the width extends to the upper edge; for a spread, they are mean and
+    deviation.
     """
 
     centre: Array
     width: Array
-    floor: float  # smallest width: for a sensor that never moves, an attention that never changes
+    floor: float  # minimum width, for sensors that never move and attention that never changes
 
     @classmethod
     def of(cls, name: str, centre: Array, width: Array) -> NormalBand:
-        """A band with the floor of its quantity; of temporal attention that is a share of an even spread."""
+        """Create a band with the floor of its quantity; for temporal attention, that is a share of an even spread."""
         floor = 1e-2 if name in ("embedding", "content") else 1e-3
         return cls(centre, width, floor / centre.shape[-1] if name in BETWEEN_SEGMENTS else floor)
 
     def excess(self, values: Array) -> Array:
-        """How far values lie above the centre, in widths: 0 is usual, 1 the edge of a band."""
+        """Return how far values are above the centre, in widths: 0 is usual, 1 the edge of a band."""
         return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
 
     @property
@@ -57,14 +58,14 @@ class NormalBand:
         return self.centre + np.maximum(self.width, self.floor)
 
     def fit_length(self, name: str, n_segments: int) -> NormalBand:
-        """This pooled band for an episode of `n_segments` segments."""
+        """Adapt this pooled band to an episode of `n_segments` segments."""
         if name not in BETWEEN_SEGMENTS:
             return self
         return NormalBand(self.centre / n_segments, self.width / n_segments, self.floor / n_segments)
 
 
 def bands_by_segment(scores: Sequence[EpisodeScores], max_size: int = MAX_BAND_SIZE) -> dict[str, NormalBand]:
-    """A band of each quantity in its own shape, from episodes of equal length; quantities that are too large go."""
+    """Return a band for each quantity, in its shape, from episodes of equal length; omit those that are too large."""
     small = [name for name in BY_SEGMENT if name not in BANDS or getattr(scores[0], name).size <= max_size]
     return {
         name: NormalBand.of(name, *_centre_and_width(name, np.stack([getattr(one, name) for one in scores])))
@@ -75,9 +76,9 @@ def bands_by_segment(scores: Sequence[EpisodeScores], max_size: int = MAX_BAND_S
 def pooled_band(
     name: str, scores: Sequence[EpisodeScores], seed: int = 0, max_samples: int = MAX_POOLED_SAMPLES
 ) -> NormalBand:
-    """A band over all segments of episodes of any length; its axes of segments have length one, or are absent if first.
+    """Return a band over all segments of episodes of any length; segment axes have length one, or are absent if first.
 
-    Every episode gives the same number of samples, as far as it has them.
+    Every episode contributes the same number of samples, if it has enough.
     """
     random, most = np.random.default_rng(seed), max(max_samples // len(scores), 1)
     samples = []
@@ -92,7 +93,7 @@ def pooled_band(
 
 
 def _samples(scores: EpisodeScores, name: str) -> Array:
-    """A view of a quantity with its segments, or pairs of segments, as the first axis."""
+    """Return a view of a quantity with its segments, or pairs of segments, as the first axis."""
     values: Array = getattr(scores, name)
     if name in WITHOUT_SEGMENTS:
         return values[None]
@@ -102,7 +103,7 @@ def _samples(scores: EpisodeScores, name: str) -> Array:
 
 
 def _centre_and_width(name: str, samples: Array) -> tuple[Array, Array]:
-    """Over the first axis."""
+    """Return the centre and the width over the first axis."""
     if name in SPREAD_QUANTITIES:
         return samples.mean(axis=0), samples.std(axis=0)
     centre, edge = np.quantile(samples, (0.5, EDGE_QUANTILE), axis=0)
@@ -112,12 +113,12 @@ def _centre_and_width(name: str, samples: Array) -> tuple[Array, Array]:
 # ---- signals --------------------------------------------------------------------------------------------------------
 
 CELL_STATISTICS = ("mean", "std", "max", "min")
-COURSE_TAIL = 0.01  # share of normal recordings below the band of a signal, and as many above
+COURSE_TAIL = 0.01  # share of normal recordings below the band of a signal, and also above
 
 
 @dataclass(frozen=True)
 class NormalCourse:
-    """The lowest and the highest value of each sensor in normal recordings, without the most extreme 1 % each.
+    """The lowest and the highest value of each sensor in normal recordings, without the most extreme 1 % on each side.
 
     Shape:
         by_segment (segment, sensor, 2), without a segment if lengths vary; pooled (sensor, 2); in the sensors' units
@@ -128,7 +129,7 @@ class NormalCourse:
 
     @classmethod
     def fit(cls, normal: Episodes, segment_length: int, n_segments: int) -> NormalCourse:
-        """Learn from normal episodes; by segment from those of `n_segments` segments (0: none)."""
+        """Learn from normal episodes; values by segment come from those with `n_segments` segments (0: none)."""
         ends = [CELL_STATISTICS.index("min"), CELL_STATISTICS.index("max")]
         extremes = [cell_statistics(episode.values, segment_length)[..., ends] for episode in normal]
         alike = [one for one in extremes if len(one) == n_segments]
@@ -136,23 +137,23 @@ class NormalCourse:
         return cls(by_segment, _course(np.concatenate(extremes)))
 
     def of_length(self, n_segments: int) -> Array:
-        """The course of a recording of `n_segments` segments, the same in every segment if that length is unusual."""
+        """Return the course for `n_segments` segments, the same in every segment if that length is unusual."""
         if len(self.by_segment) == n_segments:
             return self.by_segment
         return np.broadcast_to(self.pooled, (n_segments, *self.pooled.shape))
 
 
 def _course(extremes: Array) -> Array:
-    """A low quantile of the lowest values and a high one of the highest, over the first axis."""
+    """Return a low quantile of the lowest values and a high one of the highest, over the first axis."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a cell that never has values has no band: NaN
+        warnings.simplefilter("ignore", RuntimeWarning)  # cells without any values get a band of NaN
         low = np.nanquantile(extremes[..., 0], COURSE_TAIL, axis=0)
         high = np.nanquantile(extremes[..., 1], 1 - COURSE_TAIL, axis=0)
     return np.stack([low, high], axis=-1)
 
 
 def cell_statistics(values: npt.NDArray[np.float32], segment_length: int) -> npt.NDArray[Any]:
-    """Mean, standard deviation, maximum and minimum of the values in each cell; NaN for a cell without values.
+    """Return mean, standard deviation, maximum and minimum of each cell; NaN for a cell without values.
 
     Shape:
         (n_sensors, length) → (n_segments, n_sensors, n_statistics)

@@ -1,8 +1,8 @@
-"""Does the decision follow the ranking? Replace cells of an episode by normal ones and observe the decision.
+"""Tests whether the decision depends on the ranking, by replacing cells of an episode with normal ones.
 
-Deletion: the probability while the first cells of a ranking are made normal, more and more of them. Insertion: all
-cells are normal and the first of the ranking are restored. A ranking that the decision rests on has a small area under
-the deletion curve and a large one under the insertion curve; random orders show what an area is worth.
+Deletion: the probability as more and more of the top-ranked cells are made normal. Insertion: all cells start normal,
+and the top-ranked ones are restored. If the decision depends on the top-ranked cells, the area under the deletion
+curve is small and that under the insertion curve large; random orders give the baseline.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dfstrans.model.network import DFSTrans
 
 Mask = npt.NDArray[np.bool_]
 VARIANT_CELLS_AT_ONCE = 1 << 14  # (segment, sensor) cells of the variants in one batch
-GRADIENT_STEPS = 24  # points of the Gauss-Legendre rule between normal and the episode
+GRADIENT_STEPS = 24  # Gauss-Legendre points between normal and the episode
 CURVE_PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 RANDOM_ORDERS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Counterfactual:
-    """One episode whose cells can be made normal, that is, get the mean embedding of normal episodes.
+    """An episode whose cells can be made normal, that is, replaced by the mean embedding of normal episodes.
 
     Shape:
         embedding, normal (segment, sensor, d_model), real segments only
@@ -45,7 +45,7 @@ class Counterfactual:
 
     @classmethod
     def of(cls, detector: Detector, episode: Any, reference: NormalReference) -> Counterfactual:
-        """The first of the episodes."""
+        """Prepare the first of the given episodes."""
         segments, valid, _ = next(iter(detector.batches(episode)))
         settings = detector.network_settings_
         with torch.inference_mode():
@@ -66,7 +66,7 @@ class Counterfactual:
         return max(1, VARIANT_CELLS_AT_ONCE // int(np.prod(self.shape)))
 
     def logits(self, replaced: Mask) -> Array:
-        """The logit of each variant: (variant, segment, sensor), True where a cell is made normal → (variant,)."""
+        """Return the logit of each variant: (variant, segment, sensor), True if a cell is made normal → (variant,)."""
         found = []
         with torch.inference_mode():
             for masks in torch.as_tensor(replaced).split(self.variants_at_once):
@@ -76,7 +76,7 @@ class Counterfactual:
 
 
 def occlusion(detector: Detector, episode: Any, reference: NormalReference) -> Array:
-    """The fall of the logit of one episode when a single cell is made normal: (segment, sensor)."""
+    """Return the drop in the logit of one episode when a single cell is made normal: (segment, sensor)."""
     cells = Counterfactual.of(detector, episode, reference)
     t, s = cells.shape
     whole = cells.logits(np.zeros((1, t, s), dtype=np.bool_))
@@ -87,14 +87,16 @@ def occlusion(detector: Detector, episode: Any, reference: NormalReference) -> A
 def integrated_gradients(
     detector: Detector, episode: Any, reference: NormalReference, n_steps: int = GRADIENT_STEPS
 ) -> Array:
-    """What each cell of one episode adds to the logit on the straight line from normal to it: (segment, sensor).
+    """Return the contribution of each cell to the logit along the straight line from normal: (segment, sensor).
 
     IG_c = Σ_d (x_cd − n_cd) ∫ ∂logit(n + α (x − n)) / ∂x_cd dα for the embedding x and its normal mean n. The sum over
     cells is logit(x) − logit(n).
     """
     method = require_captum().IntegratedGradients(lambda x: detector.network_.attend(x).logit)
     cells = Counterfactual.of(detector, episode, reference)
-    embedding, normal = (x.clone()[None] for x in (cells.embedding, cells.normal))  # inference tensors have no gradient
+    embedding, normal = (
+        x.clone()[None] for x in (cells.embedding, cells.normal)
+    )  # clones, since inference tensors have no gradient
     found: Tensor = method.attribute(
         embedding,
         baselines=normal,
@@ -106,19 +108,19 @@ def integrated_gradients(
 
 
 def require_captum() -> Any:
-    """`captum.attr`, or an error that says how to install it."""
+    """Import `captum.attr`, or raise an error that says how to install it."""
     try:
         import captum.attr
     except ImportError as error:
         raise DfstransError(
-            "expected the package captum for integrated gradients, got none; pip install 'dfstrans[paper]'"
+            "expected captum for integrated gradients, but it is not installed; pip install 'dfstrans[paper]'"
         ) from error
     return captum.attr
 
 
 @dataclass(frozen=True)
 class RankingCurves:
-    """The probability along deletion and insertion of a ranking, and of random orders of the same cells.
+    """The probability during deletion and insertion by a ranking, and by random orders of the same cells.
 
     Shape:
         percentages (k,), from 0 to 100; deletion, insertion (k,); random_deletion, random_insertion (draw, k)
@@ -139,7 +141,7 @@ class RankingCurves:
         return self._figures(self.random_deletion, self.random_insertion)
 
     def _figures(self, deletion: Array, insertion: Array) -> dict[str, float]:
-        """Measures from the curves (…, k); comprehensiveness and sufficiency average over k without 0 and 100 %."""
+        """Compute measures from curves (…, k); comprehensiveness and sufficiency average over k without 0 and 100 %."""
         share = self.percentages / 100
         found = {
             "comprehensiveness": (deletion[..., :1] - deletion[..., 1:-1]).mean(axis=-1),  # p(x) − p(without the top)
@@ -150,7 +152,7 @@ class RankingCurves:
         return {name: float(np.mean(values)) for name, values in found.items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; the random curves are means over draws."""
+        """Return plain data; random curves are averaged over draws."""
         curves = {name: np.atleast_2d(curve).mean(axis=0).tolist() for name, curve in asdict(self).items()}
         return {**curves, "figures": self.figures(), "random_figures": self.random_figures()}
 
@@ -165,7 +167,7 @@ def ranking_curves(
     draws: int = RANDOM_ORDERS,
     seed: int = 0,
 ) -> RankingCurves:
-    """The probability of one episode while the cells of its ranking (segment, sensor) are made normal or restored.
+    """Compute the probability of one episode as the cells of its ranking (segment, sensor) are made normal or restored.
 
     The curves have a point at each of the `percentages` of cells, and at 0 and 100 %.
     """
@@ -173,8 +175,8 @@ def ranking_curves(
     cells = Counterfactual.of(detector, episode, reference)
     if ranking.shape != cells.shape:
         raise DfstransError(
-            f"expected a ranking of {cells.shape} (segment, sensor), as the episode has, got {ranking.shape}; give the "
-            "ranking of this very episode"
+            f"expected a ranking of {cells.shape} (segment, sensor), like the episode, got {ranking.shape}; pass the "
+            "ranking of this episode"
         )
     generator = np.random.default_rng(seed)
     places = [places_of(ranking), *(generator.permutation(ranking.size).reshape(ranking.shape) for _ in range(draws))]
@@ -185,7 +187,7 @@ def ranking_curves(
 
 
 def places_of(ranking: Array) -> npt.NDArray[np.intp]:
-    """The place of each cell in its ranking, 0 for the largest; of equal cells the earlier comes first.
+    """Return the place of each cell in its ranking, 0 for the largest; ties keep their order.
 
     >>> places_of(np.array([[0.1, 0.9], [0.5, 0.5]])).tolist()
     [[3, 0], [1, 2]]
@@ -196,15 +198,15 @@ def places_of(ranking: Array) -> npt.NDArray[np.intp]:
 
 
 def first_cells(places: npt.NDArray[np.intp], percentages: Array) -> Mask:
-    """Whether a cell is among the first k %, at least one for k above 0: (segment, sensor) → (k, segment, sensor)."""
+    """Mark the cells among the first k %, at least one for k above 0: (segment, sensor) → (k, segment, sensor)."""
     counts = np.maximum(np.round(percentages / 100 * places.size), percentages > 0)
     return np.asarray(places[None] < counts[:, None, None])
 
 
 def _probabilities(detector: Detector, cells: Counterfactual, replaced: Mask) -> Array:
-    """The probability of each variant: (…, segment, sensor) → (…).
+    """Return the probability of each variant: (…, segment, sensor) → (…).
 
-    Each distinct variant is computed once: at 0 and at 100 % all orders agree, a quarter of the default steps.
+    Each distinct variant is computed once: all orders agree at 0 and 100 %, a quarter of the default steps.
     """
     masks, which = np.unique(replaced.reshape(-1, np.prod(cells.shape)), axis=0, return_inverse=True)
     logits = cells.logits(masks.reshape(-1, *cells.shape))

@@ -1,4 +1,4 @@
-"""Diagnose episodes, one after the other."""
+"""Diagnose episodes one by one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def diagnose(
 ) -> Iterator[Diagnosis]:
     """Diagnose each episode against normal ones and, if there are any, against anomalies of `known` kinds.
 
-    With `trust`, the attention of each anomalous episode is judged, and without support for it the ranking is made by
+    With `trust`, the attention of each anomalous episode is tested; if it is not supported, the ranking is by
     occlusion.
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
@@ -71,16 +71,16 @@ def with_trust(
     reference: NormalReference,
     smallest_loss: float = SMALLEST_LOSS,
 ) -> Diagnosis:
-    """Add the verdict on the attention and, without support for it, a ranking by occlusion if some cell matters."""
+    """Add the verdict on the attention and, if it is not supported, a ranking by occlusion if any cell matters."""
     verdict = judge(detector, episode, diagnosis.is_anomaly)
     losses = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
     if losses is not None and losses.max() < smallest_loss:
-        losses = None  # no single cell matters to the decision: a ranking by it would be noise
+        losses = None  # no single cell affects the decision, so a ranking by occlusion would be noise
     return replace(diagnosis, trust=verdict, occlusion=losses)
 
 
 def times(points: npt.NDArray[np.int64], interval: float) -> npt.NDArray[np.float64]:
-    """The times of points, without digits that are only rounding errors.
+    """Return the times of points, without digits that are only rounding errors.
 
     >>> (29 * 0.1, times(np.array([29]), 0.1).tolist())
     (2.9000000000000004, [2.9])

@@ -1,4 +1,4 @@
-"""`Diagnosis`: which sensors, at which time, which couplings, and how far to trust it."""
+"""`Diagnosis`: which sensors deviate, when, which pairs are coupled unusually, and how far to trust it."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:  # which loads scikit-learn
 MAX_CHANGED_PAIRS = 20
 SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the usual distance from normal
-CLEAR_SHIFT = 2.0  # standard deviations of a level from which it is called higher or lower
+CLEAR_SHIFT = 2.0  # standard deviations; larger shifts of the level are called higher or lower
 DECIMALS = 5  # of raw scores
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays have no single answer to ==, and fill screens
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays make == ambiguous and repr long
 class Diagnosis(AttentionScores):
-    """One episode: how anomalous it is, which sensors and segments are unlike normal ones, and the paper's scores.
+    """The diagnosis of one episode: its probability, the deviation of sensors and segments, and the paper's scores.
 
     Shape:
         segment_bounds (segment, 2), start and end in `time_unit`; deviation, contribution, level, occlusion
@@ -54,16 +54,16 @@ class Diagnosis(AttentionScores):
     sensors: tuple[str, ...]
     segment_bounds: Array
     deviation: Array  # distance from normal, 1 is usual; see `NormalReference.deviation`
-    contribution: Array  # to the logit, beyond what is usual
+    contribution: Array  # to the logit, beyond the usual contribution
     level: Array  # distance of the mean value from normal, in standard deviations
-    bands: Mapping[str, NormalBand]  # what is normal for each of the eight scores, by name
+    bands: Mapping[str, NormalBand]  # normal band of each of the eight scores, by name
     usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
     health: tuple[HealthFinding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies
     time_unit: str = ""  # "points" without a sampling interval, empty if unknown
-    trust: TrustVerdict | None = None  # None if not asked for
+    trust: TrustVerdict | None = None  # None if not requested
     chance_check: ChanceCheck | None = None  # whether the detector is better than guessing; None if not checked
-    occlusion: Array | None = None  # fall of the logit when a cell is made normal; see `ranking`
+    occlusion: Array | None = None  # drop in the logit when a cell is made normal; see `ranking`
 
     def __repr__(self) -> str:
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
@@ -79,7 +79,7 @@ class Diagnosis(AttentionScores):
 
     @property
     def likely_cause(self) -> str | None:
-        """The kind of fault that most of the nearest known anomalies had."""
+        """The most frequent kind of fault among the nearest known anomalies."""
         return self.resembles[0].kind if self.resembles else None
 
     @property
@@ -101,12 +101,12 @@ class Diagnosis(AttentionScores):
 
     @property
     def ranking(self) -> Array:
-        """What sensors and segments are ranked by: deviation, or occlusion if attention has no support."""
+        """The values that rank sensors and segments: deviation, or occlusion if attention is not supported."""
         return self.deviation if self.occlusion is None else self.occlusion
 
     @property
     def ranked_by(self) -> Literal["deviation", "occlusion"]:
-        """The name of what sensors and segments are ranked by."""
+        """The name of the ranking values."""
         return "deviation" if self.occlusion is None else "occlusion"
 
     @cached_property
@@ -136,15 +136,15 @@ class Diagnosis(AttentionScores):
 
     @property
     def no_cell_matters(self) -> bool:
-        """Whether attention has no support, and no single cell made normal changes the decision either."""
+        """Whether attention is not supported, and making a single cell normal does not change the decision either."""
         return self.trust is not None and self.trust.support == "not supported" and self.occlusion is None
 
     @property
     def leading_words(self) -> str:
         """Words that introduce the first sensor and segment of the ranking."""
         if self.occlusion is not None:
-            return "the decision rests most on"
-        return "least like normal:" if self.stands_out else "nothing stands out, and least usual is"
+            return "the decision depends most on"
+        return "least like normal:" if self.stands_out else "nothing stands out; least like normal:"
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
@@ -167,7 +167,7 @@ class Diagnosis(AttentionScores):
         )
 
     def _ranked_segment(self, segment: int, sensor: int | slice = slice(None)) -> RankedSegment:
-        """A segment of one sensor, or of its most deviating one."""
+        """Describe a segment of one sensor, or of its most deviating one."""
         start, end = self.segment_bounds[segment]
         deviation = float(self.deviation[segment, sensor].max())
         return RankedSegment(segment, float(start), float(end), deviation, self._loss(segment, sensor))
@@ -175,14 +175,14 @@ class Diagnosis(AttentionScores):
     def _loss(self, segment: int | slice, sensor: int | slice) -> float | None:
         return None if self.occlusion is None else float(self.occlusion[segment, sensor].max())
 
-    # ---- attention beside its normal band ---------------------------------------------------------------------------
+    # ---- attention and its normal band ------------------------------------------------------------------------------
 
     def excess(self, score: str) -> Array:
-        """How far one of the eight scores is above normal, in its shape: 0 is the normal median, 1 the edge."""
+        """Return how far one of the eight scores is above normal, in its shape: 0 is the normal median, 1 the edge."""
         return self.bands[score].excess(getattr(self, score))
 
     def top_pairs(self, n: int = 3) -> list[RankedPair]:
-        """Pairs of sensors whose attention is furthest above its normal band, each in its most unusual segment."""
+        """Return the sensor pairs with attention furthest above the normal band, each in its most unusual segment."""
         excess = self.excess("spatial_attention")
         largest = excess.max(axis=0)
         np.fill_diagonal(largest, -np.inf)
@@ -194,32 +194,34 @@ class Diagnosis(AttentionScores):
 
     @cached_property
     def changed_pairs(self) -> list[RankedPair]:
-        """The first pairs that are beyond their normal band."""
+        """Return the top pairs that are beyond their normal band."""
         return [pair for pair in self.top_pairs(MAX_CHANGED_PAIRS) if pair.excess > 1]
 
     @cached_property
     def beyond_band(self) -> list[BeyondBand]:
-        """Attention above its 99 % normal band: sensors, then segments, then pairs, each the furthest first.
+        """Return attention above its 99 % normal band: sensors, then segments, then pairs, the furthest first.
 
         A pair is listed with the consecutive segments around its most unusual one.
         """
         by_sensor = self.excess("global_spatial_relevance").tolist()
         by_segment, by_pair = self.excess("global_temporal_relevance"), self.excess("spatial_attention")
         sensors = [
-            self._beyond((name,), (0, self.n_segments - 1), excess)
+            self._beyond_band((name,), (0, self.n_segments - 1), excess)
             for name, excess in zip(self.sensors, by_sensor, strict=True)
             if excess > 1
         ]
-        segments = [self._beyond((), run, float(by_segment[run[0] : run[1] + 1].max())) for run in runs(by_segment > 1)]
+        segments = [
+            self._beyond_band((), run, float(by_segment[run[0] : run[1] + 1].max())) for run in runs(by_segment > 1)
+        ]
         pairs = []
         for pair in self.changed_pairs:
             names = pair.query_sensor, pair.key_sensor
             course = by_pair[:, self.sensors.index(names[0]), self.sensors.index(names[1])]
             around = next(run for run in runs(course > 1) if run[0] <= pair.segment <= run[1])
-            pairs.append(self._beyond(names, around, pair.excess))
+            pairs.append(self._beyond_band(names, around, pair.excess))
         return [one for found in (sensors, segments, pairs) for one in sorted(found, key=lambda one: -one.excess)]
 
-    def _beyond(self, sensors: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
+    def _beyond_band(self, sensors: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
         first, last = run
         when = f"segment {first}" if first == last else f"segments {first}-{last}"
         names = "-".join(sensors)
@@ -229,22 +231,22 @@ class Diagnosis(AttentionScores):
         return BeyondBand(sensors, first, last, start, end, excess, sentence)
 
     def related_sensors(self, sensor: str, segment: int) -> pd.DataFrame:
-        """How the other sensors relate to one in a segment: its row of B^(τ), the largest attention first, by sensor.
+        """Return the attention of a sensor to the others in a segment: its row of B^(τ), the largest first, by sensor.
 
         Columns: the attention, its usual value (the normal median) and its excess (1 is the edge of the 99 % band).
         """
         row = self._check_segment(segment), self._check_sensor(sensor)
-        return self._beside_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
+        return self._compare_with_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
 
     def triggers(self, sensor: str, segment: int) -> pd.DataFrame:
-        """Which segments of a sensor act on a given one: its row of A^(s), the largest attention first, by segment.
+        """Return the attention of a segment to the others of a sensor: its row of A^(s), the largest first, by segment.
 
         Columns as in `related_sensors`.
         """
         row = self._check_sensor(sensor), self._check_segment(segment)
-        return self._beside_normal("temporal_attention", row, pd.RangeIndex(self.n_segments, name="segment"))
+        return self._compare_with_normal("temporal_attention", row, pd.RangeIndex(self.n_segments, name="segment"))
 
-    def _beside_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
+    def _compare_with_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
         attention = getattr(self, score)
         usual = np.broadcast_to(self.bands[score].centre, attention.shape)
         columns = {"attention": attention[row], "usual": usual[row], "excess": self.excess(score)[row]}
@@ -260,24 +262,24 @@ class Diagnosis(AttentionScores):
             raise DfstransError(f"expected a segment from 0 to {self.n_segments - 1}, got {segment!r}; correct it")
         return segment
 
-    # ---- for people and for programs --------------------------------------------------------------------------------
+    # ---- output as text and as data ---------------------------------------------------------------------------------
 
     def summary(self) -> str:
-        """A few plain sentences."""
+        """Describe the diagnosis in a few sentences."""
         if len(self.without_readings) == len(self.sensors):
-            return f"{self.episode_id}: no diagnosis, because no sensor has a single reading."
+            return f"{self.episode_id}: no diagnosis, because no sensor has any readings."
         sentences = [f"{self.episode_id}: {'; '.join(self._verdict_clauses())}."]
         if self.is_anomaly and self.trust is not None:
             sentences.append(f"Attention is {self.trust.support}: {self.trust.reason}.")
         if self.occlusion is not None:
             furthest = int(self.sensor_deviation.argmax())
             sentences.append(
-                "Therefore ranked by what the logit loses when one sensor at one moment is made normal; furthest from "
+                "Therefore ranked by the drop in the logit when one sensor at one moment is made normal; furthest from "
                 f"normal: {self.sensors[furthest]} ({self.sensor_deviation[furthest]:.1f} times the usual distance)."
             )
         if self.is_anomaly and self.no_cell_matters:
             sentences.append(
-                "No single sensor at one moment decides it, either, so the ranking stays the distance from normal."
+                "No single sensor at one moment explains it either, so the ranking is still by distance from normal."
             )
         if self.without_readings:
             sentences.append(f"No readings of {', '.join(self.without_readings)}.")
@@ -301,7 +303,7 @@ class Diagnosis(AttentionScores):
         return [*clauses, f"{self.leading_words} {what}"]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each sensor in each segment, with all that is known about it."""
+        """Return one row per sensor and segment, with all its scores."""
         segment, sensor = (index.ravel() for index in np.indices(self.deviation.shape))
         return pd.DataFrame(
             {
@@ -322,7 +324,7 @@ class Diagnosis(AttentionScores):
         )
 
     def to_dict(self, n: int = 5, *, raw: bool = False) -> dict[str, Any]:
-        """Plain data for JSON, described by `diagnosis_schema`; with `raw`, also every score of every cell."""
+        """Return plain data for JSON, described by `diagnosis_schema`; with `raw`, also every score of every cell."""
         check = self.chance_check
         content = asdict(
             DiagnosisContent(
@@ -371,7 +373,7 @@ class Diagnosis(AttentionScores):
 
 
 def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
-    """A span of time in words.
+    """Format a span of time.
 
     >>> in_time(9, 10.5, "s"), in_time(9, 10.5, "", " to ")
     ('9 – 10.5 s', '9 to 10.5')
@@ -380,7 +382,7 @@ def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
 
 
 def runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """First and last index of each run of True.
+    """Return the first and last index of each run of True.
 
     >>> runs(np.array([True, False, True, True]))
     [(0, 0), (2, 3)]
@@ -390,9 +392,9 @@ def runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
-    """Indices of the n largest values, the largest first."""
+    """Return the indices of the n largest values, the largest first."""
     if n < 0:
-        raise DfstransError(f"expected a number of 0 or more to show, got {n}; correct it")
+        raise DfstransError(f"expected n to be at least 0, got {n}; correct it")
     return np.argsort(-values, kind="stable")[:n]
 
 
@@ -403,7 +405,7 @@ def _direction(level: float) -> Literal["higher than normal", "lower than normal
 
 
 def _nested(array: Array) -> list[Any]:
-    """Nested lists, with None for NaN, which JSON lacks."""
+    """Return nested lists, with None for NaN, which JSON lacks."""
     rounded = np.round(array, DECIMALS).astype(object)
     rounded[~np.isfinite(array)] = None
     nested: list[Any] = rounded.tolist()

@@ -1,4 +1,4 @@
-"""Is it the machine or the instrument? Each sensor compared with itself in normal training episodes."""
+"""Sensor health: is it the machine or the instrument? Compares each sensor with itself in normal training episodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = npt.NDArray[np.float32]
 
 SYMPTOMS = {"missing": 0.05, "stuck": 0.2, "clipped": 0.02, "out of training range": 0.1}
 """The smallest share of points with a symptom that makes a sensor unhealthy."""
-NORMAL_QUANTILE = 0.99  # of a share over normal episodes, which an unhealthy sensor exceeds
+NORMAL_QUANTILE = 0.99  # of a symptom's share over normal episodes; an unhealthy sensor exceeds it
 SHORTEST_HOLD = 3  # points
 
 
@@ -36,7 +36,7 @@ class HealthReference:
         return cls(np.quantile([symptom_shares(episode.values, scaler) for episode in normal], NORMAL_QUANTILE, axis=0))
 
     def examine(self, values: Values, scaler: SensorScaler) -> tuple[HealthFinding, ...]:
-        """The symptoms of the sensors of one episode (sensor, point), the most unusual first."""
+        """Return the symptoms of the sensors of one episode (sensor, point), the most unusual first."""
         shares = symptom_shares(values, scaler)
         names, least = list(SYMPTOMS), np.array(list(SYMPTOMS.values()))[:, None]
         findings = [
@@ -49,10 +49,10 @@ class HealthReference:
 
 
 def symptom_shares(values: Values, scaler: SensorScaler) -> Array:
-    """The share of an episode's points with each symptom, for each sensor.
+    """Return the share of an episode's points with each symptom, for each sensor.
 
-    Missing: no value. Stuck: the longest run of one value. Clipped: the largest or the smallest value, where it is held
-    for at least three points. Out of range: beyond the values of training.
+    Missing: no value. Stuck: the longest run of one value. Clipped: the largest or smallest value, held for at least
+    three points. Out of range: outside the values of training.
 
     Shape:
         (sensor, point) → (symptom, sensor)
@@ -68,7 +68,7 @@ def symptom_shares(values: Values, scaler: SensorScaler) -> Array:
 
 
 def _runs(row: Values) -> tuple[Values, npt.NDArray[np.int64]]:
-    """The value and the length of each run of equal values; NaN equals nothing."""
+    """Return the value and the length of each run of equal values; NaN equals nothing."""
     if not len(row):
         return row, np.zeros(0, dtype=np.int64)
     starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])

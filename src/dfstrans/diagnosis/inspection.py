@@ -1,4 +1,4 @@
-"""What the network computes inside for an episode: attention, embeddings and contributions."""
+"""The internal values of the network for an episode: attention, embeddings and contributions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dfstrans.training.evaluation import ChanceCheck
 
 
 class Detector(Protocol):
-    """What a diagnosis needs from a fitted detector."""
+    """The part of a fitted detector that a diagnosis needs."""
 
     network_: DFSTrans
     network_settings_: NetworkShape
@@ -29,17 +29,17 @@ class Detector(Protocol):
     units_: tuple[str, ...]
 
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
-        """Episodes with the sensors of training, in their order."""
+        """Return the episodes with the sensors of training, in their order."""
 
     def batches(self, X: Any) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # noqa: N803
-        """The input of the network: segments (b, t, s, p), valid (b, t), labels (b,)."""
+        """Yield the input of the network: segments (b, t, s, p), valid (b, t), labels (b,)."""
 
     def probability(self, logit: float) -> float:
-        """The calibrated probability of a logit."""
+        """Return the calibrated probability of a logit."""
 
     @property
     def decision_threshold(self) -> float:
-        """The probability from which an episode is called anomalous."""
+        """The lowest probability at which an episode counts as anomalous."""
 
     @property
     def chance_check(self) -> ChanceCheck:

@@ -1,4 +1,4 @@
-"""The training anomalies of known kind that a model keeps, to tell which of them an episode resembles."""
+"""Training anomalies of known kind, which a model keeps to find those most similar to an episode."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.diagnosis.scores import Array
 
 NEAREST_CASES = 5
-MAX_CASES = 1000  # that a model keeps
+MAX_CASES = 1000  # per model
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class KnownCases:
 
     @classmethod
     def of(cls, detector: Detector, episodes: Episodes) -> Self:
-        """The episodes of known kind, at most `MAX_CASES`; none if all are of one kind, which would say nothing."""
+        """Collect at most `MAX_CASES` episodes of known kind; none if all are of one kind, which is uninformative."""
         kinds = episodes.fault_kinds()
         rows = [row for row, kind in enumerate(kinds) if kind][:MAX_CASES]
         if len({kinds[row] for row in rows}) < 2:
@@ -48,22 +48,22 @@ class KnownCases:
         return cls(ids, tuple(kinds[row] for row in rows), np.stack(features).astype(np.float32))
 
     def resembled_by(self, episode_id: str, features: Array) -> tuple[Resemblance, ...]:
-        """What an episode resembles, other than itself; see `resembling`."""
+        """Return the kinds that an episode resembles, excluding itself; see `resembling`."""
         others = [case for case, name in enumerate(self.ids) if name != episode_id]
         if not others:
             return ()
         kinds = [self.kinds[case] for case in others]
         rarest = min(Counter(kinds).values())
-        n_nearest = min(NEAREST_CASES, 2 * rarest - 1)  # so few that the rarest kind can win
+        n_nearest = min(NEAREST_CASES, 2 * rarest - 1)  # few enough for the rarest kind to win
         return resembling(features, self.features[others].astype(np.float64), kinds, n_nearest)
 
 
 def resembling(
     features: Array, known: Array, kinds: Sequence[str], n_nearest: int = NEAREST_CASES
 ) -> tuple[Resemblance, ...]:
-    """The kinds of the nearest known cases, the most frequent first; of equally frequent ones the nearer first.
+    """Return the kinds of the nearest known cases, the most frequent first; ties are ordered by nearness.
 
-    Features are the input of the classifier; near means a small angle between them.
+    Features are the input of the classifier; nearness is measured by the angle between them.
 
     Shape:
         features (width,), known (n_known, width)

@@ -1,4 +1,4 @@
-"""Recordings to draw beside a diagnosis: with their units and the normal recording most like them."""
+"""Recordings to plot with a diagnosis: their units, and the most similar normal recording."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.diagnosis.bands import CELL_STATISTICS, cell_statistics
 from dfstrans.diagnosis.scores import Array
 
-if TYPE_CHECKING:  # which loads torch
+if TYPE_CHECKING:  # loads torch
     from dfstrans.diagnosis.inspection import Detector
 
-MAX_RECORDINGS = 300  # to choose from; of more, a random selection
+MAX_RECORDINGS = 300  # to choose from; a random sample if there are more
 
 
 @dataclass(frozen=True)
 class Recording:
-    """An episode to draw, with its sampling interval, its sensors' units and perhaps a normal episode beside it."""
+    """An episode to plot, with its sampling interval, its sensors' units and optionally a similar normal episode."""
 
     episode: Episode
     interval: float | None
@@ -57,7 +57,7 @@ class NormalRecordings:
 
     @classmethod
     def of(cls, episodes: Episodes, scaler: SensorScaler, segment_length: int) -> NormalRecordings:
-        """The episodes labelled normal, read once, one at a time; none without labels."""
+        """Collect the episodes labelled normal, reading one at a time; none without labels."""
         rows = np.flatnonzero(episodes.labels == 0) if episodes.labels is not None else np.zeros(0, dtype=np.int64)
         if len(rows) > MAX_RECORDINGS:
             rows = np.sort(np.random.default_rng(0).choice(rows, MAX_RECORDINGS, replace=False))
@@ -65,10 +65,10 @@ class NormalRecordings:
         return cls(normal, scaler, segment_length, [_levels(one, scaler, segment_length) for one in normal])
 
     def nearest(self, episode: Episode) -> Episode | None:
-        """The nearest other recording of the same length, or None.
+        """Return the nearest other recording of the same length, or None.
 
-        By the median over sensors of the root mean square difference: a fault in a few sensors counts little, so that
-        a recording of the same work is found.
+        The distance is the median over sensors of the root mean square difference: a fault in a few sensors has little
+        effect, so a recording of the same operation is found.
         """
         own = _levels(episode, self.scaler, self.segment_length)
         alike = [
@@ -88,10 +88,10 @@ def _levels(episode: Episode, scaler: SensorScaler, segment_length: int) -> Arra
 
 
 def recordings_of(detector: Detector, episodes: Episodes, beside: Episodes | None = None) -> Callable[[int], Recording]:
-    """A function from an episode's row to its recording; `beside` are the episodes to find a normal one among."""
+    """Return a function from an episode's row to its recording; normal recordings for comparison come from `beside`."""
     normal = None
     if beside is not None:
-        alike = match_sensors(beside, detector.sensors_)  # of any length: these need not be scored
+        alike = match_sensors(beside, detector.sensors_)  # any length will do, since these are not scored
         normal = NormalRecordings.of(alike, detector.scaler_, detector.network_settings_.segment_length)
 
     def recording(row: int) -> Recording:

@@ -1,8 +1,8 @@
-"""What normal episodes look like to the network, so that no score is read without its reference.
+"""The reference of normal episodes with which every score is compared.
 
-A model keeps, from the normal episodes of its training part, a band of each score, and examples of embeddings. Mean and
-deviation alone cannot tell a rare but normal course from a faulty one: journeys up and down, full and empty lie around
-a mean that none of them has. See ADR 0012 for the alternatives that were tried.
+From the normal episodes of its training part, a model keeps a band of each score and examples of embeddings. Mean and
+deviation alone cannot distinguish a rare but normal course from a faulty one: journeys up and down, full and empty,
+scatter around a mean that none of them matches. See ADR 0012 for the alternatives that were tried.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Floats = npt.NDArray[Any]  # 32 or 64 bits
 
 MAX_EPISODES = 400  # enough for a 99 % quantile
 MIN_EPISODES = 30
-MAX_VALUES = 1 << 25  # numbers in memory, unless fewer than MIN_EPISODES episodes would be left
+MAX_VALUES = 1 << 25  # numbers in memory, unless that leaves fewer than MIN_EPISODES episodes
 MIN_OF_USUAL_LENGTH = 10
 
-EXAMPLES = 64  # of each segment
+EXAMPLES = 64  # per segment
 POOLED_EXAMPLES = 256  # more for episodes of many segments
 MIN_EXAMPLES = 8
 MAX_CODES = 1 << 21  # numbers, 4 MB in a file; long episodes of many sensors have fewer examples
-DIRECTIONS = 16  # of an embedding: for each sensor those of largest variance; the remainder counts in full
+DIRECTIONS = 16  # of an embedding: per sensor those of largest variance; the remainder counts fully
 NEAREST_EXAMPLES = 3
 COMPONENTS = 2  # principal components of whole normal episodes
-COMPANY = 0.5  # how much the other sensors' deviation in the same segment raises a cell's
-SMALLEST_DISTANCE = 0.05  # in normal deviations: where normal episodes hardly differ, a little more is no alarm
+COMPANY = 0.5  # how much the deviation of other sensors in the same segment raises that of a cell
+SMALLEST_DISTANCE = 0.05  # in normal deviations; avoids alarms where normal episodes hardly differ
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Norms:
 
 @dataclass(frozen=True)
 class NormalReference:
-    """What is normal for a detector, by segment and pooled over segments.
+    """The normal values of a detector, by segment and pooled over segments.
 
-    `n_segments` is the number of segments that most episodes have; 0, and nothing by segment, if lengths vary.
+    `n_segments` is the usual number of segments; it is 0, without values by segment, if lengths vary.
     """
 
     n_episodes: int
@@ -92,17 +92,17 @@ class NormalReference:
         )
 
     def bands(self, n_segments: int) -> dict[str, NormalBand]:
-        """The normal band of each of the eight scores, for an episode of `n_segments` segments."""
+        """Return the normal band of each of the eight scores, for an episode of `n_segments` segments."""
         return {name: self.band(n_segments, name) for name in SCORES}
 
     def band(self, n_segments: int, name: str) -> NormalBand:
-        """The normal band of a quantity, for an episode of `n_segments` segments."""
+        """Return the normal band of a quantity, for an episode of `n_segments` segments."""
         if self.by_segment is not None and n_segments == self.n_segments and name in self.by_segment.bands:
             return self.by_segment.bands[name]
         return self.pooled.bands[name].fit_length(name, n_segments)
 
     def mean_embedding(self, encoding: Array) -> Array:
-        """Mean embedding of normal episodes, for an episode with this positional encoding.
+        """Return the mean embedding of normal episodes, for an episode with this positional encoding.
 
         Shape:
             (segment, d) → (segment, sensor, d)
@@ -112,9 +112,9 @@ class NormalReference:
         return np.asarray(centre + encoding[:, None]) if name == "content" else centre
 
     def deviation(self, scores: EpisodeScores) -> Array:
-        """Distance of each cell's embedding from normal examples: (segment, sensor).
+        """Return the distance of each cell's embedding from normal examples: (segment, sensor).
 
-        Relative to what normal episodes have, so 1 is usual; see `NormalExamples.deviation`.
+        The distance is relative to that of normal episodes, so 1 is usual; see `NormalExamples.deviation`.
         """
         name = self._embedding(scores.n_segments)
         band = self.band(scores.n_segments, name)
@@ -126,7 +126,7 @@ class NormalReference:
         return "embedding" if n_segments == self.n_segments else "content"
 
     def to_arrays(self) -> Arrays:
-        """Everything as named arrays, for a file."""
+        """Return everything as named arrays, for a file."""
         arrays: Arrays = {
             "counts": np.array([self.n_episodes, self.n_segments], dtype=np.int64),
             "health": self.health.usual.astype(np.float32),
@@ -168,7 +168,7 @@ class NormalReference:
 
 
 def _max_episodes(normal: Episodes, detector: Detector) -> int:
-    """How many episodes' scores fit into memory."""
+    """Return the number of episodes whose scores fit into memory."""
     network = detector.network_settings_
     s, t = normal.n_sensors, count_segments(int(normal.lengths.max()), network.segment_length)
     values = s * t * t + t * s * s + t * s * (network.d_model + 4)
@@ -176,7 +176,7 @@ def _max_episodes(normal: Episodes, detector: Detector) -> int:
 
 
 def _usual_segments(scores: list[EpisodeScores]) -> int:
-    """The number of segments that at least half of the episodes, and no fewer than ten, have; otherwise 0."""
+    """Return the number of segments shared by at least half of the episodes and at least ten of them, else 0."""
     usual, count = Counter(one.n_segments for one in scores).most_common(1)[0]
     return usual if count >= max(MIN_OF_USUAL_LENGTH, len(scores) / 2) else 0
 
@@ -192,7 +192,7 @@ def _norms_by_segment(alike: list[EpisodeScores], seed: int) -> Norms | None:
 def _pooled_norms(scores: list[EpisodeScores], seed: int) -> Norms:
     bands = {name: pooled_band(name, scores, seed) for name in POOLED}
     most = max(POOLED_EXAMPLES, NEAREST_EXAMPLES * max(one.n_segments for one in scores))
-    return Norms(bands, _examples(bands["content"], _segments_in_turn(scores, 2 * most, seed), most))
+    return Norms(bands, _examples(bands["content"], _cycle_segments(scores, 2 * most, seed), most))
 
 
 def _examples(band: NormalBand, embeddings: list[Array], most: int) -> NormalExamples:
@@ -201,15 +201,15 @@ def _examples(band: NormalBand, embeddings: list[Array], most: int) -> NormalExa
 
 
 def _varying(band: NormalBand) -> npt.NDArray[np.float32]:
-    """How many dimensions of an embedding vary: 1 for each that does, less for one below the floor."""
+    """Return how many dimensions of an embedding vary: each counts 1, or less below the floor."""
     return np.asarray((np.minimum(band.width / band.floor, 1) ** 2).sum(axis=-1), dtype=np.float32)
 
 
-def _segments_in_turn(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
-    """The content of segments from random episodes, (1, sensor, d): each place in time once, then each again.
+def _cycle_segments(scores: list[EpisodeScores], most: int, seed: int) -> list[Array]:
+    """Return the content of segments from random episodes, (1, sensor, d), cycling through the places in time.
 
-    Each place is represented as often as any other, give or take one, so that what happens once in every episode has
-    its examples.
+    All places are represented equally often, give or take one, so that events that occur once per episode have
+    examples.
     """
     random = np.random.default_rng(seed)
     lengths = np.array([one.n_segments for one in scores])
@@ -259,10 +259,10 @@ class NormalExamples:
         return cls(directions, codes, np.asarray(np.mean(distances, axis=0, dtype=np.float32)), components, residual)
 
     def deviation(self, embedding: Floats, varying: Floats) -> Array:
-        """How far each cell is from normal: 1 is usual.
+        """Return how far each cell is from normal: 1 is usual.
 
-        D = √(distance · residual), each relative to what normal episodes have, times (Π_s D)^(1/2S) over the S sensors:
-        a segment in which all sensors deviate a little stands out. Pooled, there is no residual.
+        D = √(distance · residual), each relative to that of normal episodes, times (Π_s D)^(1/2S) over the S sensors,
+        so that a segment in which all sensors deviate a little stands out. Pooled, there is no residual.
 
         Shape:
             embedding (segment, sensor, d_model), standardised → (segment, sensor)
@@ -276,31 +276,31 @@ class NormalExamples:
         return np.asarray(np.exp(size + COMPANY * size.mean(axis=1, keepdims=True)))
 
     def distance(self, embedding: Floats, varying: Floats) -> Floats:
-        """Root mean square distance from the nearest examples of the same sensor and segment: (segment, sensor)."""
+        """Return the root mean square distance from the nearest examples of the same cell: (segment, sensor)."""
         code = _encode(embedding, self.directions)
         size = (code**2).sum(axis=-1)
         squares = size[..., None] + self._squared_lengths - 2 * (self.codes @ code[..., None])[..., 0]
         nearest = np.partition(squares, min(NEAREST_EXAMPLES, squares.shape[-1]) - 1, axis=-1)[
             ..., :NEAREST_EXAMPLES
         ].mean(axis=-1)
-        outside = (embedding**2).sum(axis=-1) - size  # what no direction shows
+        outside = (embedding**2).sum(axis=-1) - size  # the part outside all directions
         squares = np.maximum(nearest + np.maximum(outside, 0), 0)
         return np.asarray(np.sqrt(squares / np.maximum(varying, 1)))
 
     @cached_property
     def _squared_lengths(self) -> Floats:
-        """Of each code: (segment, sensor, example)."""
+        """Squared length of each code: (segment, sensor, example)."""
         return np.asarray((self.codes**2).sum(axis=-1))
 
     def residual(self, embedding: Floats) -> Floats:
-        """Root mean square of what the principal components do not explain of each cell: (segment, sensor)."""
+        """Return the root mean square of the part not explained by the principal components: (segment, sensor)."""
         along = np.tensordot(self.components, embedding, axes=embedding.ndim)  # (component,)
         left = embedding - np.tensordot(along, self.components, axes=1)
         return np.asarray(np.sqrt((left**2).mean(axis=-1)))
 
     def to_arrays(self) -> Arrays:
-        """Everything as named arrays of 16 bits, for a file."""
-        # safetensors writes memory as it lies, so it must lie in the order of the axes
+        """Return everything as named arrays of 16 bits, for a file."""
+        # safetensors writes the memory as is, so arrays must be contiguous
         return {field.name: getattr(self, field.name).astype(np.float16, order="C") for field in fields(self)}
 
     @classmethod
@@ -315,7 +315,7 @@ def _encode(embedding: Floats, directions: Floats) -> Floats:
 
 
 def _main_directions(normal: Floats) -> Floats:
-    """For each sensor, the directions of largest variance over episodes and segments: (sensor, d_model, direction)."""
+    """Return each sensor's directions of largest variance over episodes and segments: (sensor, d_model, direction)."""
     d = normal.shape[-1]
     of_sensor = (normal[:, :, sensor].reshape(-1, d) for sensor in range(normal.shape[2]))
     _, vectors = np.linalg.eigh(np.stack([rows.T @ rows for rows in of_sensor]))  # the largest is the last
@@ -323,7 +323,7 @@ def _main_directions(normal: Floats) -> Floats:
 
 
 def _main_components(normal: Floats) -> Floats:
-    """The first principal components of whole episodes, from their Gram matrix: (component, segment, sensor, d)."""
+    """Return the first principal components of episodes, from their Gram matrix: (component, segment, sensor, d)."""
     n = len(normal)
     rows = normal.reshape(n, -1)
     sizes, vectors = np.linalg.eigh((rows @ rows.T).astype(np.float64))

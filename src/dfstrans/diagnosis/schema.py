@@ -28,7 +28,7 @@ class RankedSegment:
     deviation: float
     """Distance from normal of its most deviating sensor (or of the sensor it is listed under): 1 is usual, 3 rare."""
     loss: float | None
-    """If `ranked_by` is `occlusion`: the largest fall of the logit when one sensor is made normal then; else null."""
+    """If `ranked_by` is `occlusion`: the largest drop in the logit when one sensor is made normal then; else null."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class RankedSensor:
     deviation: float
     """Distance from normal in its most deviating segment: 1 is usual, 3 rare."""
     contribution: float
-    """What it adds to the logit over all segments beyond what is usual; above 0 it speaks for an anomaly."""
+    """Contribution to the logit over all segments beyond the usual one; above 0 it points to an anomaly."""
     direction: Literal["higher than normal", "lower than normal", "another shape"]
     """How its mean compares with normal in its first segment of the ranking."""
     loss: float | None
-    """If `ranked_by` is `occlusion`: fall of the logit when it is made normal in its decisive segment; else null."""
+    """If `ranked_by` is `occlusion`: drop in the logit when it is made normal in its decisive segment; else null."""
     segments: list[RankedSegment]
     """Its first three segments, with the deviation of this sensor."""
     changed_pairs: list[RankedPair]
@@ -113,7 +113,7 @@ class HealthFinding:
 
 @dataclass(frozen=True)
 class TrustVerdict:
-    """Whether the decision rests on what the attention points to."""
+    """Whether the decision depends on what the attention points to."""
 
     support: Support
     """The verdict."""
@@ -122,11 +122,11 @@ class TrustVerdict:
     percentage: float
     """Percentage of the attention weights that were removed."""
     fall: float
-    """Fall of the logit without the largest weights."""
+    """Drop in the logit without the largest weights."""
     random_fall: float
-    """Mean fall of the logit without as many random weights."""
+    """Mean drop in the logit without as many random weights."""
     percentile: float
-    """Share of random draws with a smaller fall, 0 to 1."""
+    """Share of random draws with a smaller drop, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class DetectorCheck:
     note: str
     """The same in words."""
     why: str
-    """The figures behind it."""
+    """The test results behind it."""
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,11 @@ class RawScores:
     deviation: list[Any]
     """Distance from normal: (segment, sensor)."""
     contribution: list[Any]
-    """Contribution to the logit beyond what is usual: (segment, sensor)."""
+    """Contribution to the logit beyond the usual one: (segment, sensor)."""
     level: list[Any]
     """Distance of the mean value from normal, in standard deviations: (segment, sensor)."""
     loss: list[Any] | None
-    """Fall of the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
+    """Drop in the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
     usual_course: list[Any]
     """Lowest and highest value of normal recordings: (segment, sensor, 2)."""
     normal: dict[str, dict[str, list[Any]]]
@@ -196,7 +196,7 @@ class DiagnosisContent:
     logit: float
     """Output of the network, before calibration."""
     threshold: float
-    """Probability from which the model calls an episode anomalous."""
+    """Lowest probability at which an episode counts as anomalous."""
     time_unit: str
     """Unit of every `start` and `end`: such as `s`; `points` without a sampling interval; empty if unknown."""
     interpretation: list[RankedSensor]
@@ -214,7 +214,7 @@ class DiagnosisContent:
     instrument_suspected: bool
     """Whether the first sensor of the ranking is itself unhealthy."""
     trust: TrustVerdict | None
-    """Verdict on the attention; null if not asked for, and for episodes that are not called anomalous."""
+    """Verdict on the attention; null if not requested, and for episodes that are not anomalous."""
     detector: DetectorCheck | None
     """What is known about the detector itself; null if not checked."""
     ranked_by: Literal["deviation", "occlusion"]

@@ -1,4 +1,4 @@
-"""The paper's eight attention scores of an episode, and what else the network computes for each cell.
+"""The paper's eight attention scores of an episode, and the other values that the network computes for each cell.
 
 Arrays are named `[global_]` + `temporal|spatial` + `_attention` (matrix) or `_relevance` (its column sums).
 """
@@ -104,7 +104,7 @@ class EpisodeScores(AttentionScores):
 
 @dataclass(frozen=True)
 class AttentionTrust:
-    """The fall of the logit when k % of the attention weights are set to zero.
+    """The drop in the logit when k % of the attention weights are set to zero.
 
     Shape:
         percentages (k,); top and bottom (episode, k); random (episode, k, draw)
@@ -125,6 +125,6 @@ class AttentionTrust:
         }
 
     def percentile(self) -> Array:
-        """The share of random draws with a smaller fall than the top weights, equal ones counted half: (episode, k)."""
+        """The share of random draws with a smaller drop than the top weights, ties counted half: (episode, k)."""
         top = self.top[..., None]
         return np.asarray((self.random < top).mean(axis=-1) + 0.5 * (self.random == top).mean(axis=-1))

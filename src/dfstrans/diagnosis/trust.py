@@ -1,7 +1,7 @@
-"""Does the decision rest on the attention? The fall of the logit without the largest weights, beside controls.
+"""Tests whether the decision depends on the attention, by the drop in the logit without the largest weights.
 
-AT_k is the fall of the logit when the top k % of the attention weights, along time and along sensors, are set to zero
-without enlarging the others. Removing random or the smallest weights shows what such a fall is worth.
+AT_k is the drop in the logit when the top k % of the attention weights, along time and along sensors, are set to zero
+without rescaling the others. Removing random weights, or the smallest ones, serves as a control.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair
 
 Which = Literal["top", "bottom", "random"]
-Scope = Literal["tensor", "matrix", "row"]  # what the k % are taken of; the paper leaves it open
+Scope = Literal["tensor", "matrix", "row"]  # what the k % refer to; the paper does not say
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
 RANDOM_DRAWS = 20
-VERDICT_PERCENTAGE = 5.0  # of the weights that are removed for a verdict
+VERDICT_PERCENTAGE = 5.0  # of the weights are removed for a verdict
 MATERIAL_FALL = 0.25  # of the logit: the odds fall by a fifth
 CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
 WEIGHTS_AT_ONCE = 1 << 22
@@ -38,7 +38,7 @@ def attention_trust_score(
     draws: int = RANDOM_DRAWS,
     seed: int = 0,
 ) -> AttentionTrust:
-    """AT_k of each episode for one or several k, with random and bottom controls.
+    """Return AT_k of each episode for one or several k, with random and bottom controls.
 
     AT_k = logit − logit without the top k % of the attention weights: of an episode's whole temporal and whole spatial
     tensor, or of each matrix or each row of them (`scope`). The random draws of an episode depend only on the seed
@@ -49,15 +49,15 @@ def attention_trust_score(
     falls = []
     for row, (x, attention, logit) in enumerate(_embedded(detector, detector.check_input(episodes))):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, row)).generate_state(1)[0]))
-        falls.append([_falls(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
+        falls.append([_logit_drops(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
     if not falls:
-        raise DfstransError("expected at least one episode to try the attention of, got none; give some")
+        raise DfstransError("expected at least one episode to test the attention on, got none; pass some")
     found = np.array(falls, dtype=np.float64)  # (episode, k, 2 + draws)
     return AttentionTrust(np.array(ks), found[..., 0], found[..., 1], found[..., 2:])
 
 
 def check_request(percentages: Sequence[float], draws: int, scope: str = "tensor") -> None:
-    """Refuse percentages outside (0, 100), fewer than one random draw, and an unknown scope."""
+    """Reject percentages outside (0, 100), fewer than one random draw, and an unknown scope."""
     wrong = [k for k in percentages if not 0 < k < 100]
     if not len(percentages) or wrong:
         got = ", ".join(f"{k:g}" for k in wrong) or "none"
@@ -69,7 +69,7 @@ def check_request(percentages: Sequence[float], draws: int, scope: str = "tensor
 
 
 def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, AttentionPair, float]]:
-    """Embedding (1, t, s, d), attention and logit of each episode, without padded segments."""
+    """Yield the embedding (1, t, s, d), attention and logit of each episode, without padded segments."""
     for segments, valid, _ in detector.batches(episodes):
         with torch.inference_mode():
             x = detector.network_.embed(segments, valid)
@@ -81,7 +81,7 @@ def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, Atten
             yield x[row : row + 1, :n], AttentionPair(temporal[..., :n, :n], spatial[:, :, :n]), logit
 
 
-def _falls(
+def _logit_drops(
     detector: Detector,
     x: Tensor,
     attention: AttentionPair,
@@ -91,7 +91,7 @@ def _falls(
     draws: int,
     generator: torch.Generator,
 ) -> list[float]:
-    """The fall of the logit without the top weights, without the bottom ones, and without random ones for each draw."""
+    """Return the drop in the logit without the top weights, without the bottom ones, and for each random draw."""
     kinds: list[Which] = ["top", "bottom"]
     kinds += ["random"] * draws
     masks = [AttentionPair(*(keep_mask(w, percentage, kind, generator, scope) for w in attention)) for kind in kinds]
@@ -109,7 +109,7 @@ def _falls(
 def keep_mask(
     weights: Tensor, percentage: float, which: Which, generator: torch.Generator, scope: Scope = "tensor"
 ) -> Tensor:
-    """0 for the k % of the weights to remove, at least one, and 1 for the others.
+    """Return a mask with 0 for the k % of the weights to remove, at least one, and 1 for the others.
 
     Shape:
         (1, layer, sequence, head, query, key) → same
@@ -126,7 +126,7 @@ def keep_mask(
 
 
 def judge(detector: Detector, episode: Any, is_anomaly: bool) -> TrustVerdict:
-    """The verdict on one episode's attention."""
+    """Judge the attention of one episode."""
     trust = attention_trust_score(detector, episode, VERDICT_PERCENTAGE)
     fall, random_fall, percentile = float(trust.top[0, 0]), float(trust.random.mean()), float(trust.percentile()[0, 0])
     support, reason = weigh(is_anomaly, fall, percentile)
@@ -134,15 +134,15 @@ def judge(detector: Detector, episode: Any, is_anomaly: bool) -> TrustVerdict:
 
 
 def weigh(is_anomaly: bool, fall: float, percentile: float) -> tuple[Support, str]:
-    """The verdict on a fall of the logit and its percentile among random draws, with the reason."""
-    change = f"falls by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
+    """Return the verdict on a drop in the logit and its percentile among random draws, with the reason."""
+    change = f"drops by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
     than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {RANDOM_DRAWS} random draws"
     what = f"without the top {VERDICT_PERCENTAGE:g} % of the attention weights the logit {change}"
     if not is_anomaly:
-        return "not supported", "the episode is not called anomalous, so there is nothing for attention to explain"
+        return "not supported", "the episode is not anomalous, so there is nothing for attention to explain"
     if fall >= MATERIAL_FALL and percentile >= CERTAIN:
         return "supported", f"{what}, {than}"
     if fall >= MATERIAL_FALL and percentile >= LIKELY:
         return "weak", f"{what}, but only {than}"
     compared = f", {than}" if fall >= 0 else ""
-    return "not supported", f"{what}{compared}: the decision does not rest on what attention points to"
+    return "not supported", f"{what}{compared}: the decision does not depend on what attention points to"

@@ -1,4 +1,4 @@
-"""What training and prediction ask of any network, and the pieces that all networks share."""
+"""The interface between networks and training, and components shared by all networks."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from torch import Tensor, nn
 from dfstrans.settings import Precision
 
 LossOfPart = Callable[[Tensor, slice], Tensor]
-"""What the logits of the episodes in `slice` add to the loss of their batch."""
+"""Returns the contribution of the episodes in `slice`, with these logits, to the loss of their batch."""
 
 
 class TrainingPart(Protocol):
-    """The training episodes, in order and without augmentation, one batch after the other."""
+    """The training episodes in batches, in order and without augmentation."""
 
     def __len__(self) -> int:
         """Batches."""
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Segments (b, t, s, p), valid (b, t), which is False for padded segments, and labels (b,)."""
+        """Yield segments (b, t, s, p), valid (b, t), which is False for padded segments, and labels (b,)."""
 
 
 class Logits(NamedTuple):
-    """The output of a network that has nothing but logits to show."""
+    """The output of a network without attention."""
 
     logit: Tensor  # (b,)
 
 
 class Mixing(NamedTuple):
-    """Mixup: each episode of a batch takes the same share of another one, in its values and in its label."""
+    """Mixup: each episode of a batch is mixed with another one by the same share, in its values and its label."""
 
     share: Tensor  # (), of the other episode
     other: Tensor  # (b,), its row
 
     @classmethod
     def draw(cls, n_episodes: int, strength: float) -> Mixing:
-        """Random pairs, and a share from the lower half of Beta(strength, strength)."""
+        """Draw random pairs, and a share from the lower half of Beta(strength, strength)."""
         share = torch.distributions.Beta(strength, strength).sample()
         return cls(torch.minimum(share, 1 - share), torch.randperm(n_episodes))
 
     def of_labels(self, labels: Tensor) -> Tensor:
-        """Mixed labels: (b,) → (b,)."""
+        """Mix labels: (b,) → (b,)."""
         return torch.lerp(labels, labels[self.other], self.share)
 
     def of_segments(self, x: Tensor, valid: Tensor | None) -> Tensor:
-        """Mixed segments, or mixed embeddings of them: (b, t, …) → same. Past the end of the other, x is unchanged."""
+        """Mix segments or their embeddings: (b, t, …) → same. Beyond the end of the other episode, x is unchanged."""
         mixed = torch.lerp(x, x[self.other], self.share.to(x.dtype))
         if valid is None:
             return mixed
@@ -57,19 +57,19 @@ class Mixing(NamedTuple):
 
 
 class DetectorNetwork(nn.Module):
-    """A network that gives one logit per episode, from segments (b, t, s, p) of which `valid` (b, t) are real."""
+    """A network that computes one logit per episode from segments (b, t, s, p); `valid` (b, t) marks real ones."""
 
     def training_logit(self, segments: Tensor, valid: Tensor, labels: Tensor) -> Tensor:
-        """The logits of a training batch: (b,). A network that compares episodes with each other uses their labels."""
+        """Return the logits of a training batch: (b,). Only a network that compares episodes uses the labels."""
         logit: Tensor = self(segments, valid).logit
         return logit
 
     def training_loss(
         self, segments: Tensor, valid: Tensor, labels: Tensor, loss_of_part: LossOfPart, mixing: Mixing | None = None
     ) -> Tensor:
-        """The loss of a training batch, computed in one part or in several: ().
+        """Return the loss of a training batch, computed in one or several parts: ().
 
-        With `mixing`, the labels are already mixed and the network mixes the episodes: their values, or embeddings.
+        With `mixing`, the labels are already mixed, and the network mixes the values or embeddings of the episodes.
         """
         if mixing is not None:
             segments = mixing.of_segments(segments, valid)
@@ -79,33 +79,33 @@ class DetectorNetwork(nn.Module):
         """Fit what depends on the whole training part; called once, before the first step."""
 
     def prepare_prediction(self, part: TrainingPart) -> None:
-        """Recompute what prediction needs of the whole training part; called before each validation."""
+        """Recompute what prediction needs from the whole training part; called before each validation."""
 
 
 def bf16_is_fast() -> bool:
-    """Whether this processor multiplies bf16 matrices in hardware; elsewhere bf16 is hundreds of times slower."""
+    """Return whether this processor multiplies bf16 matrices in hardware; if not, bf16 is hundreds of times slower."""
     return bool(torch.cpu._is_amx_tile_supported()) or bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def uses_bf16(precision: Precision) -> bool:
-    """Whether this precision means bf16 on this processor; warns where bf16 is asked for and not available."""
+    """Return whether this precision means bf16 on this processor; warn if bf16 is requested but not available."""
     if precision == "32":
         return False
     fast = bf16_is_fast()
     if precision == "bf16" and not fast:
-        warnings.warn("this processor has no bf16 arithmetic: computing in 32 bits instead", stacklevel=3)
+        warnings.warn("this processor does not support bf16: computing in 32 bits instead", stacklevel=3)
     return fast
 
 
 def computing_in(precision: Precision) -> AbstractContextManager[object]:
-    """A context in which matrix products have this precision."""
+    """Return a context in which matrix products have this precision."""
     return torch.autocast("cpu", torch.bfloat16) if uses_bf16(precision) else nullcontext()
 
 
 class ExactLinear(nn.Linear):
-    """A linear layer that computes in the precision of its weights, also under autocast to bf16.
+    """A linear layer that computes in the precision of its weights, even under autocast to bf16.
 
-    The last layers need it: rounded to the 8 bits of bf16, many episodes would share one logit.
+    The last layers need it: rounded to the 8 bits of bf16, many episodes would have the same logit.
     """
 
     def forward(self, x: Tensor) -> Tensor:

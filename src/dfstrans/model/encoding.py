@@ -1,4 +1,4 @@
-"""Positional encodings: the place of a segment in its episode, and which episodes an encoding can carry."""
+"""Positional encodings of segments, and a check of which episodes an encoding supports."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import check_segment_length, count_segments
 from dfstrans.errors import DfstransError, option_name, reading_option_name
 
-if TYPE_CHECKING:  # the runtime of exported files loads this module, and does without pydantic
+if TYPE_CHECKING:  # the runtime of exported files loads this module without pydantic
     from dfstrans.settings import Encoding
 
 
 def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
-    """The encoding of this name; "none" is all zeros, for ablations.
+    """Return the encoding of this name; "none" is all zeros, for ablations.
 
     Shape:
         (n_segments, d_model)
@@ -28,12 +28,12 @@ def positional_encoding(name: Encoding, n_segments: int, d_model: int) -> npt.ND
 
 
 def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
-    """The real discrete Fourier coefficients of each position's one-hot vector [eq:positional_encoding_DFT].
+    """Return the real discrete Fourier coefficients of each position's one-hot vector [eq:positional_encoding_DFT].
 
     e^(τ) = √(2/d) · (1/√2, cos ω₁τ, sin ω₁τ, …, cos ω_Kτ, sin ω_Kτ, cos(πτ)/√2),  ω_k = 2πk/d,  K = d/2 − 1
 
-    Its rows are orthonormal, so no two positions are closer than any other two. Beyond d segments it would repeat
-    itself, and is refused.
+    The rows are orthonormal, so all pairs of positions are equally far apart. Beyond d segments the encoding would
+    repeat itself, so that raises an error.
 
     Shape:
         (n_segments, d_model)
@@ -60,7 +60,7 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
 
 
 def vanilla_encoding(n_segments: int, d_model: int, rho: float = 10_000.0) -> npt.NDArray[np.float64]:
-    """The sinusoidal encoding of the first transformer [eq:positional_encoding_vaswani512].
+    """Return the sinusoidal encoding of the original transformer [eq:positional_encoding_vaswani512].
 
     e^(τ) = (sin w₀τ, cos w₀τ, sin w₂τ, cos w₂τ, …, sin w_{d−2}τ, cos w_{d−2}τ),  w_k = ρ^(−k/d)
 
@@ -76,7 +76,7 @@ def vanilla_encoding(n_segments: int, d_model: int, rho: float = 10_000.0) -> np
 
 
 def lattice_frequencies(d_model: int) -> npt.NDArray[np.float64]:
-    """The frequencies of the discrete Fourier transform on d points: ω_k = 2πk/d, k = 0 … d/2.
+    """Return the frequencies of the discrete Fourier transform on d points: ω_k = 2πk/d, k = 0 … d/2.
 
     Shape:
         (d_model / 2 + 1,)
@@ -86,7 +86,7 @@ def lattice_frequencies(d_model: int) -> npt.NDArray[np.float64]:
 
 
 def vanilla_frequencies(d_model: int, rho: float = 10_000.0) -> npt.NDArray[np.float64]:
-    """The frequencies of the vanilla encoding, the fastest first: w_l = ρ^(−l/d), l = 0, 2, …, d − 2.
+    """Return the frequencies of the vanilla encoding, the fastest first: w_l = ρ^(−l/d), l = 0, 2, …, d − 2.
 
     Shape:
         (d_model / 2,)
@@ -97,11 +97,11 @@ def vanilla_frequencies(d_model: int, rho: float = 10_000.0) -> npt.NDArray[np.f
 
 
 class Cut(Protocol):
-    """The settings that say how a network cuts and encodes episodes."""
+    """The settings that determine how a network cuts and encodes episodes."""
 
     @property
     def segment_length(self) -> int:
-        """Points of a segment."""
+        """Points per segment."""
 
     @property
     def d_model(self) -> int:
@@ -113,9 +113,9 @@ class Cut(Protocol):
 
 
 def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
-    """Refuse episodes that are too short for a segment, or have more segments than the encoding can tell apart.
+    """Reject episodes that are shorter than a segment, or have more segments than the encoding can distinguish.
 
-    The settings of a `trained` network are fixed: the error then suggests shorter episodes instead of other settings.
+    For a `trained` network the settings are fixed, so the error suggests shorter episodes instead of other settings.
     """
     if len(episodes) == 0:
         return
@@ -125,7 +125,7 @@ def check_fits(episodes: Episodes, cut: Cut, *, trained: bool = False) -> None:
         name, longest = episodes.ids[int(episodes.lengths.argmax())], int(episodes.lengths.max())
         raise DfstransError(
             f"expected episodes of at most {cut.d_model * cut.segment_length} points, the {cut.d_model} segments of "
-            f"{cut.segment_length} points that this model can tell apart, got {longest} in episode {str(name)!r}; cut "
+            f"{cut.segment_length} points that this model can distinguish, got {longest} in episode {str(name)!r}; cut "
             f"the recordings (tables and folders of them: {reading_option_name('length', ...)}), or train again with "
             "longer segments"
         )
@@ -136,5 +136,5 @@ def _check_width(d_model: int) -> None:
     if d_model < 2 or d_model % 2:
         even = max(2, d_model + 1)
         raise DfstransError(
-            f"expected an even d_model of at least 2, got {d_model}; sine and cosine come in pairs: take {even}"
+            f"expected an even d_model of at least 2, got {d_model}, since sine and cosine come in pairs; use {even}"
         )

@@ -1,11 +1,11 @@
 """The network that is trained and predicts: `DFSTrans` in about half the time and a third of the memory [ADR 22].
 
-Weights and results are those of the plain network, which the tests compare it with. On a processor the plain network
-waits for memory. Here
+Weights and results equal those of the plain network, as the tests check. On a CPU, memory bandwidth limits the plain
+network. Therefore, here
 
-- a block of the CNN and the feed-forward network work in parts that stay in the processor's cache, keep their input
-  for the backward pass and compute the rest once more;
-- after the embedding, whose batch norm looks at the whole batch, a few episodes at a time go through the network.
+- CNN blocks and the feed-forward network work in parts that fit into the CPU's cache, store only their input for the
+  backward pass and recompute the rest;
+- after the embedding, whose batch norm needs the whole batch, a few episodes at a time go through the network.
 
 Under autocast to bf16 the CNN still computes in 32 bits.
 """
@@ -35,10 +35,10 @@ from dfstrans.model.network import (
 from dfstrans.model.quantile_features import STATISTICS
 from dfstrans.settings import NetworkShape
 
-PART_VALUES = 1 << 22  # held for the episodes of a part: more gain nothing, fewer cost calls
-BLOCK_ROWS = 512  # × 2048 hidden units × 4 bytes = 4 MB, which the cache of a small processor holds
-CACHED_VALUES = 1 << 18  # of a convolution's output: 1 MB, which the cache of a single core holds
-CHANNEL_MULTIPLE = 8  # the convolution library is fast for such numbers of channels per sensor, and slow between them
+PART_VALUES = 1 << 22  # in memory per part; larger parts gain nothing, smaller ones add call overhead
+BLOCK_ROWS = 512  # × 2048 hidden units × 4 bytes = 4 MB, which fits into the cache of a small CPU
+CACHED_VALUES = 1 << 18  # of a convolution's output: 1 MB, which fits into the cache of a single core
+CHANNEL_MULTIPLE = 8  # the convolution library is fast only for multiples of this number of channels per sensor
 
 
 class FastDFSTrans(DFSTrans):
@@ -63,7 +63,7 @@ class FastDFSTrans(DFSTrans):
         keep: AttentionPair | None = None,
         return_attention: bool = False,
     ) -> ForwardPass:
-        """Score episodes, in prediction a few at a time; see `DFSTrans.forward`."""
+        """Score episodes, a few at a time in prediction; see `DFSTrans.forward`."""
         parts = _parts(len(segments), episodes_at_once(self.settings, segments.shape[1], self.part_values))
         if torch.is_grad_enabled() or self.training or keep is not None or len(parts) == 1:
             return super().forward(segments, valid, keep=keep, return_attention=return_attention)
@@ -74,7 +74,7 @@ class FastDFSTrans(DFSTrans):
         return _concatenate(passes)
 
     def attended_loss(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
-        """The loss of embedded episodes, a few at a time: (b, t, s, d) → ()."""
+        """Return the loss of embedded episodes, computed a few at a time: (b, t, s, d) → ()."""
 
         def loss(part: Tensor, rows: slice) -> Tensor:
             return loss_of_part(self.attend(part, None if valid is None else valid[rows]).logit, rows)
@@ -86,10 +86,10 @@ class FastDFSTrans(DFSTrans):
 
 
 def episodes_at_once(settings: NetworkShape, n_segments: int, part_values: int = PART_VALUES) -> int:
-    """How many episodes go through the network together, by what is held of each (segment, sensor) cell.
+    """Return how many episodes go through the network together, from the memory needed per (segment, sensor) cell.
 
-    In training that is its embedding and its attention in every layer, in prediction perhaps its first convolution or
-    the code of its statistics.
+    In training that is the embedding and the attention of every layer; in prediction the first convolution or the coded
+    statistics may need more.
     """
     attended = settings.layers * (settings.d_model + settings.heads * (n_segments + settings.n_sensors))
     convolved = settings.filters * (settings.segment_length // 2)
@@ -112,10 +112,10 @@ def _concatenate(passes: list[ForwardPass]) -> ForwardPass:
 
 
 class _LossByParts(torch.autograd.Function):
-    """Σ loss(x[rows], rows) over parts of a batch, each of which goes forward and backward at once.
+    """Computes Σ loss(x[rows], rows) over parts of a batch; each part runs forward and backward immediately.
 
-    After the embedding an episode's loss and gradient depend on that episode alone, so a part leaves nothing but
-    gradients: they are known when the loss is, and the backward pass only hands them on. Nothing is computed twice.
+    After the embedding, an episode's loss and gradient depend on that episode alone, so only the gradients of a part
+    are kept: they are known together with the loss, and the backward pass just returns them. Nothing is computed twice.
     """
 
     @staticmethod
@@ -143,7 +143,7 @@ class _LossByParts(torch.autograd.Function):
 
 
 class Dropout(nn.Dropout):
-    """Dropout that draws 16 random bits per value and keeps one byte of it; torch's draws and keeps four bytes.
+    """Dropout that draws 16 random bits per value and stores a one-byte mask; torch draws and stores four bytes.
 
     The rate is therefore a multiple of 1/65536.
     """
@@ -162,7 +162,7 @@ class Dropout(nn.Dropout):
 
 
 class FastFeedForward(FeedForward):
-    """A feed-forward network that never holds the hidden units of all rows: they are 2048 / d_model times the input."""
+    """A feed-forward network that never stores all hidden units, which are 2048 / d_model times the input."""
 
     def __init__(self, plain: FeedForward, *, block_rows: int = BLOCK_ROWS) -> None:
         nn.Module.__init__(self)
@@ -176,7 +176,7 @@ class FastFeedForward(FeedForward):
 
 
 class _BlockedFeedForward(torch.autograd.Function):
-    """The hidden units of a block are computed once forward and once more backward: cheaper than storing them."""
+    """Recomputes the hidden units of a block in the backward pass, which is cheaper than storing them."""
 
     @staticmethod
     @custom_fwd(device_type="cpu", cast_inputs=torch.bfloat16)
@@ -215,7 +215,7 @@ def _hidden(block: Tensor, w1: Tensor, b1: Tensor) -> Tensor:
 
 
 class FastSensorCNN(SensorCNN):
-    """The per-sensor CNN; the norm of a block is computed together with the convolution of the next one."""
+    """The per-sensor CNN; each block's norm is computed together with the next block's convolution."""
 
     def __init__(self, plain: SensorCNN) -> None:
         nn.Module.__init__(self)
@@ -226,7 +226,7 @@ class FastSensorCNN(SensorCNN):
         if segments.requires_grad:  # rare: the first fast block computes no gradient of its input
             return super().forward(segments)
         x, norm = segments, None
-        keep = torch.is_grad_enabled()  # inside an autograd function it is always off
+        keep = torch.is_grad_enabled()  # it is always off inside an autograd function
         for convolution, next_norm in zip(self.convolutions, self.norms, strict=True):
             assert isinstance(next_norm, ChannelNorm)
             normalisation, training = ((), False) if norm is None else (_normalisation(norm, x), norm.training)
@@ -241,8 +241,8 @@ class FastSensorCNN(SensorCNN):
 class _Block(torch.autograd.Function):
     """ReLU(max-pool(convolution(norm(x)))): (n, s·channels, p) → (n, s·filters, p // 2); the first has no norm.
 
-    It keeps its input and one byte per pooled value. The plain operations keep the convolution's output, its maximum,
-    its ReLU and its normalised copy, which is most of the memory of a training step, and most of its waiting.
+    It stores its input and one byte per pooled value. The plain operations store the convolution's output, its maximum,
+    its ReLU and its normalised copy, which take most of the memory and time of a training step.
     """
 
     @staticmethod
@@ -284,7 +284,7 @@ class _Block(torch.autograd.Function):
             grad_weight += grad_of_weight
             if grad_x is not None and grad_rows is not None:
                 grad_x[rows] = grad_rows
-        filters, channels = route.shape[2], weight.shape[1]  # without those that were added
+        filters, channels = route.shape[2], weight.shape[1]  # without the added ones
         grad_weight = grad_weight.unflatten(0, (ctx.n_sensors, -1))[:, :filters, :channels].flatten(0, 1)
         if grad_x is None:
             return None, grad_weight, grad_bias, None, None, None
@@ -293,7 +293,7 @@ class _Block(torch.autograd.Function):
 
 
 def _cached_parts(n_segments: int, n_channels: int, n_points: int) -> list[slice]:
-    """Ranges of segments that fit into the cache together."""
+    """Return ranges of segments that fit into the cache together."""
     return _parts(n_segments, max(1, CACHED_VALUES // (n_channels * n_points)))
 
 
@@ -308,17 +308,17 @@ def _convolution(weight: Tensor, n_sensors: int, *, first: bool) -> _FirstConvol
 
 
 class _FirstConvolution(NamedTuple):
-    """The convolution of one channel per sensor, as a matrix product over windows; an odd last point is left out.
+    """The convolution of one channel per sensor, as a matrix product over windows; an odd last point is dropped.
 
-    An output is (sensor, filter, 2, segment, pair): the first points of all pairs apart from the second ones, since a
-    maximum of neighbours in memory is slow.
+    An output is (sensor, filter, 2, segment, pair): the first points of all pairs are separate from the second ones,
+    since a maximum over adjacent values in memory is slow.
     """
 
     weight: Tensor  # (s·filters, 1, kernel)
     n_sensors: int
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """The output for an input (n, s, p)."""
+        """Return the output for an input (n, s, p)."""
         filters = rearrange(self.weight, "(s f) 1 k -> s f k", s=self.n_sensors)
         products = torch.baddbmm(rearrange(bias, "(s f) -> s f 1", s=self.n_sensors), filters, self._windows(x))
         return rearrange(products, "s f (two n q) -> s f two n q", two=2, n=x.shape[0])
@@ -328,16 +328,16 @@ class _FirstConvolution(NamedTuple):
         return rearrange(output, "s f two n q -> two n s f q")
 
     def empty_output(self, x: Tensor) -> Tensor:
-        """Room for the gradient of an output."""
+        """Allocate the gradient of an output."""
         return x.new_empty(self.n_sensors, self.weight.shape[0] // self.n_sensors, 2, x.shape[0], x.shape[-1] // 2)
 
     def backward(self, grad: Tensor, x: Tensor) -> tuple[None, Tensor]:
-        """The gradient of the weight; nobody needs that of the input."""
+        """Return the gradient of the weight; that of the input is not needed."""
         rows = rearrange(grad, "s f two n q -> s f (two n q)")
         return None, rearrange(rows @ self._windows(x).transpose(1, 2), "s f k -> (s f) 1 k")
 
     def _windows(self, x: Tensor) -> Tensor:
-        """The window around each point, zeros beyond the ends: (n, s, p) → (s, kernel, 2 · n · pair)."""
+        """Return the window around each point, with zeros beyond the ends: (n, s, p) → (s, kernel, 2 · n · pair)."""
         kernel = self.weight.shape[-1]
         padded = functional.pad(x, (kernel // 2, kernel // 2))
         windows = padded.unfold(-1, kernel, 1)[:, :, : x.shape[-1] // 2 * 2]
@@ -345,7 +345,7 @@ class _FirstConvolution(NamedTuple):
 
 
 class _GroupedConvolution(NamedTuple):
-    """The library's grouped convolution, with zero channels added up to a number that it is fast for.
+    """The library's grouped convolution, with zero channels added up to a fast number.
 
     An output is (segment, sensor, widened filter, point).
     """
@@ -356,7 +356,7 @@ class _GroupedConvolution(NamedTuple):
     channels: int
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """The output for an input (n, s·channels, p)."""
+        """Return the output for an input (n, s·channels, p)."""
         padding = self.weight.shape[-1] // 2
         wide = functional.conv1d(self._widen(x), self.weight, padding=padding, groups=self.n_sensors)
         convolved: Tensor = wide.unflatten(1, (self.n_sensors, -1))
@@ -369,11 +369,11 @@ class _GroupedConvolution(NamedTuple):
         return rearrange(whole_pairs, "n s f (q two) -> two n s f q", two=2)
 
     def empty_output(self, x: Tensor) -> Tensor:
-        """Room for the gradient of an output, 0 where there is no pair."""
+        """Allocate the gradient of an output, 0 for a point without a pair."""
         return x.new_zeros(x.shape[0], self.n_sensors, self.weight.shape[0] // self.n_sensors, x.shape[-1])
 
     def backward(self, grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The gradients of the input and of the widened weight."""
+        """Return the gradients of the input and of the widened weight."""
         padding, needed = [self.weight.shape[-1] // 2], [True, True, False]
         grad_x, grad_weight, _ = torch.ops.aten.convolution_backward(
             grad.flatten(1, 2), self._widen(x), self.weight, None, [1], padding, [1], False, [0], self.n_sensors, needed
@@ -389,7 +389,7 @@ class _GroupedConvolution(NamedTuple):
 
 
 def _normalisation(norm: ChannelNorm, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """γ, β, mean and 1/deviation: the batch's in training, which updates the running ones, else the running ones."""
+    """Return γ, β, mean and 1/deviation of the batch in training, updating the running ones, else the running ones."""
     if not norm.training:
         return norm.weight, norm.bias, norm.running_mean.clone(), (norm.running_var + norm.eps).rsqrt()
     count = x.numel() // x.shape[1]
@@ -399,7 +399,7 @@ def _normalisation(norm: ChannelNorm, x: Tensor) -> tuple[Tensor, Tensor, Tensor
 
 
 def _normalise_last(norm: ChannelNorm, x: Tensor) -> Tensor:
-    """The norm of the last block, which no convolution follows."""
+    """Apply the norm of the last block, which no convolution follows."""
     if not (norm.training and norm.renormalise):
         return norm(x)  # type: ignore[no-any-return]
     gamma, beta, _, _ = _normalisation(norm, x)
@@ -407,7 +407,7 @@ def _normalise_last(norm: ChannelNorm, x: Tensor) -> Tensor:
 
 
 def _moments(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance of each channel's `count` values in two sweeps; `torch.var_mean` takes five times as long."""
+    """Return mean and variance of each channel's `count` values, five times faster than `torch.var_mean`."""
     mean = x.sum(dim=-1).sum(dim=0) / count
     squares = torch.zeros_like(mean)
     for rows in _cached_parts(*x.shape):
@@ -416,7 +416,7 @@ def _moments(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _normalise(x: Tensor, *normalisation: Tensor) -> Tensor:
-    """γ (x − mean) / deviation + β for each channel; x itself where there is no norm."""
+    """Return γ (x − mean) / deviation + β for each channel; x itself without a norm."""
     if not normalisation:
         return x
     gamma, beta, mean, scale = normalisation
@@ -427,7 +427,7 @@ def _normalise(x: Tensor, *normalisation: Tensor) -> Tensor:
 def _normalise_backward(
     grad: Tensor, x: Tensor, gamma: Tensor, beta: Tensor, mean: Tensor, scale: Tensor, *, training: bool
 ) -> tuple[Tensor, Tensor]:
-    """Turn the gradient of the norm's output into that of its input, in place; also the gradients of γ and β."""
+    """Turn the gradient of the norm's output into that of its input, in place; also return the gradients of γ and β."""
     grad_beta, grad_product = torch.zeros_like(mean), torch.zeros_like(mean)
     for rows in _cached_parts(*x.shape):
         grad_beta += grad[rows].sum(dim=-1).sum(dim=0)
@@ -437,7 +437,7 @@ def _normalise_backward(
     if not training:
         grad.mul_(factor[:, None])
         return grad_gamma, grad_beta
-    count = x.numel() // x.shape[1]  # mean and deviation depend on the input, too
+    count = x.numel() // x.shape[1]  # mean and deviation also depend on the input
     slope = -factor * scale * grad_gamma / count
     offset = -factor * grad_beta / count - slope * mean
     for rows in _cached_parts(*x.shape):

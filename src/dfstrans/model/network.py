@@ -1,7 +1,7 @@
 """DFStrans, the diagnostic Fourier-based spatio-temporal transformer, from top to bottom in plain operations.
 
-This network defines the results: it is what is exported, and tests compare `FastDFSTrans`, which is trained, with it.
-Axes: b episode, t segment, s sensor, p point of a segment, d = d_model; h head, q query, k key.
+This network defines the results: it is the one that is exported. `FastDFSTrans`, which is trained, is tested against
+it. Axes: b episode, t segment, s sensor, p point of a segment, d = d_model; h head, q query, k key.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.quantile_features import QuantileFeatures
 from dfstrans.settings import NetworkShape, Pooling
 
-LEAST_VARIANCE = 1e-4  # added, so that the root has a slope where all segments are equal
+LEAST_VARIANCE = 1e-4  # added, so that the square root has a finite slope if all segments are equal
 
 # batch renorm [ADR 16]
-BATCH_NORM_STEPS = 50  # before the running statistics are worth following
+BATCH_NORM_STEPS = 50  # plain batch norm until the running statistics are reliable
 TRANSITION_STEPS = 100
 RENORM_MOMENTUM = 0.05
 LARGEST_CORRECTION = 5.0  # factor of the deviation; shift of the mean in deviations
 
 
 class AttentionPair(NamedTuple):
-    """One tensor along time and one along sensors: attention weights, or masks that keep (1) or drop (0) them.
+    """A pair of tensors, along time and along sensors: attention weights, or masks that keep (1) or drop (0) them.
 
     Shape:
         temporal (b, layer, s, h, q, k), items are segments; spatial (b, layer, t, h, q, k), items are sensors.
@@ -41,16 +41,16 @@ class AttentionPair(NamedTuple):
 
 
 class ForwardPass(NamedTuple):
-    """The output of one pass. Padded segments have attention 0, as query and as key, and contribution 0."""
+    """The output of a forward pass. Padded segments have attention 0, as query and as key, and contribution 0."""
 
     logit: Tensor  # (b,)
-    features: Tensor  # (b, head_width), of which the logit is a weighted sum
+    features: Tensor  # (b, head_width); the logit is their weighted sum
     attention: AttentionPair | None  # on request
     contribution: Tensor | None  # (b, t, s), on request; see `DFSTrans.contribution`
 
 
 class DFSTrans(DetectorNetwork):
-    """Segments of many sensors in, the logit of "anomalous" out."""
+    """Maps segments of many sensors to the logit of "anomalous"."""
 
     def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
@@ -73,14 +73,14 @@ class DFSTrans(DetectorNetwork):
         """Score episodes.
 
         Shape:
-            segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, which have no influence
-            whatever they contain; keep, see `AttentionPair`, for the attention trust score
+            segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, whose content has no
+            influence; keep, see `AttentionPair`, for the attention trust score
         """
         valid = _mask_if_padded(valid)
         return self.attend(self.embed(segments, valid), valid, keep=keep, return_attention=return_attention)
 
     def embed(self, segments: Tensor, valid: Tensor | None = None) -> Tensor:
-        """Embedding and positional encoding, everything before attention: (b, t, s, p) → (b, t, s, d)."""
+        """Apply everything before attention, embedding and positional encoding: (b, t, s, p) → (b, t, s, d)."""
         b, t, _, _ = segments.shape
         if valid is None:
             x = self.embed_segments(segments.flatten(0, 1)).unflatten(0, (b, t))  # (b, t, s, d)
@@ -93,7 +93,7 @@ class DFSTrans(DetectorNetwork):
         return self.dropout(x)  # type: ignore[no-any-return]
 
     def embed_segments(self, segments: Tensor) -> Tensor:
-        """Embed each segment of each sensor by itself: (n, s, p) → (n, s, d)."""
+        """Embed each segment of each sensor separately: (n, s, p) → (n, s, d)."""
         x: Tensor = self.embedding(segments)
         return x if self.quantile_features is None else x + self.quantile_features(segments).to(x.dtype)
 
@@ -105,7 +105,7 @@ class DFSTrans(DetectorNetwork):
         keep: AttentionPair | None = None,
         return_attention: bool = False,
     ) -> ForwardPass:
-        """Everything after `embed`, so that one embedding serves many masks: (b, t, s, d) → a logit each."""
+        """Apply everything after `embed`, so that one embedding serves many masks: (b, t, s, d) → logits (b,)."""
         attention = []
         for number, layer in enumerate(self.layers):
             x, weights = layer(x, valid, None if keep is None else _mask_of_layer(keep, number))  # (b, t, s, d)
@@ -120,18 +120,18 @@ class DFSTrans(DetectorNetwork):
         return ForwardPass(logit, features, _stack(attention, valid), self.contribution(x, features, valid))
 
     def contribution(self, x: Tensor, features: Tensor, valid: Tensor | None) -> Tensor:
-        """What each sensor in each segment adds to the logit, exactly, given which features are above 0.
+        """Return the exact contribution of each sensor in each segment to the logit, given which features are above 0.
 
-        The head is linear but for its ReLU, and what it sees is a sum over segments: with the active features held
-        fixed, the logit is a sum over (segment, sensor) and a constant. The part of a segment in a deviation is the
-        part of its squared distance from the mean in the variance.
+        The head is linear except for its ReLU, and its input is a sum over segments: for fixed active features, the
+        logit is a constant plus a sum over (segment, sensor). A segment's share of a deviation is the share of its
+        squared distance from the mean in the variance.
 
         Shape:
             x (b, t, s, d), features (b, head_width) → (b, t, s)
         """
         active = self.logit.weight * (features > 0)  # (b, head_width)
         share = segment_share(x, valid)  # (b, t)
-        # the weights of the mean, and of the deviation where the head sees one
+        # the weights of the mean, and of the deviation if the head uses it
         weights = rearrange(active @ self.head.weight, "b (k s d) -> k b s d", s=x.shape[2], d=x.shape[3])
         total = torch.einsum("btsd,bsd->bts", x, weights[0])
         if self.settings.pooling == "mean+deviation":
@@ -149,7 +149,7 @@ class DFSTrans(DetectorNetwork):
         loss_of_part: LossOfPart,
         mixing: Mixing | None = None,
     ) -> Tensor:
-        """The loss of a training batch: (). Embeddings are mixed, so that the embedding sees only real values."""
+        """Return the loss of a training batch: (). Embeddings are mixed, so that the CNN sees only real values."""
         valid = _mask_if_padded(valid)
         x = self.embed(segments, valid)
         if mixing is not None:
@@ -157,17 +157,17 @@ class DFSTrans(DetectorNetwork):
         return self.attended_loss(x, valid, loss_of_part)
 
     def attended_loss(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
-        """The loss of embedded episodes: (b, t, s, d) → ()."""
+        """Return the loss of embedded episodes: (b, t, s, d) → ()."""
         return loss_of_part(self.attend(x, valid).logit, slice(None))
 
     def prepare_training(self, part: TrainingPart) -> None:
-        """Fit the quantiles that statistics are coded by."""
+        """Fit the quantiles for coding the statistics."""
         if self.quantile_features is not None:
             self.quantile_features.fit(part)
 
 
 class SpatioTemporalLayer(nn.Module):
-    """Temporal and spatial attention side by side, added, then a feed-forward network [subsec:dependency_model].
+    """Parallel temporal and spatial attention, added, then a feed-forward network [subsec:dependency_model].
 
     X ← LayerNorm(X + Dropout(X̂)) + LayerNorm(X + Dropout(X̄)),  X ← LayerNorm(X + Dropout(FF(X)))
     """
@@ -186,7 +186,7 @@ class SpatioTemporalLayer(nn.Module):
     def forward(
         self, x: Tensor, valid: Tensor | None = None, keep: AttentionPair | None = None
     ) -> tuple[Tensor, AttentionPair]:
-        """Enrich each (segment, sensor) by the others: (b, t, s, d) → same; also the weights, without a layer axis."""
+        """Update each (segment, sensor) from the others: (b, t, s, d) → same; also return this layer's attention."""
         keep_temporal, keep_spatial = (None, None) if keep is None else keep
         along_time = self.temporal(rearrange(x, "b t s d -> b s t d"), valid=valid, keep=keep_temporal)
         along_sensors = self.spatial(x, keep=keep_spatial)
@@ -198,17 +198,16 @@ class SpatioTemporalLayer(nn.Module):
 
 
 class Attended(NamedTuple):
-    """The output of an attention: the mixed values, and the weights that they are mixed with."""
+    """The output of an attention: the mixed values and the attention weights."""
 
     context: Tensor  # (a, b, item, d)
     weights: Tensor  # (a, b, h, q, k), rows sum to 1 before a keep-mask is applied
 
 
 class Attention(nn.Module):
-    """softmax(Q Kᵀ / √(M/h)) V over the items of a sequence; no output projection, as the paper's counts say.
+    """softmax(Q Kᵀ / √(M/h)) V over the items of a sequence, without output projection, as the paper's counts imply.
 
-    The same weights serve every sequence: every sensor where the items are segments, every segment where they are
-    sensors.
+    All sequences share the same weights: sensors are the sequences if the items are segments, and vice versa.
     """
 
     def __init__(self, d_model: int, heads: int) -> None:
@@ -223,7 +222,7 @@ class Attention(nn.Module):
         """Mix each item with the others.
 
         Shape:
-            x (a, b, item, d); valid (a, item), False where an item is padding that nothing may attend to;
+            x (a, b, item, d); valid (a, item), False for padding, which nothing may attend to;
             keep, broadcastable to (a, b, h, q, k), multiplies the weights without renormalising them
         """
         x = x.contiguous()  # one copy here instead of one in each projection
@@ -241,7 +240,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """ReLU(x W₁ + b₁) W₂ + b₂ for each (segment, sensor) by itself: (…, d) → (…, d)."""
+    """ReLU(x W₁ + b₁) W₂ + b₂ for each (segment, sensor) separately: (…, d) → (…, d)."""
 
     def __init__(self, d_model: int, width: int) -> None:
         super().__init__()
@@ -257,7 +256,7 @@ class FeedForward(nn.Module):
 class SensorCNN(nn.Module):
     """One small convolutional network per sensor, all sensors at once [app:mh1dcnn].
 
-    Sensors are the groups of a grouped convolution, so that each has its own weights and sees no other.
+    Sensors are the groups of a grouped convolution, so each has its own weights and is independent of the others.
     """
 
     def __init__(self, *, n_sensors: int, blocks: int, filters: int, kernel: int, renormalise: bool = False) -> None:
@@ -278,7 +277,7 @@ class SensorCNN(nn.Module):
 
 
 class SegmentProjection(nn.Module):
-    """One linear map for the segments of all sensors, alone or followed by tanh [app:mh1dcnn, tab:linear_comp]."""
+    """One linear map for the segments of all sensors, optionally followed by tanh [app:mh1dcnn, tab:linear_comp]."""
 
     def __init__(self, segment_length: int, d_model: int, *, tanh: bool) -> None:
         super().__init__()
@@ -294,14 +293,14 @@ class SegmentProjection(nn.Module):
 class ChannelNorm(nn.BatchNorm1d):
     """Batch norm with running statistics; with `renormalise`, batch renorm [Ioffe 2017, arXiv:1702.03275; ADR 16].
 
-    Batch norm measures a spike against the other spikes of its batch, prediction against the running statistics.
-    Renorm corrects the former to the latter, after some steps, and lets gradients pass as batch norm does.
+    In training, batch norm compares a spike with its own batch; in prediction, with the running statistics. After some
+    steps, renorm corrects the former to the latter, with the gradients of batch norm.
 
     Shape:
         (n, channel, point) → same
     """
 
-    running_mean: Tensor  # always kept: an episode's score must not depend on its batch
+    running_mean: Tensor  # always tracked: an episode's score must not depend on its batch
     running_var: Tensor
     num_batches_tracked: Tensor
     momentum: float
@@ -319,9 +318,9 @@ class ChannelNorm(nn.BatchNorm1d):
         return functional.batch_norm(x, None, None, gamma, beta, training=True, eps=self.eps)
 
     def update(self, mean: Tensor, variance: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """Move the running statistics towards those of a batch; γ and β for an input normalised by the batch's own.
+        """Move the running statistics towards those of a batch; return γ and β for an input normalised by the batch.
 
-        With renorm, γ and β give what the running statistics of before would have given.
+        With renorm, γ and β reproduce normalisation by the previous running statistics.
         """
         if count < 2:
             raise ValueError(f"expected more than one value per channel to normalise in training, got {count}")
@@ -353,15 +352,15 @@ def _embedding(settings: NetworkShape) -> nn.Module:
 
 
 def pooled_width(settings: NetworkShape) -> int:
-    """How many numbers of an episode the head sees."""
+    """Return the number of inputs of the head per episode."""
     return settings.n_sensors * settings.d_model * (1 if settings.pooling == "mean" else 2)
 
 
 def pool(x: Tensor, share: Tensor | None, pooling: Pooling) -> Tensor:
-    """The mean over segments, as in the paper, or the mean and then the deviation, which shows a spike that it hides.
+    """Return the mean over segments, as in the paper, or mean and deviation, which reveals spikes that a mean hides.
 
     Shape:
-        x (b, t, c), share (b, t) of each segment in the mean, None: all the same → (b, c) or (b, 2·c)
+        x (b, t, c), share (b, t) of each segment in the mean, None if equal → (b, c) or (b, 2·c)
     """
     mean = _mean(x, share)
     if pooling == "mean":
@@ -370,7 +369,7 @@ def pool(x: Tensor, share: Tensor | None, pooling: Pooling) -> Tensor:
 
 
 def segment_share(x: Tensor, valid: Tensor | None) -> Tensor:
-    """The share of each segment in a mean, 0 for padded ones: (b, t, …), (b, t) → (b, t)."""
+    """Return the share of each segment in a mean, 0 for padded ones: (b, t, …), (b, t) → (b, t)."""
     if valid is None:
         return x.new_full(x.shape[:2], 1 / x.shape[1])
     return valid.to(x.dtype) / valid.sum(dim=1, keepdim=True)
@@ -385,18 +384,18 @@ def _deviation(variance: Tensor) -> Tensor:
 
 
 def _mask_if_padded(valid: Tensor | None) -> Tensor | None:
-    """None where no segment is padded: then nothing has to be masked."""
+    """Return None if no segment is padded, so that nothing has to be masked."""
     return None if valid is None or bool(valid.all()) else valid
 
 
 def _mask_of_layer(keep: AttentionPair, number: int) -> AttentionPair:
-    """One layer's part of a keep-mask; a mask with one layer serves all."""
+    """Return one layer's part of a keep-mask; a mask with one layer applies to all."""
     temporal, spatial = (mask[:, 0 if mask.shape[1] == 1 else number] for mask in keep)
     return AttentionPair(temporal, spatial)
 
 
 def _stack(layers: list[AttentionPair], valid: Tensor | None) -> AttentionPair:
-    """The weights of all layers in one pair, with padded segments set to 0."""
+    """Stack the weights of all layers into one pair, with padded segments set to 0."""
     temporal = torch.stack([pair.temporal for pair in layers], dim=1)  # (b, layer, s, h, q, k)
     spatial = torch.stack([pair.spatial for pair in layers], dim=1)  # (b, layer, t, h, q, k)
     if valid is not None:  # padded keys of the temporal attention are 0 already

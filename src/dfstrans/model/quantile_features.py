@@ -1,4 +1,4 @@
-"""Simple statistics of a segment, coded by quantiles so that narrow ranges can be told apart [ADR 20]."""
+"""Simple statistics of a segment, coded by quantiles so that values in narrow ranges are distinguishable [ADR 20]."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from torch import Tensor, nn
 from dfstrans.model.detector import TrainingPart
 from dfstrans.settings import NetworkShape
 
-STATISTICS = 6  # that `statistics` gives
-MOST_SEGMENTS = 20_000  # of the training part, from which quantiles are computed
-MOST_VALUES = 1 << 24  # statistics held for it: with very many sensors, fewer segments
-NARROWEST = 1e-4  # step, as a share of a sensor's range: what moves by less is at rest
+STATISTICS = 6  # number returned by `statistics`
+MOST_SEGMENTS = 20_000  # of the training part, for computing quantiles
+MOST_VALUES = 1 << 24  # statistics in memory; with very many sensors, fewer segments are used
+NARROWEST = 1e-4  # minimum step, as a share of a sensor's range; smaller movements count as none
 
 
 class QuantileFeatures(nn.Module):
-    """The rank of each statistic of a segment among those of the training part, mapped to d_model numbers.
+    """Maps the rank of each statistic of a segment within the training part to d_model numbers.
 
-    A statistic is coded by the steps that it has passed: 1 for each step below it, 0 for each above, and in between
-    the share of its own step. Steps end at quantiles of the training part, one set for each sensor and statistic, so
-    that a linear map of the code is any piecewise linear function of the statistic, with more bends where values are
-    dense.
+    A statistic is coded by the steps below it: 1 for each step below, 0 for each above, and the covered share of its
+    own step. Steps end at quantiles of the training part, separately for each sensor and statistic, so a linear map of
+    the code is a piecewise linear function of the statistic, with more breakpoints where values are dense.
 
     Shape:
         (…, sensor, point) → (…, sensor, d_model)
@@ -47,9 +46,9 @@ class QuantileFeatures(nn.Module):
 
     @torch.no_grad()
     def fit(self, part: TrainingPart, most_segments: int = MOST_SEGMENTS) -> None:
-        """Set the steps to quantiles of the training part, or of random segments from all over a large one.
+        """Set the steps to quantiles of the training part, or of random segments if it is large.
 
-        A statistic that is constant in training carries no information: its weights, which would stay random, become 0.
+        A statistic that is constant in training carries no information: its weights, otherwise random, become 0.
         """
         s, k, _ = self.edges.shape
         most = min(most_segments, MOST_VALUES // (s * k))
@@ -62,9 +61,9 @@ class QuantileFeatures(nn.Module):
 
 
 def statistics(segments: Tensor) -> Tensor:
-    """Mean, deviation, minimum, maximum, mean and largest step between points: (…, s, p) → (…, s, 6), in 64 bits.
+    """Return mean, deviation, minimum, maximum, mean and largest step: (…, s, p) → (…, s, 6), in 64 bits.
 
-    A narrow step magnifies small differences: the rounding of 32 bits would depend on the order of additions.
+    A narrow step magnifies small differences, and rounding in 32 bits would depend on the order of additions.
     """
     segments = segments.double()
     step = segments.diff(dim=-1).abs()
@@ -75,7 +74,7 @@ def statistics(segments: Tensor) -> Tensor:
 
 
 def _draw(part: TrainingPart, most: int) -> Iterator[Tensor]:
-    """At most about so many segments (n, s, p) of the part, drawn at random, the same ones each time."""
+    """Yield about `most` segments (n, s, p) of the part, drawn at random but reproducibly."""
     generator = torch.Generator().manual_seed(0)
     every, quota = -(-len(part) // most), max(most // len(part), 1)
     for segments, valid, _ in islice(part, 0, None, every):

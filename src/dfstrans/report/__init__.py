@@ -1,1 +1,1 @@
-"""Figures and pages of diagnoses: numbers to show (`views`), figures, print figures, HTML pages."""
+"""Figures and pages of diagnoses: the numbers to show (`views`), interactive and print figures, HTML pages."""

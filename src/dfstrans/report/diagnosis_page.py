@@ -1,4 +1,4 @@
-"""The page of a diagnosis, for the people who look after the machine."""
+"""The HTML page of a diagnosis, for the people who maintain the machine."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from dfstrans.report.index import write_index
 from dfstrans.report.page import as_div, page_name, write_page, write_script
 from dfstrans.report.views import Span, between_moments, between_sensors, chosen_moments, shaded, spans, when
 
-NAMED = 3  # sensors of a known fault that are named
+NAMED = 3  # maximum number of sensors listed for a known fault
 TOP_SENSORS = 5
-MOST_BEYOND = 8  # sensor pairs, and sensors or moments, with unusual attention that are listed
+MOST_BEYOND = 8  # maximum number of sensor pairs listed, and of sensors or moments with unusual attention
 TRUST_WORDS = {
     "supported": "The attention explains the decision: without its largest weights, the recording looks far less "
     "anomalous.",
@@ -36,7 +36,7 @@ TRUST_WORDS = {
 
 
 def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, script_file: str | None = None) -> Path:
-    """Write the page of one diagnosis; it includes plotly's code unless `script_file` beside it has the code."""
+    """Write the page of one diagnosis; it includes plotly's code unless `script_file` next to it does."""
     figures = {
         "signals": signals_figure(diagnosis, recording),
         "cells": cells_figure(diagnosis, recording),
@@ -87,7 +87,7 @@ def write_pages(folder: Path, shown: Iterable[tuple[Diagnosis, Recording]]) -> P
 
 
 def describe_known_faults(recording: Recording) -> str:
-    """The known faults of an episode in a few words; empty if there are none."""
+    """Describe the known faults of an episode; empty if there are none."""
     return "; ".join(
         f"{fault.kind or 'fault'} in {_few(fault.sensors) or 'unknown sensors'}, {_when(fault, recording)}"
         for fault in recording.episode.faults or ()
@@ -105,12 +105,12 @@ def _when(fault: Fault, recording: Recording) -> str:
 
 
 def _worst_moment(diagnosis: Diagnosis, sensor: str) -> str:
-    """When a sensor ranks highest."""
+    """Return the time at which a sensor ranks highest."""
     return when(diagnosis, int(diagnosis.ranking[:, diagnosis.sensors.index(sensor)].argmax()))
 
 
 def _top_sensors_in(diagnosis: Diagnosis, span: Span) -> list[str]:
-    """The top-ranked sensor within some moments, and the second if it is not normal then."""
+    """Return the top-ranked sensor within a span, and the second if it also deviates then."""
     moments = slice(span.first, span.last + 1)
     first, *second = np.argsort(-diagnosis.ranking[moments].max(axis=0), kind="stable")[:2]
     unusual = [sensor for sensor in second if diagnosis.deviation[moments, sensor].max() >= STANDS_OUT]

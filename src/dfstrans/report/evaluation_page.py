@@ -1,4 +1,4 @@
-"""The report on a detector: how well it detects labelled episodes, and its diagnoses of the anomalous ones."""
+"""The HTML report on a detector: its performance on labelled episodes, and its diagnoses of the anomalous ones."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def write_report(
 ) -> Path:
     """Write the report on a detector's performance on labelled test episodes.
 
-    `diagnoses` are those of all test episodes, in their order; `shown` holds, by row, the recordings whose signals the
-    report shows. Links to the pages of diagnoses lead into `folder`.
+    `diagnoses` has one entry per test episode, in the same order; `shown` maps rows to the recordings whose signals the
+    report shows. Links to the pages of diagnoses point into `folder`.
     """
     labels = test.require_labels()
     probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
@@ -73,9 +73,9 @@ def write_report(
 
 
 def agreement(test: Episodes, diagnoses: Sequence[Diagnosis]) -> dict[str, float] | None:
-    """How often diagnoses name the right sensor and moment in detected episodes with a known fault, and by chance.
+    """Return how often diagnoses of detected episodes name the right sensor and moment, and the chance levels.
 
-    Also how often they name the right cause, if they name any. None without such episodes.
+    Also return how often they name the right cause, if they name any. None without detected episodes of a known fault.
     """
     rows, causes = [], []
     for row, diagnosis in enumerate(diagnoses):
@@ -103,5 +103,5 @@ def agreement(test: Episodes, diagnoses: Sequence[Diagnosis]) -> dict[str, float
 
 
 def _segment_length(diagnosis: Diagnosis, test: Episodes) -> int:
-    """The segment length in points, from the first segment; only the last may be shorter."""
+    """Return the segment length in points, from the first segment, since only the last may be shorter."""
     return round(float(np.diff(diagnosis.segment_bounds[0])[0]) / (test.interval or 1))

@@ -32,15 +32,15 @@ NORMAL_RANGE = "rgba(102, 161, 130, 0.22)"
 NEAREST = "#7fa3c9"
 KNOWN = "#edae49"
 MANY_CELLS = 40  # in a row of a matrix
-FIXED = {"fixedrange": True}  # an axis that does not zoom
+FIXED = {"fixedrange": True}  # disables zooming of an axis
 DECADES = np.array([1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000], dtype=np.float64)
 
 
 def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
-    """The top-ranked sensors, each in its own unit, with the top-ranked moments shaded [fig:PAJ38].
+    """Plot the top-ranked sensors, each in its own unit, with the top-ranked moments shaded [fig:PAJ38].
 
-    Behind each signal, where known, the range of normal recordings and the most similar normal recording; below the
-    signals what the moments are ranked by.
+    If known, the range of normal recordings and the most similar normal recording are behind each signal. The last
+    panel shows the values by which moments are ranked.
     """
     shown = signals(diagnosis, recording)
     last = len(shown) + 1
@@ -70,7 +70,7 @@ def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
 
 
 def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
-    """What sensors and moments are ranked by, for every sensor at every moment."""
+    """Plot the ranking value of every sensor at every moment."""
     values = diagnosis.ranking.T
     by_distance = diagnosis.occlusion is None
     most = max(0.5, float(np.log10(values.max()))) if by_distance else max(float(values.max()), 1e-6)
@@ -103,7 +103,7 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
 
 
 def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
-    """The whole recording: every sensor in a lane of its own, the two top-ranked in red."""
+    """Plot the whole recording: every sensor in its own lane, the two top-ranked in red."""
     figure = go.Figure()
     top = {one.sensor for one in diagnosis.top_sensors(2)}
     for name, line in zip(diagnosis.sensors, lanes(recording), strict=True):
@@ -124,7 +124,7 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
 
 
 def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str) -> go.Figure:
-    """An attention matrix, whose rows attend to its columns, above its column sums, the relevance.
+    """Plot an attention matrix, whose rows attend to its columns, above its column sums, the relevance.
 
     [fig:mix2] to [fig:mix5] and [fig:lsa_t34]: A^G with a^G, B^G with b^G, B^(τ) with b^(τ). A red dot or bar is above
     its normal band; a dash over a bar is the edge of its band.
@@ -177,7 +177,7 @@ def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str
 def probability_figure(
     probabilities: npt.NDArray[np.float64], labels: npt.NDArray[np.int8], ids: npt.NDArray[np.str_], threshold: float
 ) -> go.Figure:
-    """Anomaly probability of each episode by true class, with the threshold."""
+    """Plot the anomaly probability of each episode by true class, with the threshold."""
     figure = go.Figure()
     spread = np.random.default_rng(0).uniform(-0.3, 0.3, len(labels))
     for label, name, colour in ((0, "normal", NORMAL), (1, "anomalous", ANOMALOUS)):
@@ -200,7 +200,7 @@ def probability_figure(
 def precision_recall_figure(
     probabilities: npt.NDArray[np.float64], labels: npt.NDArray[np.int8], point: tuple[float, float]
 ) -> go.Figure:
-    """Precision against recall, with the chance level and the operating point of the threshold."""
+    """Plot precision against recall, with the chance level and the operating point of the threshold."""
     precision, recall, _ = precision_recall_curve(labels, probabilities)
     figure = go.Figure()
     figure.add_scatter(x=recall, y=precision, mode="lines", line={"color": ANOMALOUS, "shape": "hv"}, name="detector")
@@ -212,7 +212,7 @@ def precision_recall_figure(
 
 
 def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
-    """Losses and validation PR-AUC over the epochs, with the epoch whose weights are kept."""
+    """Plot losses and validation PR-AUC over the epochs, with the epoch whose weights are kept."""
     epochs = [row["epoch"] for row in log]
     figure = make_subplots(specs=[[{"secondary_y": True}]])
     for key, name, colour, second in (
@@ -222,7 +222,7 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
     ):
         trace = go.Scatter(x=epochs, y=[row[key] for row in log], name=name, line={"color": colour})
         figure.add_trace(trace, secondary_y=second)
-    side = "left" if 2 * best_epoch > epochs[0] + epochs[-1] else "right"  # where the label has room
+    side = "left" if 2 * best_epoch > epochs[0] + epochs[-1] else "right"  # the side with room for the label
     figure.add_vline(
         best_epoch, line_dash="dash", line_color=INK, annotation_text="kept", annotation_position=f"top {side}"
     )
@@ -233,7 +233,7 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
 
 
 def styled(figure: go.Figure, **layout: Any) -> go.Figure:
-    """Apply the look that all interactive figures share."""
+    """Apply the shared style of interactive figures."""
     figure.update_layout(
         template="plotly_white",
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
@@ -249,7 +249,7 @@ def _line(line: Line, colour: str, name: str, hoverinfo: str = "x+y") -> go.Scat
 
 
 def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
-    """How high each moment ranks; the moments to look at are red."""
+    """Return bars of the ranking value of each moment; the moments to look at are red."""
     bounds = diagnosis.segment_bounds
     marked = {t for span in spans(diagnosis) for t in range(span.first, span.last + 1)}
     return go.Bar(
@@ -263,7 +263,7 @@ def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
 
 
 def _add_range(figure: go.Figure, time: Array, normal_range: Array, row: int) -> None:
-    """The area between the lowest and the highest normal value, a step per segment."""
+    """Fill the area between the lowest and the highest normal value, one step per segment."""
     x = np.repeat(time, 2)[1:-1]
     for values, fill in zip(normal_range.T, (None, "tonexty"), strict=True):
         figure.add_scatter(
@@ -285,7 +285,7 @@ def _shade(figure: go.Figure, diagnosis: Diagnosis) -> None:
 
 
 def _mark_known_faults(figure: go.Figure, recording: Recording, share: float = 0.05) -> None:
-    """A strip along the bottom, this share of the height, so that a fault that lasts throughout hides nothing."""
+    """Draw a strip along the bottom, so that a fault that lasts the whole recording hides nothing."""
     for fault in recording.episode.faults or ():
         start, end = fault.start * recording.step, fault.stop * recording.step
         figure.add_vrect(start, end, y0=0, y1=share, fillcolor=KNOWN, line={"color": KNOWN, "width": 2})
@@ -294,7 +294,7 @@ def _mark_known_faults(figure: go.Figure, recording: Recording, share: float = 0
 def _over_time(
     figure: go.Figure, recording: Recording, height: int, *, rows: int = 1, top: int = 30, left: int = 46
 ) -> go.Figure:
-    """Time along the x axis, titled below the last row; narrow margins leave room for the plot on a phone."""
+    """Set up time axes, titled below the last row, with narrow margins for phones."""
     end = recording.episode.values.shape[1] * recording.step
     figure.update_xaxes(range=[0, end])
     where = {} if rows == 1 else {"row": rows}
@@ -305,10 +305,10 @@ def _over_time(
 
 
 def _label_width(names: Sequence[str]) -> int:
-    """Pixels that the longest name needs."""
+    """Return the width in pixels of the longest name."""
     return 16 + round(6.5 * max(map(len, names)))
 
 
 def _decades(most: float) -> Array:
-    """Ticks 1, 3, 10, 30, … up to 10 to the power of `most`."""
+    """Return the ticks 1, 3, 10, 30, … up to 10 to the power of `most`."""
     return DECADES[np.log10(DECADES) <= most + 1e-9]

@@ -1,4 +1,4 @@
-"""Many diagnoses, one row each: a table for the terminal and an index page."""
+"""Lists of diagnoses, one row each: a table for the terminal and an index page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NUMBERS = {"probability", "distance"}  # all other columns hold words
 
 
 def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Titles and rows for the dicts of `Diagnosis.to_dict`, most probable anomaly first, without empty columns."""
+    """Return titles and rows for dicts of `Diagnosis.to_dict`, most probable anomaly first, without empty columns."""
     rows = [_row(content) for content in _ranked(found)[:most]]
     titles = tuple(name for name in rows[0] if any(row[name] for row in rows))
     return titles, [[row[name] for name in titles] for row in rows]
@@ -26,7 +26,7 @@ def write_index(path: Path, found: list[dict[str, Any]]) -> Path:
 
 
 def table_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, Any]:
-    """The content of `diagnoses_table.html`, whose links lead into `folder`."""
+    """Return the content of `diagnoses_table.html`, with links into `folder`."""
     rows = [
         {
             **_row(content),
@@ -45,7 +45,7 @@ def _ranked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(content: dict[str, Any]) -> dict[str, str]:
-    """One row by column; the last two columns may be empty."""
+    """Return one row by column name; the last two columns may be empty."""
     sensor, moment, trust = content["interpretation"][0], content["segments"][0], content["trust"]
     return {
         "episode": str(content["episode_id"]),
@@ -60,7 +60,7 @@ def _row(content: dict[str, Any]) -> dict[str, str]:
 
 
 def _likely_cause(content: dict[str, Any]) -> str:
-    """The kind of fault that an anomaly resembles and how many of the nearest known cases had it."""
+    """Return the most similar known kind of fault, and how many of the nearest known cases had it."""
     if not content["resembles"] or not content["is_anomaly"]:
         return ""
     first = content["resembles"][0]

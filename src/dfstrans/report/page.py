@@ -1,4 +1,4 @@
-"""HTML pages that stand alone: templates filled in, figures and plotly's code included."""
+"""Self-contained HTML pages: filled templates with figures and plotly's code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT_FILE = "plotly.min.js"
 def write_page(path: Path, template: str, *, script_file: str | None = None, **content: Any) -> Path:
     """Fill in a template, escape its content and write it.
 
-    A page with figures includes plotly's code unless `script_file` names a file beside it that has the code.
+    A page with figures includes plotly's code unless `script_file` names a file next to it with that code.
     """
     environment = Environment(
         loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
@@ -31,8 +31,8 @@ def write_page(path: Path, template: str, *, script_file: str | None = None, **c
 
 
 def as_div(figure: Any) -> Markup:
-    """A figure as a piece of HTML, drawn by `draw.html` at the end of a page."""
-    content = figure.to_json().replace("</", "<\\/")  # nothing in it ends the script
+    """Return a figure as an HTML fragment, which `draw.html` draws at the end of a page."""
+    content = figure.to_json().replace("</", "<\\/")  # prevents closing the script element
     height = int(figure.layout.height)
     return Markup(
         f'<div class="plot" style="height: {height}px"></div><script type="application/json">{content}</script>'
@@ -40,7 +40,7 @@ def as_div(figure: Any) -> Markup:
 
 
 def plotly_script() -> Markup:
-    """Plotly's own code, so that a page loads nothing from the network."""
+    """Return plotly's code for inlining, so that a page needs no network access."""
     return Markup(get_plotlyjs())
 
 
@@ -52,11 +52,11 @@ def write_script(folder: Path) -> str:
 
 
 def page_name(episode_id: str) -> str:
-    """The file name of an episode's page."""
+    """Return the file name of an episode's page."""
     return f"{file_stem(episode_id)}.html"
 
 
 def file_stem(episode_id: str) -> str:
-    """An episode's id without characters that a file system may refuse, made unique by a checksum."""
+    """Return an episode's id without characters that a file system may reject, made unique by a checksum."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "_", episode_id)[:80]
     return f"{plain}-{zlib.crc32(episode_id.encode()):08x}"

@@ -1,4 +1,4 @@
-"""Figures for print, as PDF and SVG: those of diagnoses, and the style and the writer that all print figures share."""
+"""Print figures of diagnoses as PDF and SVG, and the style and writer shared by all print figures."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from dfstrans.report.views import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COMPARED = 5  # episodes, of the anomalous and of the others, in one figure
-MOST_TRIED = 60  # anomalous episodes whose attention is tested
-WIDTH = 6.3  # inches: the text of an A4 page
+COMPARED = 5  # maximum number of anomalous episodes, and of other episodes, in one figure
+MOST_TRIED = 60  # maximum number of anomalous episodes whose attention is tested
+WIDTH = 6.3  # inches: text width of an A4 page
 GREY, NORMAL_RANGE = "#8b98a5", "#d9e8e0"
 EDGE: dict[str, Any] = {"color": INK, "linestyle": "-.", "linewidth": 0.7}  # of a normal band
 STYLE = {
@@ -51,7 +51,7 @@ STYLE = {
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
     "legend.frameon": False,
-    "pdf.fonttype": 42,  # text stays text
+    "pdf.fonttype": 42,  # keeps text editable
     "svg.hashsalt": "dfstrans",  # the same file for the same numbers
     "figure.constrained_layout.use": True,
 }
@@ -59,13 +59,13 @@ UNDATED = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}
 
 
 class FigureFolder:
-    """A folder of figures: those of each diagnosis as it comes, then those that compare several.
+    """Writes figures into a folder: first those of each diagnosis, then those that compare several.
 
-    `test_attention` measures AT_k of the detector that made the diagnoses.
+    `test_attention` measures AT_k of the detector behind the diagnoses.
     """
 
     def __init__(self, folder: Path, test_attention: Callable[[Episodes], AttentionTrust]) -> None:
-        matplotlib()  # a missing package is reported now, not after the first diagnosis
+        matplotlib()  # reports a missing package now, not after the first diagnosis
         self.folder, self.test_attention = folder, test_attention
         self.compared: dict[bool, list[tuple[Diagnosis, Recording]]] = {True: [], False: []}  # by is_anomaly
         self.anomalous: list[str] = []
@@ -109,7 +109,7 @@ class FigureFolder:
 def write_figures(
     folder: Path, drawings: Mapping[str, Callable[[], Figure]], formats: tuple[str, ...] = ("pdf", "svg")
 ) -> list[Path]:
-    """Draw figures in the shared style and write each, under its name, in every format."""
+    """Draw figures in the shared style and write each in every format."""
     written = []
     with matplotlib().rc_context(STYLE):
         for name, draw in drawings.items():
@@ -123,29 +123,29 @@ def write_figures(
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure, as wide as the text of a page."""
+    """Create an empty figure of the text width of a page."""
     figure: Figure = matplotlib().figure.Figure(figsize=(WIDTH, height))
     return figure
 
 
 def mark_as_no_result(figure: Figure) -> None:
-    """Mark a figure as a quick look."""
+    """Mark a figure as a quick look, not a result."""
     figure.suptitle("QUICK LOOK, NO RESULT", color="#b00020", fontweight="bold", fontsize=9)
 
 
 def matplotlib() -> Any:
-    """The package, or an error that says how to install it."""
+    """Import matplotlib, or raise an error that says how to install it."""
     try:
         import matplotlib.figure
     except ImportError as error:
         raise DfstransError(
-            "expected matplotlib for figures in print quality, got no such package; pip install 'dfstrans[paper]'"
+            "expected matplotlib for print-quality figures, but it is not installed; pip install 'dfstrans[paper]'"
         ) from error
     return matplotlib
 
 
 def draw_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
-    """The top-ranked sensors with the top-ranked moments shaded [fig:PAJ38]; see `signals_figure`."""
+    """Draw the top-ranked sensors with the top-ranked moments shaded [fig:PAJ38]; see `signals_figure`."""
     shown = signals(diagnosis, recording)
     figure = new_figure(1.25 * len(shown) + 0.9)
     panels = figure.subplots(len(shown), sharex=True, squeeze=False)[:, 0]
@@ -161,7 +161,7 @@ def draw_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
             axes.axvspan(start, end, color=ANOMALOUS, alpha=0.18, linewidth=0, label="moments to look at")
         for fault in recording.episode.faults or ():
             when = [fault.start * recording.step, fault.stop * recording.step]
-            place = axes.get_xaxis_transform()  # in time, and along the height of the panel
+            place = axes.get_xaxis_transform()  # x in time units, y as a share of the panel's height
             look = {"color": KNOWN, "linewidth": 2.5, "solid_capstyle": "butt", "label": "known fault"}
             axes.plot(when, [1.03, 1.03], transform=place, clip_on=False, **look)
         axes.set_title(one.title, fontweight="bold")
@@ -172,7 +172,7 @@ def draw_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
 
 
 def draw_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
-    """What sensors and moments are ranked by, for every sensor at every moment; see `cells_figure`."""
+    """Draw the ranking value of every sensor at every moment; see `cells_figure`."""
     from matplotlib.colors import LogNorm
 
     values = diagnosis.ranking.T
@@ -190,7 +190,7 @@ def draw_cells(diagnosis: Diagnosis, recording: Recording) -> Figure:
 
 
 def draw_attention(diagnosis: Diagnosis) -> Figure:
-    """A^G and a^G, B^G and b^G [fig:mix2] to [fig:mix5]."""
+    """Draw A^G and a^G, B^G and b^G [fig:mix2] to [fig:mix5]."""
     figure = new_figure(4.3)
     grid = figure.subplots(2, 2, height_ratios=[3, 1])
     _matrix_over_bars(grid[:, 0], between_moments(diagnosis), None, ("$A^G$", "$a^G$"), "segment")
@@ -199,7 +199,7 @@ def draw_attention(diagnosis: Diagnosis) -> Figure:
 
 
 def draw_moments(diagnosis: Diagnosis) -> Figure:
-    """B^(τ) and b^(τ) at a few moments [fig:lsa_t34] to [fig:lsa_t75]."""
+    """Draw B^(τ) and b^(τ) at a few moments [fig:lsa_t34] to [fig:lsa_t75]."""
     moments = chosen_moments(diagnosis)
     figure = new_figure(1.6 + WIDTH / len(moments))
     grid = figure.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
@@ -211,7 +211,7 @@ def draw_moments(diagnosis: Diagnosis) -> Figure:
 
 
 def draw_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
-    """A sensor's local temporal relevance over its recording, episode by episode [fig:paj_ax_local]."""
+    """Draw a sensor's local temporal relevance over the recording, one panel per episode [fig:paj_ax_local]."""
     figure = new_figure(0.5 + 1.15 * len(courses))
     panels = figure.subplots(len(courses), sharex=True, squeeze=False)[:, 0]
     for axes, course in zip(panels, courses, strict=True):
@@ -230,7 +230,7 @@ def draw_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
 
 
 def draw_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str) -> Figure:
-    """A sensor's local temporal relevance in anomalous and other episodes [fig:paj_id_local]."""
+    """Draw a sensor's local temporal relevance in anomalous and other episodes [fig:paj_id_local]."""
     figure = new_figure(2.5)
     axes = figure.subplots()
     for course in courses:
@@ -244,7 +244,7 @@ def draw_relevance_beside_normal(courses: Sequence[RelevanceCourse], title: str)
 
 
 def draw_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> Figure:
-    """AT_k by k with its random and bottom controls, a panel per kind of fault [fig:at_scores].
+    """Draw AT_k by k with its random and bottom controls, one panel per kind of fault [fig:at_scores].
 
     Lines are medians, diamonds means; a dot is a single episode.
     """
@@ -259,15 +259,15 @@ def draw_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> 
         axes.axhline(0, color=INK, linewidth=0.6, linestyle=":")
         n = len(by_weights["top"])
         title = f"({panel_letters(number)}) {kind or 'anomalous'}\n{counted(n, 'episode')}"
-        axes.set(title=title, xlabel="weights set to zero, %")
+        axes.set(title=title, xlabel="weights set to zero in %")
         axes.set_xticks(range(len(percentages)), [f"{k:g}" for k in percentages])
-    panels[0].set_ylabel("drop of the logit")
+    panels[0].set_ylabel("drop in logit")
     _add_legend(figure, panels[0], "lower center")
     return figure
 
 
 def _add_boxes(axes: Any, positions: Any, values: Array, colour: str) -> None:
-    """A box per column of values (episode, k), or dots for a single episode, whose boxes would have no height."""
+    """Draw a box per column of values (episode, k), or dots for a single episode, whose boxes would have no height."""
     if len(values) == 1:
         axes.plot(positions, values[0], "o", color=colour, markersize=4)
         return
@@ -282,7 +282,7 @@ def _add_boxes(axes: Any, positions: Any, values: Array, colour: str) -> None:
 
 
 def panel_letters(number: int) -> str:
-    """The letters of a panel, counted from 0: a to z, then aa, ab and so on.
+    """Return the letters of a panel, counted from 0: a to z, then aa, ab and so on.
 
     >>> [panel_letters(number) for number in (0, 25, 26, 701, 702)]
     ['a', 'z', 'aa', 'zz', 'aaa']
@@ -292,7 +292,7 @@ def panel_letters(number: int) -> str:
 
 
 def draw_edge(axes: Any, courses: Sequence[RelevanceCourse]) -> None:
-    """Draw one edge of the normal band for courses that share an axis: for the length that most of them have."""
+    """Draw one edge of the normal band for courses on the same axes, for the most common length."""
     length = mode(len(course.edge) for course in courses)
     course = next(course for course in courses if len(course.edge) == length)
     axes.plot(course.centre, course.edge, label="edge of the 99 % normal band", **EDGE)
@@ -315,7 +315,7 @@ def relevance_bars(axes: Any, view: AttentionView) -> None:
 
 
 def _add_legend(figure: Figure, axes: Any, place: str) -> None:
-    """A legend outside the axes, with one entry for everything of the same label."""
+    """Add a legend outside the axes, with one entry per label."""
     handles, labels = axes.get_legend_handles_labels()
     once = dict(zip(labels, handles, strict=True))
     figure.legend(list(once.values()), list(once), loc=f"outside {place}", ncols=3, fontsize=8)
@@ -324,7 +324,7 @@ def _add_legend(figure: Figure, axes: Any, place: str) -> None:
 def _matrix_over_bars(
     panels: Any, view: AttentionView, names: Sequence[str] | None, symbols: tuple[str, str], label: str
 ) -> None:
-    """An attention matrix above its column sums."""
+    """Draw an attention matrix above its column sums."""
     above, below = panels
     above.imshow(view.attention, cmap="Blues", vmin=0, aspect="auto", interpolation="none")
     mark_beyond(above, view)
@@ -341,5 +341,5 @@ def _matrix_over_bars(
 
 
 def course_colour(course: RelevanceCourse) -> str:
-    """Red for anomalous, else blue: also distinct for people who confuse red and green."""
+    """Return red for anomalous episodes, else blue, which colour-blind readers can distinguish."""
     return ANOMALOUS if course.is_anomaly else NORMAL

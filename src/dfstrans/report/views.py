@@ -1,4 +1,4 @@
-"""The numbers that figures of a diagnosis show, shared by the interactive and the print versions."""
+"""The numbers shown in figures of a diagnosis, shared by the interactive and the print figures."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from dfstrans.diagnosis.scores import AttentionTrust
 
 Array = npt.NDArray[np.float64]
 
-SIGNALS = 4  # sensors whose signals are shown large
-MOMENTS = 5  # marked at most
-BESIDE_STRONGEST = 1 / 3  # of the strongest moment's rank value; weaker moments are not marked
-MOST_POINTS = 16_000  # of a signal that is shown large
-MOST_POINTS_IN_LANE = 2_000  # of one among many, a few pixels high
+SIGNALS = 4  # number of sensors shown in large panels
+MOMENTS = 5  # maximum number of marked moments
+BESIDE_STRONGEST = 1 / 3  # share of the strongest moment's ranking value; weaker moments are not marked
+MOST_POINTS = 16_000  # per signal in a large panel
+MOST_POINTS_IN_LANE = 2_000  # per signal in a lane, which is a few pixels high
 
 
 class AttentionView(NamedTuple):
-    """An attention matrix, its column sums (the relevance), and what is normal for both.
+    """An attention matrix and its column sums (the relevance), each with its normal values.
 
     An edge is the upper edge of the 99 % normal band.
 
@@ -38,23 +38,23 @@ class AttentionView(NamedTuple):
 
     @property
     def cells_beyond(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Rows and columns of the weights above their normal band."""
+        """Return the rows and columns of the weights above their normal band."""
         rows, columns = np.nonzero(self.attention > self.attention_edge)
         return rows, columns
 
     @property
     def bars_beyond(self) -> npt.NDArray[np.bool_]:
-        """Which relevances are above their normal band."""
+        """Return which relevances are above their normal band."""
         return np.asarray(self.relevance > self.relevance_edge)
 
 
 def between_moments(diagnosis: Diagnosis) -> AttentionView:
-    """A^G and a^G: attention between moments, over all sensors."""
+    """Return A^G and a^G: attention between moments, over all sensors."""
     return _view(diagnosis, "global_temporal_attention", "global_temporal_relevance")
 
 
 def between_sensors(diagnosis: Diagnosis, segment: int | None = None) -> AttentionView:
-    """B^G and b^G: attention between sensors, over all moments; B^(τ) and b^(τ) for one segment."""
+    """Return B^G and b^G, attention between sensors over all moments, or B^(τ) and b^(τ) for one segment."""
     if segment is None:
         return _view(diagnosis, "global_spatial_attention", "global_spatial_relevance")
     return _view(diagnosis, "spatial_attention", "spatial_relevance", (segment,))
@@ -71,7 +71,7 @@ def _view(diagnosis: Diagnosis, matrix: str, sums: str, at: tuple[int, ...] = ()
 
 
 def _normal(diagnosis: Diagnosis, score: str, what: str) -> Array:
-    """The centre or the edge of a score's normal band, in the shape of the score."""
+    """Return the centre or the edge of a score's normal band, in the shape of the score."""
     return np.broadcast_to(getattr(diagnosis.bands[score], what), getattr(diagnosis, score).shape)
 
 
@@ -98,7 +98,7 @@ class Signal(NamedTuple):
 
 
 def signals(diagnosis: Diagnosis, recording: Recording) -> list[Signal]:
-    """The recordings of the top-ranked sensors."""
+    """Return the signals of the top-ranked sensors."""
     nearest, course = recording.nearest, diagnosis.usual_course
     found = []
     for ranked in diagnosis.top_sensors(SIGNALS):
@@ -115,7 +115,7 @@ def signals(diagnosis: Diagnosis, recording: Recording) -> list[Signal]:
 
 
 def lanes(recording: Recording) -> list[Line]:
-    """Every sensor scaled into a lane of its own, the first on top: lane i spans −i to 0.9 − i."""
+    """Scale every sensor into its own lane, the first on top: lane i spans −i to 0.9 − i."""
     found = []
     for lane, values in enumerate(recording.episode.values):
         line = thinned(values, recording.step, MOST_POINTS_IN_LANE)
@@ -126,7 +126,7 @@ def lanes(recording: Recording) -> list[Line]:
 
 
 def thinned(values: npt.NDArray[np.floating], step: float, most: int) -> Line:
-    """At most `most` values: the smallest and the largest of each stretch, so that short peaks stay visible."""
+    """Reduce a signal to at most `most` values: the minimum and maximum of each stretch, so that peaks stay visible."""
     if len(values) <= most:
         return Line(0.0, step, np.asarray(values, dtype=np.float32))
     per = -(-2 * len(values) // most)
@@ -138,19 +138,19 @@ def thinned(values: npt.NDArray[np.floating], step: float, most: int) -> Line:
 
 
 def named(sensor: str, unit: str) -> str:
-    """A sensor with its unit, if known."""
+    """Format a sensor's name with its unit, if known."""
     return f"{sensor} [{unit}]" if unit else sensor
 
 
 def edges(diagnosis: Diagnosis) -> Array:
-    """The boundaries between segments: (segment + 1,)."""
+    """Return the boundaries between segments: (segment + 1,)."""
     return np.append(diagnosis.segment_bounds[:, 0], diagnosis.segment_bounds[-1, 1])
 
 
 class Span(NamedTuple):
     """Consecutive top-ranked moments: first and last segment, start and end time, and largest distance from normal.
 
-    `loss` is the largest drop of the logit where the ranking is by occlusion.
+    `loss` is the largest drop in the logit if the ranking is by occlusion.
     """
 
     first: int
@@ -162,12 +162,12 @@ class Span(NamedTuple):
 
     @property
     def segments(self) -> str:
-        """The segment numbers in words."""
+        """The segment numbers as text."""
         return f"segment {self.first}" if self.first == self.last else f"segments {self.first} – {self.last}"
 
 
 def spans(diagnosis: Diagnosis) -> list[Span]:
-    """The moments to look at, neighbours joined, the highest-ranked first."""
+    """Return the moments to look at, with neighbours joined, the highest-ranked first."""
     strength = diagnosis.ranking.max(axis=1)
     top = (moment.segment for moment in diagnosis.top_segments(MOMENTS))
     groups: list[list[int]] = []
@@ -192,24 +192,24 @@ def spans(diagnosis: Diagnosis) -> list[Span]:
 
 
 def shaded(diagnosis: Diagnosis) -> list[tuple[float, float]]:
-    """Start and end of each moment to look at, in order of time."""
+    """Return the start and end of each moment to look at, in order of time."""
     return sorted((span.start, span.end) for span in spans(diagnosis))
 
 
 def ranking_title(diagnosis: Diagnosis) -> str:
-    """What the ranking measures."""
+    """Return the name of the ranking value."""
     return "distance from normal" if diagnosis.occlusion is None else "drop in score"
 
 
 def chosen_moments(diagnosis: Diagnosis) -> dict[int, str]:
-    """Segments whose B^(τ) is shown, with their titles: the two top-ranked and, for comparison, the last-ranked."""
+    """Return the segments whose B^(τ) is shown, with titles: the two top-ranked and, to compare, the last-ranked."""
     top = [moment.segment for moment in diagnosis.top_segments(2)]
     quiet = int(diagnosis.ranking.max(axis=1).argmin())
     return {segment: f"segment {segment}: {when(diagnosis, segment)}" for segment in dict.fromkeys([*top, quiet])}
 
 
 def when(diagnosis: Diagnosis, segment: int) -> str:
-    """Start and end of a segment in words."""
+    """Format the start and end of a segment."""
     start, end = diagnosis.segment_bounds[segment]
     return in_time(start, end, diagnosis.time_unit)
 
@@ -231,7 +231,7 @@ class RelevanceCourse(NamedTuple):
 
 
 def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str) -> list[RelevanceCourse]:
-    """One sensor's local temporal relevance in several episodes."""
+    """Return one sensor's local temporal relevance in several episodes."""
     found = []
     for diagnosis, recording in shown:
         row = diagnosis.sensors.index(sensor)
@@ -250,7 +250,7 @@ def relevance_courses(shown: Sequence[tuple[Diagnosis, Recording]], sensor: str)
 
 
 def trust_boxes(trust: AttentionTrust, kinds: Sequence[str]) -> dict[str, dict[str, Array]]:
-    """AT_k and its controls by kind of fault ("" if unknown); random controls are averaged over an episode's draws.
+    """Return AT_k and its controls by kind of fault ("" if unknown); random controls are averaged over draws.
 
     Shape:
         by kind, then by "top", "random" and "bottom": (episode, k)

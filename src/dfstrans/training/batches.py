@@ -1,4 +1,4 @@
-"""Batches of segments as tensors, in an order that depends only on seed and epoch."""
+"""Batches of segments as tensors, in an order that depends only on the seed and the epoch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 class EpisodeDataset(Dataset[Batch]):
-    """Reads, scales and cuts the episodes of a batch on request; holds nothing but the episodes."""
+    """Reads, scales and segments the episodes of a batch on demand."""
 
     def __init__(self, episodes: Episodes, scaler: SensorScaler, segment_length: int) -> None:
         self.episodes = episodes
@@ -51,34 +51,34 @@ class EpisodeDataset(Dataset[Batch]):
 
 @dataclass(frozen=True)
 class Draw:
-    """Per epoch all anomalous episodes, and a sample of at most so many normal ones for each."""
+    """Draws all anomalous episodes per epoch, and a limited random sample of normal ones for each."""
 
     labels: npt.NDArray[np.int8]
     normals_per_anomaly: float
 
     @property
     def n_normal(self) -> int:
-        """Normal episodes per epoch."""
+        """Number of normal episodes per epoch."""
         return len(self) - int(self.labels.sum())
 
     @property
     def thinning(self) -> float:
-        """All normal episodes over those drawn: the factor by which drawing raises the odds of an anomaly."""
+        """The ratio of all normal episodes to those drawn, by which drawing raises the odds of an anomaly."""
         return float((len(self.labels) - self.labels.sum()) / self.n_normal)
 
     def __len__(self) -> int:
         return episodes_of_an_epoch(len(self.labels), int(self.labels.sum()), self.normals_per_anomaly)
 
     def rows(self, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-        """The rows of one epoch."""
+        """Draw the rows of one epoch."""
         normal = rng.choice(np.flatnonzero(self.labels == 0), self.n_normal, replace=False)
         return np.concatenate([np.flatnonzero(self.labels), normal])
 
 
 class BatchSampler(Sampler[npt.NDArray[np.intp]]):
-    """Rows in batches: in order, or drawn and shuffled for each epoch from (seed, epoch) alone.
+    """Yields batches of rows: in order, or drawn and shuffled depending only on (seed, epoch).
 
-    Batches are as even as possible: a last batch of one episode could not be normalised.
+    Batch sizes are as equal as possible, because a last batch of one episode could not be normalised.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         draw: Draw | None = None,
     ) -> None:
         if draw is not None and shuffle_seed is None:
-            raise DfstransError("expected a shuffle_seed with draw, got None; give the seed for drawing")
+            raise DfstransError("expected a shuffle_seed with draw, got None; pass a shuffle_seed")
         self.n_episodes = n_episodes if draw is None else len(draw)
         self.rows = np.arange(n_episodes)
         self.batch_size = batch_size
@@ -98,7 +98,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Called by Lightning at the start of each epoch."""
+        """Set the epoch; Lightning calls this at the start of each one."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -122,7 +122,7 @@ def batch_loader(
     shuffle_seed: int | None = None,
     draw: Draw | None = None,
 ) -> DataLoader[Batch]:
-    """All episodes in batches, or those drawn for an epoch."""
+    """Return a loader of all episodes in batches, or of those drawn for an epoch."""
     return DataLoader(
         EpisodeDataset(episodes, scaler, segment_length),
         sampler=BatchSampler(len(episodes), batch_size, shuffle_seed, draw),

@@ -1,4 +1,4 @@
-"""From logits to calibrated probabilities and a decision, both fitted on the validation part."""
+"""Calibration of probabilities and choice of the threshold, both on the validation part."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.settings import DecisionSettings, Settings, ThresholdRule
 from dfstrans.training.evaluation import Labels, Scores, best_f1
 
-DRAWS = 200  # bootstrap samples over which the best threshold is averaged
+DRAWS = 200  # bootstrap samples for averaging the best threshold
 
 
 class Calibration(Settings):
     """probability = σ((logit − shift) / temperature).
 
-    The shift is the logarithm of the factor by which training raised the odds of an anomaly (by its weight in the loss
-    and by leaving out normal episodes), and so undoes it exactly. The temperature is fitted on the validation part.
+    The shift is the logarithm of the factor by which training raised the odds of an anomaly (class weight times
+    undersampling of normal episodes) and undoes it exactly. The temperature is fitted on the validation part.
     """
 
     temperature: float = Field(default=1.0, gt=0)
@@ -31,13 +31,13 @@ class Calibration(Settings):
     note: str = "not calibrated"
 
     def probabilities(self, logits: npt.NDArray[Any]) -> Scores:
-        """Anomaly probability of each episode, from its logit."""
+        """Return the anomaly probability of each logit."""
         scaled: Scores = expit((np.asarray(logits, dtype=np.float64) - self.shift) / self.temperature)
         return scaled
 
 
 class Threshold(Settings):
-    """The lowest probability at which an episode is called anomalous, and how it was chosen."""
+    """The lowest probability at which an episode counts as anomalous, and how it was chosen."""
 
     value: float = 0.5
     rule: ThresholdRule = "fixed"
@@ -45,9 +45,9 @@ class Threshold(Settings):
 
 
 def positive_weight(labels: Labels, settings: DecisionSettings, thinning: float = 1.0) -> float:
-    """The weight of an anomalous episode in the loss: it balances the classes, and is at most 20.
+    """Return the weight of an anomalous episode in the loss, which balances the classes and is at most 20.
 
-    `thinning` is the number of normal episodes for each that an epoch draws.
+    `thinning` is the ratio of all normal episodes to those that an epoch draws.
     """
     if settings.imbalance == "none":
         return 1.0
@@ -56,7 +56,7 @@ def positive_weight(labels: Labels, settings: DecisionSettings, thinning: float 
 
 
 def guessing_loss(labels: Labels, weight: float) -> float:
-    """The lowest loss of one constant probability for all; `weight` is that of an anomalous episode.
+    """Return the lowest loss of a constant probability; `weight` is the weight of an anomalous episode.
 
     >>> round(guessing_loss(np.array([0, 1], dtype=np.int8), 1.0), 3)
     0.693
@@ -72,7 +72,7 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
     `odds` is the factor by which training raised the odds of an anomaly.
     """
     shift = math.log(odds)
-    lowered = f"logits lowered by {shift:.3g}, since training raised the odds of an anomaly {odds:.3g} times; "
+    lowered = f"logits lowered by {shift:.3g}, since training raised the odds of an anomaly by a factor of {odds:.3g}; "
     shifted = lowered if shift else ""
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
     if min(n_anomalous, n_normal) < MIN_PER_CLASS:
@@ -84,7 +84,7 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
 
     targets, faultless = labels.astype(np.float64), bool(logits[labels == 1].min() > logits[labels == 0].max())
     highest = 10.0
-    if faultless:  # likelihood would favour a temperature of 0, without any error: Platt's targets allow for some
+    if faultless:  # without errors, the likelihood is best at a temperature of 0; Platt's targets allow for some errors
         highest = max(highest, float(np.abs(logits - shift).max()))
         targets = np.where(labels == 1, (n_anomalous + 1) / (n_anomalous + 2), 1 / (n_normal + 2))
 
@@ -95,7 +95,7 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
     found = minimize_scalar(negative_log_likelihood, bounds=(math.log(0.25), math.log(highest)), method="bounded")
     note = f"{shifted}temperature fitted on {len(labels)} validation episodes ({n_anomalous} anomalous)"
     if faultless:
-        note += ", which are separated perfectly: to Platt's targets, which allow for errors not seen there"
+        note += " with Platt's targets, which allow for unseen errors, because these episodes are separated perfectly"
     else:
         note += f": negative log-likelihood {negative_log_likelihood(0.0):.4f} before, {found.fun:.4f} after"
     return Calibration(temperature=math.exp(found.x), shift=shift, note=note)
@@ -104,9 +104,9 @@ def calibrate(labels: Labels, logits: Scores, odds: float) -> Calibration:
 def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSettings) -> Threshold:
     """Choose the decision threshold on the validation part by the rule of the settings.
 
-    `f1`: the highest F1 expected from calibrated probabilities, unless the labels contradict it.
-    `false-alarm-rate`: the lowest threshold at which at most that share of the normal episodes is called anomalous.
-    `fixed`: the given value. If the validation part has too few episodes for the rule, it is 0.5, and the note says so.
+    `f1`: the threshold of the highest F1 expected from calibrated probabilities, unless the labels contradict it.
+    `false-alarm-rate`: the lowest threshold at which at most that share of normal episodes counts as anomalous.
+    `fixed`: the given value. With too few validation episodes for the rule, the threshold is 0.5 and the note says so.
     """
     rule = settings.threshold_rule
     n_anomalous, n_normal = int(labels.sum()), int(len(labels) - labels.sum())
@@ -124,7 +124,7 @@ def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSe
 
 
 def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
-    """The classes of which a validation part has too few episodes for a rule.
+    """Return the classes with too few validation episodes for a rule.
 
     >>> too_few("f1", 2, 9), too_few("false-alarm-rate", 2, 9)
     (['anomalous'], [])
@@ -138,10 +138,10 @@ def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
 
 
 def f1_threshold(labels: Labels, probabilities: Scores) -> float:
-    """The threshold of the highest expected F1, unless the labels contradict it by more than a standard error.
+    """Return the threshold of the highest expected F1, unless the labels contradict it by more than a standard error.
 
-    They do where probabilities are wrong even after calibration, such as those of a network that has hardly learned.
-    Then it is the bootstrapped best threshold of the labels.
+    They do if probabilities are wrong even after calibration, for example those of a network that has hardly learned.
+    In that case, return the bootstrapped best threshold for the labels.
     """
     expected, steady = expected_f1_threshold(probabilities), steady_f1_threshold(labels, probabilities)
     reached, possible = (f1_score(labels, probabilities >= value) for value in (expected, steady))
@@ -150,9 +150,9 @@ def f1_threshold(labels: Labels, probabilities: Scores) -> float:
 
 
 def steady_f1_threshold(labels: Labels, probabilities: Scores) -> float:
-    """The threshold of the highest F1, averaged over bootstrap samples within each class.
+    """Return the threshold of the highest F1, averaged over bootstrap samples within each class.
 
-    The single best threshold depends on the few episodes next to it; their luck averages out.
+    The single best threshold depends on the few episodes next to it; averaging reduces their influence.
     """
     rng = np.random.default_rng(0)
     classes = [np.flatnonzero(labels == label) for label in (0, 1)]
@@ -166,10 +166,10 @@ def steady_f1_threshold(labels: Labels, probabilities: Scores) -> float:
 
 
 def expected_f1_threshold(probabilities: Scores) -> float:
-    """Half of the highest F1 to be expected if the probabilities are correct.
+    """Return half of the highest F1 that can be expected if the probabilities are correct.
 
-    Calling another episode anomalous raises the expected F1 = 2 Σp / (n called + n anomalous) as long as its p is above
-    half of it. This threshold does not depend on the labels, whose best one depends on a few episodes next to it.
+    Calling one more episode anomalous raises the expected F1 = 2 Σp / (n called + n anomalous) as long as its p exceeds
+    half of that F1. This threshold does not depend on the labels and their chance variation.
 
     >>> expected_f1_threshold(np.array([0.2, 0.2, 0.2, 0.8, 0.8, 0.8]))  # the last three: 2 · 2.4 / (3 + 3)
     0.4
@@ -186,20 +186,20 @@ def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
     if allowed >= len(descending):
         value = 0.0
     else:
-        first_refused = float(descending[allowed])  # must stay below the threshold
+        first_refused = float(descending[allowed])  # must be below the threshold
         above = descending[:allowed][descending[:allowed] > first_refused]
         value = (first_refused + (float(above.min()) if len(above) else 1.0)) / 2
         value = max(value, math.nextafter(first_refused, 2.0))
     share = float(np.mean(normal >= value))
     note = f"false-alarm rate of at most {rate:g}; {share:.4f} on {len(normal)} normal validation episodes"
     if rate > 0 and allowed == 0:
-        note += f"; fewer than {1 / rate:.0f} of them cannot measure that rate, so none is allowed"
+        note += f"; measuring that rate takes at least {1 / rate:.0f} of them, so no false alarm is allowed"
     return Threshold(value=value, rule="false-alarm-rate", note=note)
 
 
 def _fallback(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> Threshold:
     note = (
         f"0.5, because the rule {rule} needs at least {MIN_PER_CLASS} validation episodes of each class it "
-        f"looks at and there are {n_anomalous} anomalous and {n_normal} normal"
+        f"uses, and there are {n_anomalous} anomalous and {n_normal} normal ones"
     )
     return Threshold(value=0.5, rule=rule, note=note)

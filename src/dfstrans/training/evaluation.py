@@ -1,4 +1,4 @@
-"""Detection metrics, and whether they are better than guessing."""
+"""Detection metrics, and a test of whether they are better than guessing."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Scores = npt.NDArray[np.float64]
 class Evaluation:
     """Detection metrics on labelled episodes.
 
-    A metric is None where the episodes do not define it: no recall, F1 and PR-AUC without anomalous episodes, no
-    ROC-AUC and no false-alarm rate without normal ones, no Brier score without any.
+    A metric is None if it is undefined: recall, F1 and PR-AUC without anomalous episodes, ROC-AUC and the false-alarm
+    rate without normal ones, the Brier score without any.
     """
 
     episodes: int
@@ -40,12 +40,12 @@ class Evaluation:
     true_negatives: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the metrics as plain values for JSON."""
         return dataclasses.asdict(self)
 
 
 def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: float) -> Evaluation:
-    """Compare anomaly probabilities with the labels; an episode is called anomalous from the threshold on."""
+    """Compare anomaly probabilities with labels; an episode counts as anomalous from the threshold on."""
     called = probabilities >= threshold
     truth = labels == 1
     tp, fp = int((called & truth).sum()), int((called & ~truth).sum())
@@ -70,14 +70,14 @@ def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: flo
 
 
 def average_precision(labels: Labels, scores: Scores) -> float:
-    """Area under the precision-recall curve, as the sum of precision times step in recall."""
-    return min(float(average_precision_score(labels, scores)), 1.0)  # without the rounding error above 1
+    """Return the area under the precision-recall curve: the sum of precision times step in recall."""
+    return min(float(average_precision_score(labels, scores)), 1.0)  # rounding errors can exceed 1
 
 
 def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
-    """The highest F1 of any threshold on the scores, and that threshold: the middle of the gap between two scores.
+    """Return the highest F1 of any threshold, and that threshold, midway between two scores.
 
-    Without anomalous episodes: 0 and the highest score.
+    Without anomalous episodes, return 0 and the highest score.
     """
     if not labels.any():
         return 0.0, float(scores.max())
@@ -88,17 +88,17 @@ def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
     f1[1:][values[1:] == values[:-1]] = 0.0  # a threshold cannot separate equal scores
     best = int(f1.argmax())
     middle = values[best]
-    if best:  # above the next lower score, even if no number lies between the two
+    if best:  # above the next lower score, even if no float lies between the two
         middle = max((values[best] + values[best - 1]) / 2, np.nextafter(values[best - 1], np.inf))
     return float(f1[best]), float(middle)
 
 
-LEVEL = 0.05  # significance: the probability that guessing orders the episodes as well
+LEVEL = 0.05  # significance level of the rank-sum test
 HELD_OUT = ("validation", "test")  # parts that the weights were not fitted to
 
 
 class ChanceCheck(NamedTuple):
-    """Whether a detector did better than guessing on its own held-out episodes; None: too few to tell."""
+    """Whether a detector is better than guessing on its held-out episodes; None if there are too few to tell."""
 
     better_than_guessing: bool | None
     note: str
@@ -106,15 +106,15 @@ class ChanceCheck(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The note with its reason."""
+        """The note with its reason in brackets."""
         return f"{self.note} ({self.why})" if self.why else self.note
 
 
 def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceCheck:
-    """Test the metrics of the validation and the test part, each by the rank-sum test at 5 %.
+    """Test the metrics of the validation and the test part with a rank-sum test at 5 % each.
 
-    A part too small to pass even with a perfect order is ignored. Each of the others has to pass: the validation part
-    also selected the epoch, so it alone may be optimistic.
+    A part too small to pass even with a perfect ranking is ignored. All others must pass: the validation part alone may
+    be optimistic, since it also selected the epoch.
     """
     tried = {part: figures for part in HELD_OUT if _can_tell(figures := metrics.get(part, {}))}
     if not tried:
@@ -133,10 +133,10 @@ def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceChec
 
 
 def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:
-    """The probability that guessing reaches this ROC-AUC: one-sided rank-sum test, normal approximation.
+    """Return the probability that guessing reaches this ROC-AUC: one-sided rank-sum test, normal approximation.
 
-    U = AUC · n₁ · n₀ has the mean n₁ n₀ / 2 and the variance n₁ n₀ (n₁ + n₀ + 1) / 12; half a step is the correction
-    for continuity. Ties make the true variance smaller, so with many of them the test is conservative.
+    U = AUC · n₁ · n₀ has the mean n₁ n₀ / 2 and the variance n₁ n₀ (n₁ + n₀ + 1) / 12; the continuity correction is
+    half a step. Ties reduce the true variance, so with many ties the test is conservative.
 
     >>> round(rank_sum_chance(0.5, 10, 30), 2), round(rank_sum_chance(0.9, 10, 30), 5)
     (0.51, 9e-05)
@@ -148,7 +148,7 @@ def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:
 
 
 def enough_to_tell(anomalous: int, normal: int) -> bool:
-    """Whether so many episodes could pass the test if their order were perfect.
+    """Return whether this many episodes can pass the test with a perfect ranking.
 
     >>> enough_to_tell(1, 10), enough_to_tell(3, 10), enough_to_tell(20, 0)
     (False, True, False)

@@ -1,4 +1,4 @@
-"""One training run: the same data, settings and seed give the same weights, interrupted or not."""
+"""One training run: the same data, settings and seed give the same weights, even after an interruption."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TrainedNetwork:
     network: DetectorNetwork
     best_epoch: int  # counted from 1
     log: LogRows
-    odds: float  # by how much training raised the odds of an anomaly: its weight, and normal episodes left out
+    odds: float  # factor by which training raised the odds of an anomaly: class weight times undersampling
 
 
 class Shape(Protocol):
@@ -47,10 +47,10 @@ class Shape(Protocol):
 
     @property
     def segment_length(self) -> int:
-        """Points of the segments that it takes."""
+        """Points per segment."""
 
     def model_dump(self) -> dict[str, Any]:
-        """All settings, as plain values."""
+        """Return all settings as plain values."""
 
 
 def train_network(
@@ -65,18 +65,19 @@ def train_network(
     resume: bool = False,
     progress: bool = False,
 ) -> TrainedNetwork:
-    """Train to the end of the cycle, or at a constant rate until validation stops improving; keep the best epoch.
+    """Train to the end of the one-cycle schedule, or at a constant rate until validation stops improving.
 
-    `build` makes the network of the given shape; it is called after the seed is set, since it draws the first weights.
-    With a `run_folder` each finished epoch leaves a checkpoint there, from which `resume` continues.
+    Returns the weights of the best epoch. `build` creates the network of the given shape; it is called after seeding,
+    since it draws the initial weights. With a `run_folder`, each finished epoch leaves a checkpoint there, from
+    which `resume` continues.
     """
     checkpoint = None
     if run_folder is not None:
         checkpoint = prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
     one_cycle = settings.schedule == "one-cycle"
-    # only a schedule that anneals makes later epochs the better ones among equals
-    n_tested = _tested(validation) if one_cycle and settings.select_by == "pr-auc" else 0
-    # a cycle that is cut short has not annealed: its best epochs would have been the last ones
+    # only an annealing schedule makes the later of two equally good epochs better
+    n_tested = _n_tested(validation) if one_cycle and settings.select_by == "pr-auc" else 0
+    # no early stopping for a cycle: its best epochs are usually the last ones
     best = BestWeights(n_tested, None if one_cycle else settings.patience)
     log = EpochLog(run_folder / LOG if run_folder else None)
     labels, most = train.require_labels(), settings.normals_per_anomaly
@@ -102,7 +103,7 @@ def train_network(
             )
     if not best.weights:
         raise DfstransError(
-            "expected a loss that is a number, but training diverged in its first epoch; "
+            "expected a finite loss, but training diverged in its first epoch; "
             f"use a smaller {option_name('learning_rate')}, or {option_name('precision', '32')}"
         )
     network.load_state_dict(best.weights)
@@ -136,17 +137,17 @@ def _trainer(
     )
 
 
-def _tested(validation: Episodes) -> int:
-    """Anomalies that the PR-AUC of an epoch rests on; 0 where a class is missing, so that there is none."""
+def _n_tested(validation: Episodes) -> int:
+    """Return the number of anomalies behind the PR-AUC of an epoch; 0 if a class is missing and PR-AUC undefined."""
     anomalous = validation.n_anomalous
     return anomalous if anomalous < len(validation) else 0
 
 
 class AtomicCheckpoints(TorchCheckpointIO):  # type: ignore[misc]
-    """Checkpoints that are complete on disk before they get their name; a full disk is a clear error."""
+    """Writes checkpoints atomically, with a clear error if the disk is full."""
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None) -> None:
-        """Write to a temporary file and rename it; through memory, since torch hides errors of the disk."""
+        """Serialise in memory, since torch hides disk errors, then write to a temporary file and rename it."""
         content = io.BytesIO()
         torch.save(checkpoint, content)
         with atomic_write(Path(path)) as temporary:
@@ -163,7 +164,7 @@ def _run_record(shape: Shape, settings: TrainingPlan, train: Episodes, validatio
 
 
 def _logger(run_folder: Path | None) -> Any:
-    """TensorBoard if it is installed; the CSV log is always written."""
+    """Return a TensorBoard logger if TensorBoard is installed; the CSV log is always written."""
     if run_folder is None or find_spec("tensorboard") is None:
         return False
     return TensorBoardLogger(run_folder, name=TENSORBOARD, version="")
@@ -171,7 +172,7 @@ def _logger(run_folder: Path | None) -> Any:
 
 @contextmanager
 def _quiet_lightning() -> Iterator[None]:
-    """Silence Lightning's remarks on hardware and workers, which do not concern the user."""
+    """Silence Lightning's messages about hardware and workers, which are irrelevant to the user."""
     engine = logging.getLogger("lightning.pytorch")
     level = engine.level
     engine.setLevel(logging.ERROR)
@@ -187,7 +188,7 @@ def _quiet_lightning() -> Iterator[None]:
 
 @contextmanager
 def _interruptible(trainer: pl.Trainer) -> Iterator[None]:
-    """Raise KeyboardInterrupt on Ctrl-C: Lightning turns it into an exit and ignores the next one."""
+    """Raise KeyboardInterrupt on Ctrl-C; Lightning would exit instead and ignore a second Ctrl-C."""
     try:
         yield
     except SystemExit:

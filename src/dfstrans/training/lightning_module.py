@@ -1,4 +1,4 @@
-"""The network as Lightning trains it: loss, augmentation, optimiser, validation, and the callbacks of an epoch."""
+"""The Lightning module: loss, augmentation, optimiser, validation and callbacks."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from dfstrans.training.evaluation import average_precision, best_f1
 from dfstrans.training.run_folder import LogRows, write_log
 
 LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
-MONITOR = "validation_score"  # what epochs are compared by
+MONITOR = "validation_score"  # metric that compares epochs
 
 
 class DetectorModule(pl.LightningModule):  # type: ignore[misc]
-    """Binary cross-entropy on logits, with augmentation against overfitting a small data set."""
+    """Trains a network with binary cross-entropy and augmentation, and averages its weights."""
 
     missing_value: Tensor
 
@@ -44,7 +44,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self.network = network
-        self.averaged = copy.deepcopy(network).requires_grad_(False)  # what is validated and kept
+        self.averaged = copy.deepcopy(network).requires_grad_(False)  # these weights are validated and kept
         self.settings = settings
         self.positive_weight = positive_weight
         self.whole_part = whole_part
@@ -52,9 +52,9 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.validation_outputs: list[tuple[Tensor, Tensor]] = []
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        """The loss of one augmented batch.
+        """Return the loss of one augmented batch.
 
-        Its randomness depends on (seed, step) alone, so that a resumed run equals an uninterrupted one.
+        The augmentation depends only on (seed, step), so a resumed run equals an uninterrupted one.
         """
         torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
         segments, valid, labels = augment(batch, self.settings, self.missing_value)
@@ -71,7 +71,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     @torch.no_grad()
     def on_train_batch_end(self, *_: Any) -> None:
-        """Move the averaged weights towards the trained ones; further in the first steps, to forget the start."""
+        """Move the averaged weights towards the trained ones; faster in the first steps, to forget the start."""
         step = self.global_step
         share = min(self.settings.weight_averaging, (1 + step) / (10 + step)) if self.settings.weight_averaging else 0.0
         trained = self.network.state_dict()
@@ -82,11 +82,11 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
                 tensor.copy_(trained[name])
 
     def on_validation_epoch_start(self) -> None:
-        """Prepare the averaged network for prediction, since it is what is validated and kept."""
+        """Prepare the averaged network for prediction."""
         self.averaged.prepare_prediction(self.whole_part)
 
     def validation_step(self, batch: Batch, _: int) -> None:
-        """Collect logits; the metrics need them all."""
+        """Collect the logits of a batch for the metrics."""
         self.validation_outputs.append((self.averaged(batch.segments, batch.valid).logit.float(), batch.labels))
 
     def on_validation_epoch_end(self) -> None:
@@ -103,12 +103,12 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         pr_auc = average_precision(truth, scores) if truth.any() else math.nan
         self.log("validation_f1", best_f1(truth, scores)[0])
         self.log("validation_pr_auc", pr_auc)
-        # PR-AUC, and the loss between equals; the loss alone where one class is missing
+        # PR-AUC with the loss as tie-breaker; only the loss if a class is missing
         ranked = self.settings.select_by == "pr-auc" and 0 < truth.sum() < len(truth)
         self.log(MONITOR, (pr_auc if ranked else 0.0) - 1e-3 * loss)
 
     def configure_optimizers(self) -> dict[str, Any]:
-        """AdamW with decay on matrices only, and the schedule."""
+        """Return AdamW with weight decay on matrices only, and the schedule."""
         s = self.settings
         matrices = [p for p in self.network.parameters() if p.dim() >= 2]
         others = [p for p in self.network.parameters() if p.dim() < 2]
@@ -128,9 +128,9 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
 
 def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> Batch:
-    """Shift episodes in time, add noise and drop sensors, as the settings ask; `Mixing` mixes pairs of episodes.
+    """Shift episodes in time, add noise and drop sensors according to the settings; `Mixing` mixes pairs of episodes.
 
-    `missing_value` (s,) replaces a sensor that is dropped.
+    `missing_value` (s,) replaces dropped sensors.
     """
     segments = batch.segments
     if settings.time_shift:
@@ -145,7 +145,7 @@ def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> 
 
 
 def shift_in_time(segments: Tensor, largest: float) -> Tensor:
-    """Shift each episode by up to `largest` segments, earlier or later; the value at the open end is repeated.
+    """Shift each episode by up to `largest` segments in either direction; the first or last value fills the gap.
 
     Shape:
         (b, t, s, p) → same
@@ -160,11 +160,11 @@ def shift_in_time(segments: Tensor, largest: float) -> Tensor:
 
 
 class BestWeights(Callback):  # type: ignore[misc]
-    """Keeps the weights of the last epoch that is as good as any before it, and stops when there was none for long.
+    """Keeps the weights of the last epoch that is as good as the best one, and stops after `patience` worse epochs.
 
-    With `n_tested`, an epoch is as good if it is within one standard error of the best, the metric being a share found
-    among so many anomalies: a smaller lead is luck. With 0 only the best epoch is kept. Without `patience` training
-    runs to its end unless the metric is no number.
+    With `n_tested` anomalies, an epoch counts as good if its metric is within one standard error of the best, treating
+    it as a share of `n_tested`: smaller differences are chance. With 0, only the best epoch is kept. Without
+    `patience`, training runs to its end unless the metric is NaN.
     """
 
     def __init__(self, n_tested: int, patience: int | None = None) -> None:
@@ -183,7 +183,7 @@ class BestWeights(Callback):  # type: ignore[misc]
         trainer.should_stop |= not math.isfinite(value) or trainer.current_epoch - self.epoch >= self.patience
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Stop a resumed run at once if the checkpoint was its last one."""
+        """Stop a resumed run immediately if its checkpoint was the last one."""
         if self.weights and trainer.current_epoch - 1 - self.epoch >= self.patience:
             trainer.should_stop = True
 
@@ -197,7 +197,7 @@ class BestWeights(Callback):  # type: ignore[misc]
 
 
 def standard_error(share: float, n: int) -> float:
-    """The standard error of a share found among n.
+    """Return the standard error of a share among n.
 
     >>> standard_error(0.5, 25)
     0.1
@@ -207,7 +207,7 @@ def standard_error(share: float, n: int) -> float:
 
 
 class EpochLog(Callback):  # type: ignore[misc]
-    """One row of figures per epoch, in memory and, if there is a folder, in a CSV file."""
+    """Keeps one row of metrics per epoch, in memory and, given a path, in a CSV file."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -240,9 +240,9 @@ class EpochLog(Callback):  # type: ignore[misc]
 
 
 class TrainingProgress(Callback):  # type: ignore[misc]
-    """A progress bar on stderr with loss, validation F1 and time left; a line per epoch if there is no terminal.
+    """Shows a progress bar on stderr with loss, validation F1 and time left, or a line per epoch without a terminal.
 
-    The F1 is that of the best threshold, and higher than that of the steadier threshold chosen in the end.
+    The F1 is at the best threshold, so it is higher than at the more robust threshold chosen in the end.
     """
 
     def __init__(self) -> None:
@@ -262,7 +262,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.line = ""  # printed once the epoch's checkpoint is on disk
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Show the bar, at the step that a resumed run has reached."""
+        """Show the bar, starting at the step that a resumed run has reached."""
         total = int(trainer.estimated_stepping_batches)
         self.task = self.progress.add_task("", total=total, completed=trainer.global_step, figures="")
         self.progress.start()
@@ -275,7 +275,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.progress.update(self.task, completed=trainer.global_step, figures=f"{loss}  {self.figures}")
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Update the validation figures."""
+        """Update the validation metrics."""
         metrics = trainer.callback_metrics
         self.figures = (
             f"validation loss {float(metrics['validation_loss']):.3f} best F1 {float(metrics['validation_f1']):.3f}"
@@ -284,7 +284,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Print the line of the epoch before, whose checkpoint is written."""
+        """Print the line of the previous epoch, whose checkpoint is now on disk."""
         self._print_line()
 
     def on_train_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

@@ -14,11 +14,11 @@ from dfstrans.settings import setting_name
 
 LogRows = list[dict[str, float]]
 LOG = "training_log.csv"
-TENSORBOARD = "tensorboard"  # the folder that training adds where TensorBoard is installed
+TENSORBOARD = "tensorboard"  # subfolder that training adds if TensorBoard is installed
 
 
 def write_log(rows: LogRows, path: Path) -> None:
-    """One line per epoch."""
+    """Write the log as CSV, one line per epoch."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else [])
         writer.writeheader()
@@ -26,7 +26,7 @@ def write_log(rows: LogRows, path: Path) -> None:
 
 
 def read_log(path: Path) -> LogRows:
-    """The inverse of `write_log`."""
+    """Read a log that `write_log` wrote."""
     with path.open(newline="", encoding="utf-8") as file:
         return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
 
@@ -36,7 +36,7 @@ RUN_RECORD = "run.json"
 
 
 class OtherRunError(DfstransError):
-    """The run in `folder` is not the one to be resumed; `found` tells what differs."""
+    """The run in `folder` is not the one to resume; `found` describes the differences."""
 
     def __init__(self, folder: Path, expected: str, found: str, remedy: str) -> None:
         super().__init__(f"expected {expected}, got {found}; {remedy}")
@@ -52,7 +52,7 @@ class Epochs(NamedTuple):
 
 
 def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
-    """Write the record of a new run, or check it against the run to resume; the checkpoint to continue from, if any."""
+    """Write the record of a new run, or check it against the run to resume; return the checkpoint, if any."""
     if resume and can_resume(folder):
         changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
         if changed:
@@ -60,17 +60,17 @@ def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Pa
                 folder,
                 f"the settings and data of the interrupted run in {folder}",
                 ", ".join(changed),
-                f"give the same ones, or start a new run without {option_name('resume')}",
+                f"use the same ones, or start a new run without {option_name('resume')}",
             )
         if not checkpoint_is_whole(folder):
             raise DfstransError(
-                f"expected a whole checkpoint at {folder / CHECKPOINT}, got a damaged one; start a new run without "
+                f"expected an intact checkpoint at {folder / CHECKPOINT}, got a damaged one; start a new run without "
                 f"{option_name('resume')}"
             )
         return folder / CHECKPOINT
     if resume:
-        warnings.warn(f"there is no interrupted run in {folder} to resume: starting a new one", stacklevel=4)
-    with atomic_write(folder / RUN_RECORD) as temporary:  # also makes the folder, or explains why it cannot
+        warnings.warn(f"{folder} has no interrupted run to resume; starting a new one", stacklevel=4)
+    with atomic_write(folder / RUN_RECORD) as temporary:  # also creates the folder, or explains why it cannot
         for earlier in (CHECKPOINT, LOG):
             (folder / earlier).unlink(missing_ok=True)
         temporary.write_text(json.dumps(record, indent=2))
@@ -78,13 +78,13 @@ def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Pa
 
 
 def can_resume(run_folder: Path) -> bool:
-    """Whether the folder has an interrupted run to resume."""
+    """Return whether the folder has an interrupted run to resume."""
     return (run_folder / CHECKPOINT).is_file()
 
 
 def checkpoint_is_whole(run_folder: Path) -> bool:
-    """Whether the checkpoint can be read."""
-    import torch  # here, since who asks how far a run is has no need of it
+    """Return whether the checkpoint can be read."""
+    import torch  # not needed by callers that only ask for progress
 
     try:
         torch.load(run_folder / CHECKPOINT, weights_only=True)
@@ -94,7 +94,7 @@ def checkpoint_is_whole(run_folder: Path) -> bool:
 
 
 def epochs_of(run_folder: Path) -> Epochs | None:
-    """The progress of the run in a folder; None if it has not begun, or has no epochs."""
+    """Return the progress of the run in a folder, or None if it has not started or has no epochs."""
     try:
         of = int(json.loads((run_folder / RUN_RECORD).read_text(encoding="utf-8"))["training"]["epochs"])
         rows = read_log(run_folder / LOG) if (run_folder / LOG).exists() else []
@@ -104,7 +104,7 @@ def epochs_of(run_folder: Path) -> Epochs | None:
 
 
 def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What differs between the records of two runs, with both values."""
+    """List the differences between the records of two runs, with both values."""
     changed = []
     for group in ("network", "training"):
         before = earlier.get(group, {})
@@ -115,7 +115,7 @@ def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
         ]
     for part in ("train", "validation"):
         if earlier.get(f"{part}_fingerprint") != now[f"{part}_fingerprint"]:
-            changed.append(f"another {part} part (other recordings, labels, or a split by another seed)")
+            changed.append(f"another {part} part (other recordings, labels or split seed)")
     return changed
 
 
@@ -126,6 +126,6 @@ def _read_run_record(folder: Path) -> dict[str, Any]:
         raise OtherRunError(
             folder,
             f"the record of an interrupted run at {folder / RUN_RECORD}",
-            "none that can be read",
+            "an unreadable one",
             f"start a new run without {option_name('resume')}",
         ) from error

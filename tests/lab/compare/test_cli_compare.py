@@ -77,7 +77,7 @@ def test_leakage_is_warned_of_and_measured(tmp_path: Path) -> None:
     cutting = ("--id-column", "machine", "--length", "40", "--stride", "10", "--folds", "2")
     code, _, err = run(*compare(tmp_path / "noise.csv", tmp_path / "a", "boosting+trees=5", *cutting))
     assert code == 0, err
-    assert "pieces of 4 recordings are both in the training and in the test part" in err
+    assert "pieces of 4 recordings are in both the training and the test part" in err
     assert "add leakage to --models" in err
     code, out, err = run(*compare(tmp_path / "noise.csv", tmp_path / "b", "boosting+trees=5,leakage", *cutting))
     assert code == 0, err
@@ -226,9 +226,9 @@ def test_time_left_comes_from_epochs_and_finished_runs(tmp_path: Path) -> None:
     assert seconds_left(grid.keys, [], {first: Epochs(4, 10, 20.0)}) == 30 + 50
     shown = RunProgress(grid, jobs=4)
     shown.done = [made_up_run("mh1dcnn-lstm")]  # took 20 s
-    assert shown._left() == "about 20 s left"
+    assert shown._describe_time_left() == "about 20 s left"
     shown.failed.add(grid.keys[1].label)
-    assert shown._left() == ""
+    assert shown._describe_time_left() == ""
 
 
 def test_failed_runs_are_not_waited_for(tmp_path: Path) -> None:
@@ -237,4 +237,4 @@ def test_failed_runs_are_not_waited_for(tmp_path: Path) -> None:
         for key in grid.keys:
             shown.begin(key)
             shown.end(DfstransError("expected another thing"), key)
-        assert shown._left() == ""
+        assert shown._describe_time_left() == ""

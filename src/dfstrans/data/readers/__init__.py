@@ -1,4 +1,4 @@
-"""Readers: from a path to `Episodes`, whatever the format.
+"""Readers: load `Episodes` from a path in any supported format.
 
 `recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. To add a format, write a
 function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below:
@@ -27,13 +27,13 @@ from dfstrans.errors import DfstransError, list_few, option_name
 
 __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
 
-# the first reader that recognises a path reads it
+# the first reader that recognises a path is used
 READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, NUMPY, UEA, LONG_TABLE)
 _FOR_ALL = frozenset({"drop_sensors", "infinite_as_missing"})  # options that `load_episodes` applies itself
 
 
 def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
-    """The episodes in a file or folder of any known format; `overrides` are fields of `ReadOptions`."""
+    """Load the episodes of a file or folder in any known format; `overrides` are fields of `ReadOptions`."""
     place = Path(path)
     given = {} if options is None else options.model_dump(exclude_unset=True)
     chosen = ReadOptions(**(given | overrides))
@@ -50,14 +50,14 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
 
 
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:
-    """Refuse options that the reader would ignore: the user expects something else."""
+    """Reject options that the reader would ignore, since the user expects them to have an effect."""
     applicable = reader.options | _FOR_ALL
     default = ReadOptions()
     ignored = [name for name, value in options if value != getattr(default, name) and name not in applicable]
     if ignored:
         raise DfstransError(
-            f"expected only options that apply to {path}, which is {reader.name}, got also "
-            f"{list_few(map(option_name, ignored))}; leave them out (applicable: "
+            f"expected only options that apply to {path}, which is {reader.name}, but also got "
+            f"{list_few(map(option_name, ignored))}; drop them (applicable: "
             f"{list_few(map(option_name, sorted(applicable)), 20)})"
         )
 
@@ -68,7 +68,10 @@ def _unknown_format(path: Path) -> DfstransError:
         inside = list(path.iterdir())
         got = "an unknown format" if inside else "an empty folder"
         if inside and all(one.is_dir() for one in inside):
-            got, first = "a folder of folders", "give one of them, or put the recordings into one with labels.csv, or "
+            got, first = (
+                "a folder of folders",
+                "choose one of them, or put the recordings into one with labels.csv, or ",
+            )
     elif suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
         got, first = f"an archive ({suffix})", "unpack it first, or "
     elif suffix in (".xlsx", ".xls", ".ods"):

@@ -1,4 +1,4 @@
-"""Files of arrays: .npz and .npy, HDF5 of `save_episodes`, and the HDF5 of the paper's authors."""
+"""Readers for arrays: .npz and .npy, HDF5 files of `save_episodes`, and HDF5 files of the paper's authors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OTHERS = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "group
 
 
 def _episodes(values: Any, labels: Any, about: Mapping[str, Any], truth: Mapping[str, Any]) -> Episodes:
-    """Episodes from values, labels and what else is known, by the names in `_OTHERS`."""
+    """Build episodes from values, labels and other fields, named as in `_OTHERS`."""
     known = {name: about.get(name) for name in _OTHERS}
     interval, faults = known.pop("interval"), known.pop("faults")
     return Episodes.from_arrays(
@@ -74,7 +74,7 @@ def _read_numpy(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _load(archive: Any, name: str, path: Path) -> Any:
-    """An array of an archive; Python objects are refused, because they could execute code."""
+    """Load an array of an archive; reject Python objects, because they could execute code."""
     try:
         return archive[name]
     except ValueError as error:
@@ -102,7 +102,7 @@ def _is_hdf5(path: Path) -> bool:
 
 
 def _read_hdf5(path: Path, options: ReadOptions) -> Episodes:
-    """The episodes of an HDF5 file; the values stay in it, one chunk per episode, and are read on demand."""
+    """Read the episodes of an HDF5 file; the values stay there, one chunk per episode, and are read on demand."""
     require_content(path, "episodes in HDF5")
     with opening(path, "episodes in HDF5"), h5py.File(path, "r") as file:
         if file.attrs.get("format") != layout.FORMAT:
@@ -147,7 +147,7 @@ def _is_paper_hdf5(path: Path) -> bool:
 
 
 def _read_paper_hdf5(path: Path, options: ReadOptions) -> Episodes:
-    """One episode per row: the sensors one after the other, then the label; the values stay in the file."""
+    """Read one episode per row: the concatenated sensors, then the label; the values stay in the file."""
     with opening(path, "the paper authors' HDF5"), h5py.File(path, "r") as file:
         dataset = file["dataset"]
         if dataset.ndim != 2 or 0 in dataset.shape:
@@ -162,7 +162,7 @@ def _read_paper_hdf5(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
-    """Sensors and points per sensor; one of them follows from the other."""
+    """Return the number of sensors and of points per sensor; one of them determines the other."""
     n_sensors = options.n_sensors or width // (options.n_timepoints or width)
     n_timepoints = options.n_timepoints or width // n_sensors
     given = options.n_sensors is not None or options.n_timepoints is not None
@@ -171,7 +171,7 @@ def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
         got = f"{options.n_sensors} × {options.n_timepoints}" if given else "neither"
         raise DfstransError(
             f"expected {option_name('n_sensors')} × {option_name('n_timepoints')} = {width} values and a label in "
-            f"each row of {path}, got {got}; give one of them ({option_name('n_sensors', ...)} or "
+            f"each row of {path}, got {got}; set one of them ({option_name('n_sensors', ...)} or "
             f"{option_name('n_timepoints', ...)}); possible: {list_few(possible, 30)}"
         )
     return n_sensors, n_timepoints

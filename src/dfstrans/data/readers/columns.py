@@ -1,4 +1,4 @@
-"""Columns of tables: which role each one has, and its cells as numbers, names or labels."""
+"""Columns of tables: find the role of each, and convert its cells to numbers, names or labels."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Roles:
 
 
 def find_roles(names: Sequence[str], options: ReadOptions, source: Path) -> Roles:
-    """The role of each column: by the options, else by its name in any case.
+    """Find the role of each column, from the options or else from its name in any case.
 
     >>> find_roles(["Episode", "T", "Ax", "y"], ReadOptions(), Path("a.csv"))
     Roles(id='Episode', time='T', label='y', group=None, sensors=('Ax',))
@@ -69,7 +69,7 @@ def find_roles(names: Sequence[str], options: ReadOptions, source: Path) -> Role
 
 
 def find_column(names: Sequence[str], wanted: str) -> str | None:
-    """The column called `wanted`: exactly, or else ignoring the unit, or else ignoring case and unit."""
+    """Return the column called `wanted`: exactly, else ignoring the unit, else ignoring case and unit."""
     for key in (str, bare_name, lambda name: bare_name(name).lower()):
         for name in names:
             if key(name) == key(wanted):
@@ -88,8 +88,8 @@ def _require_column(names: Sequence[str], wanted: str, option: str, source: Path
 
 
 def warn_of_second_label(roles: Roles, source: Path) -> None:
-    """Warn when a sensor has the usual name of a label: a detector would learn the answer from it."""
-    usual = set(_SYNONYMS["label"]) - {"y"}  # which is more often an axis
+    """Warn if a sensor has a usual name of a label, because a detector would learn the answer from it."""
+    usual = set(_SYNONYMS["label"]) - {"y"}  # y is more often an axis
     second = [name for name in roles.sensors if bare_name(name).lower() in usual]
     if roles.label is not None and second:
         warnings.warn(
@@ -100,12 +100,12 @@ def warn_of_second_label(roles: Roles, source: Path) -> None:
 
 
 def bare_name(header: str) -> str:
-    """A column name without its unit."""
+    """Return a column name without its unit."""
     return name_and_unit(header)[0]
 
 
 def names_and_units(headers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Sensor names and units; headers that differ only in the unit stay as they are.
+    """Split headers into sensor names and units; headers that differ only in the unit stay unchanged.
 
     >>> names_and_units(["Speed [m/s]", "Load"])
     (('Speed', 'Load'), ('m/s', ''))
@@ -117,7 +117,7 @@ def names_and_units(headers: Sequence[str]) -> tuple[tuple[str, ...], tuple[str,
 
 
 def name_and_unit(header: str) -> tuple[str, str]:
-    """The name and the unit in a header such as `Speed [m/s]`; the unit is empty where there is none."""
+    """Split a header such as `Speed [m/s]` into name and unit, which is empty if missing."""
     match = _UNIT.fullmatch(header.strip())
     return (match["name"], match["unit"].strip()) if match else (header.strip(), "")
 
@@ -126,7 +126,7 @@ def name_and_unit(header: str) -> tuple[str, str]:
 
 
 def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
-    """The columns among `names` that `drop_sensors` excludes.
+    """Return the columns among `names` that `drop_sensors` excludes.
 
     >>> dropped_columns(["Ax", "Speed [m/s]"], ReadOptions(drop_sensors=("speed", "other")))
     {'Speed [m/s]'}
@@ -135,13 +135,13 @@ def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
 
 
 def require_dropped(names: Sequence[str], options: ReadOptions, source: Path) -> None:
-    """Refuse a `drop_sensors` that names a missing column."""
+    """Reject a `drop_sensors` that names a missing column."""
     for name in options.drop_sensors:
         _require_column(names, name, "drop_sensors", source)
 
 
 def drop_sensors(episodes: Episodes, options: ReadOptions, source: Path) -> Episodes:
-    """The episodes without the sensors that `drop_sensors` names."""
+    """Return the episodes without the sensors in `drop_sensors`."""
     require_dropped(episodes.sensors, options, source)
     dropped = dropped_columns(episodes.sensors, options)
     if len(dropped) == episodes.n_sensors:
@@ -152,7 +152,7 @@ def drop_sensors(episodes: Episodes, options: ReadOptions, source: Path) -> Epis
 
 
 def handle_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
-    """The episodes with infinite values as missing, or an error; values in a file are not looked at before use."""
+    """Treat infinite values as missing, or raise an error; values in a file are only checked when they are used."""
     if isinstance(episodes.values, StoredValues):
         lazy = options.infinite_as_missing
         return replace(episodes, values=episodes.values.with_infinite_as_missing()) if lazy else episodes
@@ -174,7 +174,7 @@ def handle_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
 
 
 def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
-    """A column of numbers, NaN where a cell is missing."""
+    """Convert a column to numbers, with NaN for missing cells."""
     if is_text(column):
         column = _text_as_numbers(column, name, source)
     elif not any(check(column.type) for check in _NUMERIC):
@@ -189,7 +189,7 @@ def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
 
 
 def is_text(column: Any) -> bool:
-    """Whether a pyarrow column holds text."""
+    """Return whether a pyarrow column contains text."""
     return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
@@ -214,13 +214,13 @@ def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
 def _not_a_sensor(name: str) -> str:
     roles = ", ".join(option_name(f"{role}_column") for role in ("label", "time", "id"))
     return (
-        f"give the column its role if it is not a sensor ({roles} or {option_name('group_column', name)}), or drop it "
+        f"set the column's role if it is not a sensor ({roles} or {option_name('group_column', name)}), or drop it "
         f"({option_name('drop_sensors', name)})"
     )
 
 
 def texts(column: Any) -> Any:
-    """A column of names or labels as one pyarrow array of trimmed text, whole numbers without a decimal point."""
+    """Convert a column of names or labels to a pyarrow array of trimmed text, whole numbers without a decimal point."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_floating(column.type):
@@ -233,9 +233,9 @@ def texts(column: Any) -> Any:
 
 
 def coded_texts(column: Any) -> Any:
-    """`texts` of a column, dictionary-encoded in order of first appearance.
+    """Convert a column like `texts`, dictionary-encoded in order of first appearance.
 
-    Converts each distinct value once: a long table repeats each of them thousands of times.
+    Each distinct value is converted once, since a long table repeats each of them thousands of times.
     """
     codes = coded(column)
     words = texts(codes.dictionary).dictionary_encode()  # again, because some differ only in blanks
@@ -243,7 +243,7 @@ def coded_texts(column: Any) -> Any:
 
 
 def coded(column: Any) -> Any:
-    """A column, dictionary-encoded in order of first appearance and without unused entries."""
+    """Dictionary-encode a column in order of first appearance, without unused entries."""
     if not pa.types.is_dictionary(column.type):
         return (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
     whole = column.unify_dictionaries().combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -257,7 +257,7 @@ def coded(column: Any) -> Any:
 
 
 class UnreadableLabelsError(DfstransError):
-    """Labels of unknown meaning; `column` is the column of the recordings that could be dropped instead."""
+    """Labels have an unknown meaning; `column` is the column of the recordings that could be dropped instead."""
 
     def __init__(self, message: str, column: str | None = None) -> None:
         super().__init__(message)
@@ -265,7 +265,7 @@ class UnreadableLabelsError(DfstransError):
 
 
 def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
-    """The label of each episode: 0 normal, 1 anomalous; a missing one is refused."""
+    """Return the label of each episode: 0 normal, 1 anomalous; missing ones raise an error."""
     found, words = labels_and_words(column, anomalous_value, source)
     require_occurs(anomalous_value, words, source)
     missing = np.flatnonzero(found == UNLABELLED)
@@ -277,7 +277,7 @@ def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArra
 def labels_and_words(
     column: Any, anomalous_value: str | None, source: Path, name: str | None = None
 ) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
-    """Labels as 0, 1 or −1 (missing), and the distinct words that stand for them.
+    """Return labels as 0, 1 or −1 (missing), and the distinct words for them.
 
     The column may be part of a data set: whether `anomalous_value` occurs is not checked.
     """
@@ -289,8 +289,8 @@ def labels_and_words(
         unknown = [word for word, label in meaning.items() if label is None]
         if unknown:
             raise UnreadableLabelsError(
-                f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; say which value "
-                f"means anomalous ({option_name('anomalous_value', ...)})",
+                f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; specify which "
+                f"value means anomalous ({option_name('anomalous_value', ...)})",
                 name,
             )
     else:
@@ -301,7 +301,7 @@ def labels_and_words(
 
 
 def require_occurs(anomalous_value: str | None, words: Collection[str], source: Path) -> None:
-    """Refuse an anomalous value that is not among the labels; a single label may well be the normal one."""
+    """Reject an anomalous value that is not among the labels, unless there is only one label, which may be normal."""
     if anomalous_value is not None and len(words) > 1 and not any(_same(word, anomalous_value) for word in words):
         raise DfstransError(
             f"expected the anomalous label {anomalous_value!r} in {source}, got {list_few(words)}; "

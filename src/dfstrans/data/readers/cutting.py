@@ -23,10 +23,10 @@ def cut(
     stride: int | None = None,
     points: Sequence[npt.NDArray[np.bool_]] | None = None,
 ) -> Episodes:
-    """Pieces of `length` points, one every `stride` points (default: the length).
+    """Cut pieces of `length` points, one every `stride` points (default: the length).
 
-    Tails shorter than `length` and pieces without any value are dropped. A piece is anomalous when one of its points
-    is: by `points` (one array per recording), else by the faults, else by the label of its recording. Its id is
+    Tails shorter than `length` and pieces without any value are dropped. A piece is anomalous if one of its points is:
+    according to `points` (one array per recording), else the faults, else the label of its recording. Its id is
     `recording@start`; its group is that of the recording, or else the recording itself.
 
     >>> cut(Episodes.from_arrays(np.zeros((1, 2, 25)), [1], ids=["m1"]), length=10).ids
@@ -75,7 +75,7 @@ def cut(
 
 
 def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
-    """The recordings cut by the `length` and `stride` of the options, with warnings about lost points."""
+    """Cut recordings according to the `length` and `stride` of the options, and warn about lost points."""
     if options.length is None:
         return recordings
     pieces = cut(recordings, options.length, options.stride)
@@ -99,7 +99,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
 
 
 def points_left(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
-    """How many points follow the last piece of each recording, not counting those that a wide step skips anyway.
+    """Return how many points follow the last piece of each recording, except those that a wide step skips anyway.
 
     >>> points_left(np.array([1999, 1800, 299]), 300, 300), points_left(np.array([1999]), 300, 500)
     (array([199,   0, 299]), array([0]))
@@ -110,7 +110,7 @@ def points_left(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.N
 
 
 def recording_and_start(piece: str) -> tuple[str, int] | None:
-    """The recording and the first point of a piece, from the id that `cut` gave it; None for any other id.
+    """Parse the recording and the first point of a piece from its id; None for an id that `cut` did not make.
 
     In the id of a planted fault (`run_7+stuck@10`) the number after the @ is its strength.
 
@@ -126,21 +126,21 @@ def _count_pieces(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt
 
 
 def _warn_of_labels_for_whole_recordings(recordings: Episodes, counts: npt.NDArray[np.int64]) -> None:
-    """Warn of anomalous recordings with several pieces when nothing says which of their points are anomalous."""
+    """Warn about anomalous recordings with several pieces if it is unknown which points are anomalous."""
     if recordings.labels is None or recordings.faults is not None:
         return
     whole = recordings.ids[(recordings.labels == 1) & (counts > 1)]
     if len(whole):
         warnings.warn(
             f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {list_few(whole)}; if "
-            "only a part of them is, label each row, or give a fault table with start and end "
+            "only a part of them is, label each row, or add a fault table with start and end "
             f"({option_name('faults', ...)})",
             stacklevel=3,
         )
 
 
 def _anomalous_points(recordings: Episodes, row: int) -> npt.NDArray[np.bool_] | None:
-    """Which points of a recording are anomalous: those within its faults, else all or none by its label."""
+    """Mark the anomalous points of a recording: those within its faults, else all or none according to its label."""
     if recordings.labels is None:
         return None
     if recordings.faults is None or not recordings.faults[row]:

@@ -1,4 +1,4 @@
-"""Tables about recordings: the label table (labels and groups) and the fault table (known faults)."""
+"""Readers for the label table (labels and groups) and the fault table (known faults) of recordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, t
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _LABEL_TABLE_ROLES = ("id", "label", "group")
-_FILE_COLUMNS = ("file", "filename", "file_name", "name")  # that may hold the id in a label or fault table
+_FILE_COLUMNS = ("file", "filename", "file_name", "name")  # possible id columns of a label or fault table
 _FAULT_COLUMNS = {
     "kind": ("fault", "kind", "fault_kind", "cause"),
     "sensors": ("sensors", "sensor"),
@@ -31,7 +31,7 @@ _NUMBERS = ("start", "end", "severity")
 
 
 def find_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
-    """The first table in a folder that has one of these names, in any case."""
+    """Return the first table in a folder that has one of these names, in any case."""
     tables = {table_stem(file).lower(): file for file in sorted(folder.iterdir()) if is_table(file)}
     return next((tables[stem.lower()] for stem in stems if stem.lower() in tables), None)
 
@@ -41,24 +41,24 @@ def find_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The label and perhaps the group of each episode id."""
+    """The label and optionally the group of each episode id."""
 
     path: Path
     label: dict[str, int]
     group: dict[str, str] | None
 
     def apply(self, episodes: Episodes, *, keep_labels: bool = False) -> Episodes:
-        """The episodes with these labels, and with these groups if they had none.
+        """Add these labels to the episodes, and these groups if they have none.
 
-        With `keep_labels`, existing labels stay.
+        With `keep_labels`, existing labels are kept.
         """
         ids = episodes.ids.tolist()
         unlabelled = [name for name in ids if name not in self.label]
         if unlabelled:
             raise DfstransError(
                 f"expected a label for each episode in {self.path}, got none for {list_few(unlabelled)} but for "
-                f"{list_few(self.label, 3)}; write the ids alike (001 is not 1), add the missing rows, or "
-                f"give another label table ({option_name('labels', ...)})"
+                f"{list_few(self.label, 3)}; spell the ids identically (001 is not 1), add the missing rows, or "
+                f"choose another label table ({option_name('labels', ...)})"
             )
         if episodes.labels is None or not keep_labels:
             episodes = episodes.with_labels([self.label[name] for name in ids])
@@ -68,7 +68,7 @@ class LabelTable:
 
 
 def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = False) -> LabelTable:
-    """A table with the columns id, label and perhaps group, under any of their usual names."""
+    """Read a table with the columns id, label and optionally group, under any of their usual names."""
     table = open_table(path)
     id_column, label_column, group_column = _label_table_columns(table, options)
     if id_column is None or label_column is None:
@@ -96,14 +96,14 @@ def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = 
 
 
 def covers(path: Path, ids: Iterable[str], options: ReadOptions) -> bool:
-    """Whether a label table has a row for each of these episodes."""
+    """Return whether a label table has a row for each of these episodes."""
     table = open_table(path)
     id_column = _label_table_columns(table, options)[0]
     return id_column is not None and set(ids) <= set(texts(table.read({id_column: "text"})[id_column]).to_pylist())
 
 
 def roles_in_label_table(names: Sequence[str], label_table: Path | None, options: ReadOptions) -> dict[str, str]:
-    """The columns that the options name and only the label table has, by role; `names` are those of the recordings."""
+    """Return the columns named in the options that only the label table has, by role, not the recordings (`names`)."""
     found: dict[str, str] = {}
     for role in _LABEL_TABLE_ROLES:
         option = f"{role}_column"
@@ -123,9 +123,9 @@ def roles_in_label_table(names: Sequence[str], label_table: Path | None, options
 
 
 def roles_of_recordings(names: Sequence[str], options: ReadOptions, elsewhere: Collection[str], source: Path) -> Roles:
-    """The roles of the columns of recordings when their label table has the columns of some roles (`elsewhere`).
+    """Find the roles of the recordings' columns if their label table provides some roles (`elsewhere`).
 
-    No other column takes such a role: a usual name of a label or a group is then ignored, that of an id is a sensor.
+    No other column takes these roles: one named like a label or a group is ignored, one named like an id is a sensor.
 
     >>> options = ReadOptions(id_column="Takt", group_column="Linie")
     >>> roles_of_recordings(["run", "machine", "a"], options, ("id", "group"), Path("a.csv"))
@@ -137,10 +137,10 @@ def roles_of_recordings(names: Sequence[str], options: ReadOptions, elsewhere: C
 
 
 def _label_table_columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
-    """The columns with the id, the label and the group.
+    """Find the columns with the id, the label and the group.
 
-    A name in the options may refer to the recordings. So it has to match exactly here, and may differ in case and unit
-    only when no column has a usual name (`no` of the recordings is not `No` next to `id`).
+    A name in the options may refer to the recordings, so it must match exactly here; it may differ in case and unit
+    only if no column has a usual name (`no` of the recordings is not `No` next to `id`).
     """
     named = {role: getattr(options, f"{role}_column") for role in _LABEL_TABLE_ROLES}
     exact = {f"{role}_column": name if name in table.names else None for role, name in named.items()}
@@ -163,11 +163,11 @@ def _label_table_columns(table: Table, options: ReadOptions) -> tuple[str | None
 
 
 class _NoFaultColumnsError(DfstransError):
-    """A table that may well be about something else."""
+    """The table has no fault columns and may contain something else."""
 
 
 def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> Episodes:
-    """The episodes with the faults of the table that the options name, or that lies next to the recordings.
+    """Add the faults of the table named in the options, or found next to the recordings.
 
     `recordings` is their file or folder. Episodes that the table does not mention keep their faults.
     """
@@ -179,7 +179,7 @@ def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> E
     except (EmptyTableError, _NoFaultColumnsError) as error:
         if options.faults is not None:
             raise
-        if isinstance(error, EmptyTableError) or recordings.is_file():  # in a folder the other one is a recording
+        if isinstance(error, EmptyTableError) or recordings.is_file():  # in a folder, the table may be a recording
             warnings.warn(
                 f"ignored {path}: {error}; if it lists faults of {recordings.name}, correct it and name it "
                 f"({option_name('faults', ...)})",
@@ -212,7 +212,7 @@ def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> E
 
 
 def is_fault_table(path: Path, options: ReadOptions) -> bool:
-    """Whether a file in a folder of recordings is their fault table; a recording may be called `faults`, too."""
+    """Return whether a file in a folder of recordings is their fault table; a recording may also be called `faults`."""
     if not is_table(path) or table_stem(path).lower() != _FAULTS:
         return False
     try:
@@ -220,12 +220,12 @@ def is_fault_table(path: Path, options: ReadOptions) -> bool:
     except _NoFaultColumnsError:
         return False
     except EmptyTableError:
-        return True  # it cannot be a recording, either
+        return True  # it cannot be a recording either
     return True
 
 
 def _find_fault_table(recordings: Path) -> Path | None:
-    """`faults` in the folder, or `<name>_faults`, or else `faults`, next to the file."""
+    """Find `faults` in the folder, or `<name>_faults` or `faults` next to the file."""
     if recordings.is_dir():
         return find_table(recordings, (_FAULTS,))
     found = find_table(recordings.parent, (f"{table_stem(recordings)}_{_FAULTS}", _FAULTS))
@@ -233,7 +233,7 @@ def _find_fault_table(recordings: Path) -> Path | None:
 
 
 def _fault_table_columns(table: Table, options: ReadOptions) -> dict[str, str]:
-    """The columns of a fault table by what they hold."""
+    """Return the columns of a fault table by role."""
     id_column = _label_table_columns(table, options)[0]
     by_name = {bare_name(name).lower(): name for name in reversed(table.names)}
     columns = {
@@ -243,14 +243,14 @@ def _fault_table_columns(table: Table, options: ReadOptions) -> dict[str, str]:
     }
     if id_column is None or columns.keys().isdisjoint(("kind", "sensors", "start")):
         raise _NoFaultColumnsError(
-            f"expected the columns id and fault, and perhaps sensors, start, end and severity, in the fault table "
+            f"expected the columns id and fault, and optionally sensors, start, end and severity, in the fault table "
             f"{table.path}, got {list_few(table.names)}; rename them"
         )
     return {"id": id_column, **columns}
 
 
 def _read_fault_table(path: Path, options: ReadOptions) -> list[dict[str, str]]:
-    """The non-empty cells of each row by what they hold; numbers have a decimal point."""
+    """Return the non-empty cells of each row by role; numbers have a decimal point."""
     table = open_table(path)
     wanted = _fault_table_columns(table, options)
     content = table.read(dict.fromkeys(wanted.values(), "text"))
@@ -265,13 +265,13 @@ def _read_fault_table(path: Path, options: ReadOptions) -> list[dict[str, str]]:
 
 
 def _fault(row: dict[str, str], episodes: Episodes, position: int, where: str) -> Fault:
-    """A row of the table in points of its episode."""
+    """Convert a row of the table to a fault in points of its episode."""
     begin, end, severity = (_number(row[role], role, where) if role in row else None for role in _NUMBERS)
     length, step = int(episodes.lengths[position]), episodes.interval or 1.0
     begin = 0.0 if begin is None else begin
     end = length * step if end is None else end
     start, stop = round(begin / step), round(end / step)
-    if begin <= end:  # however short, a fault covers at least one point
+    if begin <= end:  # even the shortest fault covers one point
         start = min(start, length - 1) if begin < length * step else start
         stop = max(stop, start + 1)
     if not 0 <= start < stop <= length:
@@ -281,7 +281,7 @@ def _fault(row: dict[str, str], episodes: Episodes, position: int, where: str) -
             f"correct it: {_FAULT_TIMES}"
         )
     blamed = [part.strip() for part in re.split(r"[;|,]", row.get("sensors", "")) if part.strip()]
-    sensors = tuple(find_column(episodes.sensors, name) or name for name in blamed)  # check_episodes names unknown ones
+    sensors = tuple(find_column(episodes.sensors, name) or name for name in blamed)  # check_episodes reports others
     return Fault(start, stop, sensors, row.get("kind", ""), severity)
 
 

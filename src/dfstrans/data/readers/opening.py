@@ -1,4 +1,4 @@
-"""What every reader needs: the read options, the `Reader` class, and clear errors for unreadable files."""
+"""Shared by all readers: the read options, the `Reader` class, and clear errors for unreadable files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dfstrans.settings import Settings
 
 
 class ReadOptions(Settings):
-    """What the files themselves do not say; every option may be omitted."""
+    """Information that the files themselves lack; every option may be omitted."""
 
     length: int | None = Field(default=None, ge=1, description="Cut recordings into episodes of this many points.")
     stride: int | None = Field(
-        default=None, ge=1, description="Points from the start of one cut episode to the next; the length if omitted."
+        default=None, ge=1, description="Points from the start of one cut episode to the next (default: the length)."
     )
     spacecraft: Literal["SMAP", "MSL"] | None = Field(default=None, description="Spacecraft in a telemanom folder.")
     labels: Path | None = Field(default=None, description="Label table: id, label and optionally group.")
@@ -43,7 +43,7 @@ class ReadOptions(Settings):
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
     irregular_time: Literal["error", "ignore"] = Field(
-        default="error", description="Refuse irregular time steps, or ignore the time and take the rows as they are."
+        default="error", description="Reject irregular time steps, or ignore the time and use the rows in order."
     )
     infinite_as_missing: bool = Field(default=False, description="Treat infinite values as missing.")
 
@@ -57,9 +57,9 @@ class ReadOptions(Settings):
 class Reader:
     """How to recognise and read one format.
 
-    `options` are the fields of `ReadOptions` that the reader uses; a user who sets another one gets an error. Every
-    reader may ignore `drop_sensors` and `infinite_as_missing`: `load_episodes` applies them to the result. A reader
-    that lists `drop_sensors` has to drop the columns itself, because they may hold something other than numbers.
+    `options` are the fields of `ReadOptions` that the reader uses; setting any other raises an error. A reader may
+    ignore `drop_sensors` and `infinite_as_missing`, since `load_episodes` applies them to the result. A reader that
+    lists `drop_sensors` must drop the columns itself, because they may contain something other than numbers.
     """
 
     name: str
@@ -69,10 +69,10 @@ class Reader:
 
 
 class EmptyTableError(DfstransError):
-    """A table file without a single row."""
+    """A table file has no rows."""
 
 
-# what libraries raise on damaged files: a damaged size is a MemoryError, a damaged .npy header a SyntaxError
+# raised by libraries on damaged files, such as MemoryError for a damaged size, SyntaxError for a damaged .npy header
 _DAMAGE = (
     *(OSError, EOFError, MemoryError, ArithmeticError, SyntaxError, LookupError, TypeError, ValueError, RuntimeError),
     *(tokenize.TokenError, struct.error, csv.Error, zipfile.BadZipFile, zlib.error, pa.ArrowException),
@@ -94,12 +94,12 @@ def opening(path: Path, what: str) -> Iterator[None]:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DfstransError(
             f"expected {what} in {path}, but the file ends early, is damaged or is something else ({reason}); "
-            "write it again or restore it from a copy"
+            "write it again or restore a backup"
         ) from error
 
 
 def require_content(path: Path, what: str) -> None:
-    """Refuse an empty file."""
+    """Reject an empty file."""
     with opening(path, what):
         if path.stat().st_size == 0:
             raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or remove it")

@@ -1,4 +1,4 @@
-"""Public data sets as published: SMAP and MSL (telemanom), Server Machine Dataset, UEA and UCR archives."""
+"""Readers for public data sets: SMAP and MSL (telemanom), Server Machine Dataset, UEA and UCR archives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SERVER_SENSORS = (
 
 
 def _read_telemanom(path: Path, options: ReadOptions) -> Episodes:
-    """The test part of one spacecraft, cut per channel: one telemetry sensor and its one-hot commands."""
+    """Read the test part of one spacecraft, cut per channel: one telemetry sensor and its one-hot commands."""
     faults = _channel_faults(path, options)
     channels = [channel for channel in faults if (path / "test" / f"{channel}.npy").is_file()]
     if not channels:
@@ -66,7 +66,7 @@ def _read_telemanom(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _channel_faults(path: Path, options: ReadOptions) -> dict[str, list[Fault]]:
-    """The anomalies of each channel of the spacecraft; a channel may have several lines, as P-2 does."""
+    """Return the anomalies of each channel of the spacecraft; a channel such as P-2 may have several lines."""
     file = path / _SPACECRAFT_LABELS
     with opening(file, "telemanom's label file"), file.open(newline="") as text:
         lines = list(csv.DictReader(text))
@@ -107,7 +107,7 @@ TELEMANOM = Reader(
 
 
 def _read_server_machines(path: Path, options: ReadOptions) -> Episodes:
-    """The test part of all machines that are there, cut per machine, with the sensors that the authors blame."""
+    """Read the test part of all machines in the folder, cut per machine, with the sensors that the authors blame."""
     files = sorted((path / "test").glob("*.txt"))
     if not files:
         raise DfstransError(f"expected test/<machine>.txt in {path}, got none; unpack the data set there")
@@ -142,7 +142,7 @@ def _read_server_machines(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _read_numbers(path: Path, kind: Any) -> npt.NDArray[Any]:
-    """A text table without a header: (column, row)."""
+    """Read a text table without a header: (column, row)."""
     require_content(path, "a table of the Server Machine Dataset")
     with opening(path, "a table of the Server Machine Dataset"):
         with path.open() as file:
@@ -156,7 +156,7 @@ def _read_numbers(path: Path, kind: Any) -> npt.NDArray[Any]:
 
 
 def _blamed_sensors(path: Path, sensors: tuple[str, ...]) -> list[Fault]:
-    """Lines `start-stop:dimensions`: 0-based half-open times, 1-based dimensions."""
+    """Parse lines `start-stop:dimensions`: 0-based half-open times, 1-based dimensions."""
     if not path.is_file():
         return []
     faults = []
@@ -183,7 +183,7 @@ SERVER_MACHINES = Reader(
 
 
 def _read_ts(path: Path, options: ReadOptions) -> Episodes:
-    """One episode per line below `@data`: its dimensions, separated by colons, and its class."""
+    """Read one episode per line below `@data`: its dimensions, separated by colons, and its class."""
     require_content(path, "a .ts file")
     with opening(path, "a .ts file"):
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -213,7 +213,7 @@ def _read_ts(path: Path, options: ReadOptions) -> Episodes:
 
 
 def _ts_header(lines: list[str], path: Path) -> tuple[dict[str, str], int]:
-    """The fields before `@data`, names in lower case, and the index of the first line after it."""
+    """Return the fields before `@data`, names in lower case, and the index of the first line after it."""
     header: dict[str, str] = {}
     for number, line in enumerate(lines):
         word, _, rest = line.strip().partition(" ")
@@ -246,7 +246,7 @@ def _ts_header(lines: list[str], path: Path) -> tuple[dict[str, str], int]:
 
 
 def _ts_case(parts: list[str], header: dict[str, str], where: str) -> npt.NDArray[np.float32]:
-    """One case: (n_dimensions, length)."""
+    """Parse one case: (n_dimensions, length)."""
     n_dimensions = header["dimensions"]
     if not parts or (n_dimensions and len(parts) != int(n_dimensions)):
         raise DfstransError(

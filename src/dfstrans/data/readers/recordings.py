@@ -1,4 +1,4 @@
-"""Recordings in tables: one long table, or a folder with one file per episode."""
+"""Readers for recordings in tables: one long table, or a folder with one file per episode."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPTIONS = frozenset(
 def _require_length_with_stride(options: ReadOptions) -> None:
     if options.stride is not None and options.length is None:
         raise DfstransError(
-            f"expected {option_name('length')} with {option_name('stride', options.stride)}, got none; give both "
+            f"expected {option_name('length')} with {option_name('stride', options.stride)}, got none; set both "
             "or neither"
         )
 
@@ -47,7 +47,7 @@ def _require_length_with_stride(options: ReadOptions) -> None:
 
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
-    """The episodes of a table with a row per point; a continuous recording is cut when `length` is given."""
+    """Read a table with one row per point; a continuous recording is cut if `length` is set."""
     _require_length_with_stride(options)
     table = open_table(path)
     elsewhere: dict[str, str] = {}
@@ -55,7 +55,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     if label_path is not None and label_path.absolute() == path.absolute():
         label_path = None
     if layout.PARQUET_KEY in table.metadata:
-        episodes = _read_own(table, options)
+        episodes = _read_own_parquet(table, options)
     else:
         require_dropped(table.names, options, path)
         elsewhere = roles_in_label_table(table.names, label_path, options)
@@ -67,7 +67,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     of_table = options.model_copy(update={f"{role}_column": name for role, name in elsewhere.items()})
     wanted = options.labels is not None or bool(elsewhere)
     if label_path is not None and (
-        wanted or (episodes.labels is None and _is_about(label_path, episodes, path, options))
+        wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
     ):
         keep_labels = options.labels is None and "label" not in elsewhere
         episodes = read_label_table(label_path, of_table).apply(episodes, keep_labels=keep_labels)
@@ -77,7 +77,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:
     own = options
     if "id" in elsewhere and options.length is None:
-        # only a single recording can do without ids of its own; the label table shows whether they are the right ones
+        # only a single recording needs no ids; the label table shows whether they match
         own = options.model_copy(update={"id_column": None})
         elsewhere = {role: name for role, name in elsewhere.items() if role != "id"}
     roles = roles_of_recordings(table.names, own, elsewhere, table.path)
@@ -89,14 +89,14 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
     if roles.id is None and options.length is None:
         raise DfstransError(
             f"expected a column with the episode of each row (such as episode_id) in {table.path}, got "
-            f"{list_few(table.names, 12)}; name it ({option_name('id_column', ...)}), or give a length to cut one "
+            f"{list_few(table.names, 12)}; name it ({option_name('id_column', ...)}), or set a length to cut one "
             f"recording into episodes ({option_name('length', ...)})"
         )
     return roles
 
 
-def _is_about(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
-    """Whether a label table next to the file is about these episodes; one called `labels` may be about others."""
+def _label_table_matches(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
+    """Return whether a label table next to the file is about these episodes; one called `labels` may not be."""
     if table_stem(label_path).lower() != "labels" or covers(label_path, episodes.ids.tolist(), options):
         return True
     warnings.warn(
@@ -107,8 +107,8 @@ def _is_about(label_path: Path, episodes: Episodes, path: Path, options: ReadOpt
     return False
 
 
-def _read_own(table: Table, options: ReadOptions) -> Episodes:
-    """A Parquet file that `save_episodes` wrote: its metadata hold what the columns do not."""
+def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
+    """Read a Parquet file of `save_episodes`, whose metadata contain what has no column."""
     with opening(table.path, "a Parquet file of dfstrans"):
         known = json.loads(table.metadata[layout.PARQUET_KEY])
         layout.require_version(known["version"], table.path)
@@ -141,7 +141,7 @@ LONG_TABLE = Reader(
 
 
 def _read_folder(path: Path, options: ReadOptions) -> Episodes:
-    """One episode per file; its id is the file name without the suffix."""
+    """Read one episode per file; its id is the file name without the suffix."""
     _require_length_with_stride(options)
     label_path = options.labels or find_table(path, ("labels", "label"))
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
@@ -187,7 +187,7 @@ def _require_same_episodes(path: Path, stems: set[str], table: LabelTable) -> No
     if problems:
         raise DfstransError(
             f"expected one file in {path} for each row of {table.path}, got {' and '.join(problems)}; "
-            "write the ids alike (001 is not 1), or add or remove files or rows"
+            "spell the ids identically (001 is not 1), or add or remove files or rows"
         )
 
 

@@ -1,4 +1,4 @@
-"""Rows of tables, one per point, gathered into episodes on a regular grid."""
+"""Read the rows of tables, one per point, and gather them into episodes on a regular grid."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _Reorder = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Rows:
-    """Points of episodes in any order: one array per sensor, and what is known about each point.
+    """Points of episodes in any order: one array per sensor, and the time, label and group of each point.
 
     `episode` and `group` are indices into `ids` and `group_names`. A label is 0, 1, or −1 if it is missing;
-    `label_words` are the words that stand for labels in the file.
+    `label_words` are the words for labels in the file.
     """
 
     sensors: tuple[str, ...]
@@ -62,9 +62,9 @@ class Rows:
 
 
 def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool = False) -> Rows:
-    """All rows of a table; without an id column they are one recording, named after the file.
+    """Read all rows of a table; without an id column they form one recording, named after the file.
 
-    With `exact`, ids and groups keep the blanks around them.
+    With `exact`, ids and groups keep surrounding blanks.
     """
     kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
     kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
@@ -90,7 +90,7 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool =
 
 
 def _names_and_codes(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Index]:
-    """The distinct names in a column, in order of first appearance, and the index of each row's name."""
+    """Return the distinct names in a column, in order of first appearance, and the index of each row's name."""
     codes = coded(column) if exact else coded_texts(column)
     if codes.null_count:
         row = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
@@ -102,7 +102,7 @@ def _names_and_codes(column: Any, name: str, source: Path, exact: bool) -> tuple
 
 
 def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
-    """The rows of all files, one episode each, with sensors matched by name."""
+    """Join the rows of all files, one episode each, with sensors matched by name."""
     first = parts[0]
     for part, file in zip(parts, files, strict=True):
         _require_same_columns(first, part, files[0], file)
@@ -188,7 +188,7 @@ def _warn_of_units_in_some_files(parts: Sequence[Rows], files: Sequence[Path]) -
 
 
 def gather(rows: Rows, options: ReadOptions) -> Episodes:
-    """The episodes that the rows make up, each on its regular grid, missing points as NaN."""
+    """Build the episodes from their rows, each on its regular grid, with NaN for missing points."""
     if not rows.sensors:
         raise DfstransError("expected at least one sensor column, got none; check the roles of the columns")
     if rows.time is not None and rows.time.of_day:
@@ -204,7 +204,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         position, interval = grid_positions(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = position[ends] + 1
-    values = _spread(rows, reorder, episode, position, lengths)
+    values = _place_values(rows, reorder, episode, position, lengths)
     labels, faults = None, None
     if rows.labels is not None and (rows.labels != UNLABELLED).any():
         labels, faults = _labels_and_faults(reorder(rows.labels), rows.ids, starts, position)
@@ -225,7 +225,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
 
 
 def _reorder(rows: Rows, options: ReadOptions) -> _Reorder:
-    """A function that brings an array of rows into the order of the episodes, and of time if they are to be sorted."""
+    """Return a function that sorts an array of rows by episode, and by time if requested."""
     if rows.time is not None and options.sort_time:
         order = np.lexsort((rows.time.values, rows.episode))
     elif (np.diff(rows.episode) >= 0).all():
@@ -235,10 +235,12 @@ def _reorder(rows: Rows, options: ReadOptions) -> _Reorder:
     return lambda array: array[order]
 
 
-def _spread(rows: Rows, reorder: _Reorder, episode: Index, position: Index, lengths: Index) -> npt.NDArray[np.float32]:
-    """Each value at its episode, sensor and position."""
+def _place_values(
+    rows: Rows, reorder: _Reorder, episode: Index, position: Index, lengths: Index
+) -> npt.NDArray[np.float32]:
+    """Place each value at its episode, sensor and position."""
     n, longest = len(lengths), int(lengths.max())
-    full = n * longest == len(episode)  # no gap and no padding: a reshape will do
+    full = n * longest == len(episode)  # without gaps and padding, a reshape suffices
     values = np.empty((n, len(rows.sensors), longest), dtype=np.float32)
     if not full:
         values.fill(np.nan)
@@ -253,7 +255,7 @@ def _spread(rows: Rows, reorder: _Reorder, episode: Index, position: Index, leng
 def _labels_and_faults(
     points: npt.NDArray[np.int8], ids: Sequence[str], starts: Index, position: Index
 ) -> tuple[npt.NDArray[np.int8], list[list[Fault]] | None]:
-    """The label of each episode, and the anomalous stretches of the episodes whose labels vary."""
+    """Return the label of each episode, and the anomalous stretches of the episodes whose labels vary."""
     highest = np.maximum.reduceat(points, starts)
     lowest = np.minimum.reduceat(np.where(points == UNLABELLED, np.int8(2), points), starts)
     unlabelled = [ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
@@ -274,13 +276,13 @@ def _labels_and_faults(
 
 
 def _require_label_in_each_row(labels: npt.NDArray[np.int8], episode: Index, ids: Sequence[str]) -> None:
-    """Refuse recordings to be cut that have labels in some rows only: a piece may have none."""
+    """Reject recordings that are cut but have labels only in some rows, since a piece may have none."""
     missing = np.bincount(episode, labels == UNLABELLED, len(ids)).astype(int)
     incomplete = [f"{ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
     if incomplete:
         raise DfstransError(
             f"expected a label in each row of recordings that are cut ({option_name('length')}), got rows without one "
-            f"in {list_few(incomplete)}; write 0 where they are normal, or remove rows whose label is unknown"
+            f"in {list_few(incomplete)}; label normal rows with 0, or remove rows whose label is unknown"
         )
 
 

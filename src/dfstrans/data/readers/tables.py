@@ -1,4 +1,4 @@
-"""Tables in files: text of any dialect, Parquet, and 2-D arrays, read column by column with pyarrow."""
+"""Read tables column by column with pyarrow: text of any dialect, Parquet, and 2-D arrays."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
 _MOST_SAMPLE_BYTES = 1 << 26  # for very wide tables
 _SAMPLE_ROWS = 500
-_SAMPLE_LINES = 3  # at least: a header and two rows
+_SAMPLE_LINES = 3  # minimum: a header and two rows
 _BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 64
 _NAMED_BY_PANDAS = re.compile(r"Unnamed: \d+")  # a column without a name
-_DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # which spreadsheets write before the header
+_DELIMITER_LINE = re.compile(r"\"?sep=.\"?", re.IGNORECASE)  # written by spreadsheets before the header
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # 1.034: a thousand and thirty-four, or just above one
+_THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # ambiguous: 1.034 may be 1034, or just above 1
 _HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
 _NEAR_A_THOUSAND = 500  # 100 is more likely the end of a percentage
 _LONG_NUMBER = re.compile(r"\d{14,}")  # a date such as 20240531120000, or nanoseconds: too many digits for a float
@@ -51,12 +51,12 @@ _TRUNCATED_NUMBERS = tuple(map(re.compile, (r"[-+]", r"[-+]?\d+\.", r"[-+]?\d*\.
 
 
 def is_table(path: Path) -> bool:
-    """Whether the file name has the suffix of a text or Parquet table."""
+    """Return whether the file name has the suffix of a text or Parquet table."""
     return path.name.lower().endswith(_TEXT_SUFFIXES + _PARQUET_SUFFIXES)
 
 
 def table_stem(path: Path) -> str:
-    """The file name without its format suffixes.
+    """Return the file name without its format suffixes.
 
     >>> table_stem(Path("runs/line 1.5.csv.gz"))
     'line 1.5'
@@ -65,7 +65,7 @@ def table_stem(path: Path) -> str:
 
 
 def without_suffix(name: str) -> str:
-    """The episode id that a file name stands for.
+    """Return the episode id for a file name.
 
     >>> without_suffix("run 1.csv"), without_suffix("run 1.5")
     ('run 1', 'run 1.5')
@@ -83,11 +83,11 @@ class Table(ABC):
 
     @abstractmethod
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
-        """The requested columns as pyarrow arrays; a "number" column that holds anything else comes as text."""
+        """Return the requested columns as pyarrow arrays; a "number" column with other content is returned as text."""
 
 
 def open_table(path: Path) -> Table:
-    """A table of the format that the suffix names."""
+    """Open a table in the format of its suffix."""
     if path.suffix == ".npy":
         return _ArrayTable(path)
     require_content(path, "a table")
@@ -152,7 +152,7 @@ class _TextTable(Table):
             except pa.ArrowInvalid as error:
                 if "conversion error" not in str(error):
                     raise
-                # read text instead: the conversion of the column will find and name the bad cell
+                # read text instead, so that the conversion of the column can report the bad cell
                 encoding = "latin-1" if "UTF8" in str(error) else self._dialect.encoding
                 table = self._parse(dict.fromkeys(types, pa.string()), encoding)
         _warn_of_ambiguous_points(self._dialect, kinds)
@@ -193,9 +193,9 @@ class _TextTable(Table):
         )
 
     def _warn_of_truncated_number(self) -> None:
-        """Warn when the file ends within a number: without a line end, after a sign, a point or an e.
+        """Warn if the file ends within a number: without a line end, after a sign, a point or an e.
 
-        If another row ends in the same way, that is how the file is written.
+        If another row ends the same way, this is the format of the file, not a truncation.
         """
         if self.path.suffix == ".gz":
             return
@@ -218,7 +218,7 @@ class _TextTable(Table):
         return line.split(self._dialect.delimiter)[-1].strip()
 
     def _require_no_content(self, position: int, column: Any) -> None:
-        """Refuse a nameless column unless it is empty or holds the row numbers that pandas writes."""
+        """Reject a nameless column unless it is empty or contains the row numbers that pandas writes."""
         if column.null_count == len(column):
             return
         try:
@@ -257,7 +257,7 @@ class Dialect:
 
 
 def sniff(path: Path) -> Dialect:
-    """The dialect of a text table, from its first lines."""
+    """Determine the dialect of a text table from its first lines."""
     sample, whole = _sample(path)
     if b"\0" in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DfstransError(f"expected a text table in {path}, got binary content; correct the suffix of the file")
@@ -290,7 +290,7 @@ def sniff(path: Path) -> Dialect:
 
 
 def _sample(path: Path) -> tuple[bytes, bool]:
-    """The beginning of a file, long enough for its header and some rows, and whether it is the whole file."""
+    """Read the beginning of a file, enough for its header and some rows, and whether that is the whole file."""
     with opening(path, "a text table"), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
         sample: bytes = file.read(_SAMPLE_BYTES)
         while _complete_lines(sample) < _SAMPLE_LINES and len(sample) < _MOST_SAMPLE_BYTES:
@@ -317,9 +317,9 @@ def _encoding(sample: bytes, whole: bool) -> str:
 
 
 def _lines_before_header(lines: list[str]) -> int:
-    """How many blank lines, delimiter notes and comments precede the header.
+    """Count the blank lines, delimiter notes and comments before the header.
 
-    The last comment is the header when numbers follow it.
+    The last comment is the header if numbers follow it.
     """
     content = [number for number, line in enumerate(lines) if line.strip(" \t,;|")]
     if content and _DELIMITER_LINE.fullmatch(lines[content[0]].strip()):
@@ -349,7 +349,7 @@ def _require_names_and_rows(path: Path, names: list[str], cells: list[list[str]]
 
 
 def _without_trailing_delimiter(names: list[str], cells: list[list[str]]) -> list[str]:
-    """One name per cell, where a delimiter ends every row, or only the header."""
+    """Return one name per cell if a delimiter ends every row, or only the header."""
     if len(cells[0]) == len(names) + 1 and all(not row[-1].strip() for row in cells):
         return [*names, ""]
     if names[-1] == "" and len(cells[0]) == len(names) - 1:
@@ -366,7 +366,7 @@ def _is_number(text: str) -> bool:
 
 
 def _looks_like_thousands(column: Sequence[str]) -> bool:
-    """Whether numbers with a point before three digits, read without it, continue where three-digit numbers end.
+    """Return whether numbers with a point before three digits, read without it, continue three-digit numbers.
 
     >>> _looks_like_thousands(["950", "1.001"]), _looks_like_thousands(["99.125", "100"])
     (True, False)
@@ -379,7 +379,7 @@ def _looks_like_thousands(column: Sequence[str]) -> bool:
 
 
 def _warn_of_ambiguous_points(dialect: Dialect, kinds: Mapping[str, Kind]) -> None:
-    """Warn when 1.001 may mean a thousand and one: next to decimal commas, or next to numbers such as 950."""
+    """Warn if 1.001 may mean a thousand and one: next to decimal commas, or next to numbers such as 950."""
     numbers, times = ([name for name in kinds if kinds[name] == kind] for kind in ("number", "time"))
     points, commas = ([name for name in (*times, *numbers) if name in of] for of in (dialect.points, dialect.commas))
     thousands = [name for name in numbers if name in dialect.thousands]

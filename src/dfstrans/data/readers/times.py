@@ -1,4 +1,4 @@
-"""Times of points: from a column of a table to positions on a regular grid."""
+"""Convert a time column of a table to positions on a regular grid."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Floats = npt.NDArray[np.float64]
 _DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y")  # besides ISO 8601; 03/04/2024 is ambiguous
 _TIME_OF_DAY = r"^\d\d:\d\d:\d\d(\.\d+)?$"
 _EARLIEST, _LATEST = 19_000_101_000_000, 21_001_231_235_959  # as YYYYMMDDhhmmss
-_EXACT = 1 << 53  # a 64-bit float cannot represent all integers beyond
+_EXACT = 1 << 53  # 64-bit floats cannot represent all larger integers
 _DAY = 86_400.0  # seconds
-_JITTER = 0.2  # of the interval: how far a step may be from a multiple of it
-_MOST_INSERTED = 20  # times the existing points: a longer gap more likely separates two recordings
-_STEPS_AT_MIDNIGHT = 5  # at most: an episode whose time falls by less is more likely recorded twice
-_NOISE_DIGITS = 4  # of nine at least: 1/1024 has seven digits, and none of them is noise
+_JITTER = 0.2  # maximum distance of a step from a multiple of the interval, as a share of the interval
+_MOST_INSERTED = 20  # times the existing points; a longer gap more likely separates two recordings
+_STEPS_AT_MIDNIGHT = 5  # maximum gap; an episode whose time falls by less was more likely recorded twice
+_NOISE_DIGITS = 4  # minimum, out of nine: 1/1024 has seven digits, none of which is noise
 
 
 # ---- columns of times -------------------------------------------------------------------------------------------
@@ -42,10 +42,10 @@ class Times(NamedTuple):
 
 
 def times(column: Any, name: str, source: Path) -> Times:
-    """A column of times: dates as seconds from the first, times of day as seconds from midnight, numbers unchanged.
+    """Convert a column of times: dates to seconds from the first, times of day to seconds from midnight; keep numbers.
 
-    The unit of numbers is that of the header, as in `time [ms]` or `time_s`. Without one, integers that all look like
-    20240531120000 (perhaps with milliseconds) are dates, and the unit of other numbers is unknown.
+    The unit of numbers comes from the header, as in `time [ms]` or `time_s`. Without a unit, integers that all look
+    like 20240531120000 (optionally with milliseconds) are dates, and the unit of other numbers is unknown.
     """
     if is_text(column):
         column = _text_as_time(column, name, source)
@@ -87,7 +87,7 @@ def _whole_times(numbers: Index, unit: str) -> Times:
 
 
 def _compact_dates(numbers: Index) -> Index | None:
-    """Milliseconds since 1970 of dates written as YYYYMMDDhhmmss or YYYYMMDDhhmmssfff; None unless all are dates.
+    """Convert dates written as YYYYMMDDhhmmss[fff] to milliseconds since 1970; None unless all are dates.
 
     >>> _compact_dates(np.array([19700101000001, 19700301000000])), _compact_dates(np.array([19701301000000]))
     (array([      1000, 5097600000]), None)
@@ -124,7 +124,7 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
         with suppress(pa.ArrowInvalid):
             return pc.strptime(text, format=pattern, unit="ns")
     padded = pc.replace_substring_regex(text, r"\b(\d)([.:])", r"0\1\2")
-    with suppress(pa.ArrowInvalid):  # strptime does not know fractions of a second
+    with suppress(pa.ArrowInvalid):  # strptime does not support fractions of a second
         return pc.replace_substring_regex(padded, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ").cast(pa.timestamp("ns"))
     got = list_few(written.drop_null().unique()[:3].to_pylist())
     if pc.any(pc.match_substring_regex(text, r"^[-+]?\d*,\d+$")).as_py():
@@ -142,9 +142,9 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
 
 
 def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:
-    """How many intervals each point lies after the first of its episode, and the interval (the median step).
+    """Return how many intervals each point is after the first of its episode, and the interval (the median step).
 
-    `episode` numbers the episode of each point and never falls. Positions of missing points stay free.
+    `episode` is the episode number of each point, in ascending order. Positions of missing points are skipped.
 
     >>> grid_positions(np.array([0.0, 0.1, 0.4]), np.zeros(3, dtype=np.int64), ["a"])
     (array([0, 1, 4]), 0.1)
@@ -161,7 +161,7 @@ def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[In
         intervals = np.where(inside, steps / interval, 1.0)
     whole = np.maximum(np.rint(intervals), 1.0)
     off = np.flatnonzero(np.abs(intervals - whole) > _JITTER)
-    remedy = f"keep the rows as they are ({option_name('irregular_time', 'ignore')})"
+    remedy = f"use the rows in order ({option_name('irregular_time', 'ignore')})"
     if len(off):
         worst = int(off[0])
         _require_one_rate(time, episode, ids, interval, np.unique(episode[off]))
@@ -181,7 +181,7 @@ def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[In
 
 
 def row_positions(episode: Index) -> Index:
-    """How many points of its episode precede each point.
+    """Return how many points of its episode precede each point.
 
     >>> row_positions(np.array([0, 0, 0, 1, 1]))
     array([0, 1, 2, 0, 1])
@@ -191,27 +191,27 @@ def row_positions(episode: Index) -> Index:
 
 
 def first_points(episode: Index) -> Index:
-    """The number of the first point of each episode."""
+    """Return the index of the first point of each episode."""
     return np.concatenate([[0], np.flatnonzero(np.diff(episode)) + 1]).astype(np.int64)
 
 
 def _at_first_point(values: Index, starts: Index) -> Index:
-    """For each point, the value at the first point of its episode."""
+    """Return for each point the value at the first point of its episode."""
     return np.repeat(values[starts], np.diff([*starts, len(values)]))
 
 
 def median_interval(time: Floats, episode: Index) -> float | None:
-    """The median step within episodes; None if time does not move forward."""
+    """Return the median step within episodes, or None if time does not advance."""
     steps, inside = np.diff(time), np.diff(episode) == 0
     median = _median_step(time, steps, inside) if inside.any() else 0.0
     return median if median > 0 and np.isfinite(median) else None
 
 
 def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
-    """Times of day in seconds that keep rising where an episode passes midnight; rows may come in any order.
+    """Make times of day in seconds continue past midnight within an episode; rows may be in any order.
 
     An episode passes midnight where time falls by nearly a day, if it falls nowhere else. An unsorted episode with
-    points only in the evening and the morning is refused: sorting would put the evening after the morning.
+    points only in the evening and the morning raises an error, because sorting would put the evening after the morning.
 
     >>> unwrap_midnight(np.array([86398.0, 86399.0, 0.0, 1.0]), np.zeros(4, dtype=np.int64), ["a"])
     array([86398., 86399., 86400., 86401.])
@@ -229,7 +229,7 @@ def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
     unclear = np.setdiff1d(two_parts, _episodes_with_repeated_times(time, episode))
     if len(unclear):
         raise DfstransError(
-            "expected times of day that fall only at midnight, got them unsorted, or with a gap there, in "
+            "expected times of day that fall only at midnight, got unsorted times, or a gap at midnight, in "
             f"{list_few(ids[i] for i in unclear)}; write the times with their date"
         )
     nights = np.concatenate([[0], np.cumsum(midnight & ~np.isin(number, unsorted))])
@@ -239,11 +239,11 @@ def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
 
 
 def _median_step(time: Floats, steps: Floats, inside: npt.NDArray[np.bool_]) -> float:
-    """The median of the steps that are `inside`, free of rounding noise.
+    """Return the median of the steps that are `inside`, without rounding noise.
 
-    It is the lower of two medians, because the mean of a step and a gap would be neither. A large time has a coarser
+    This is the lower of two medians, because the mean of a step and a gap would be neither. A large time has a coarser
     64-bit resolution than a step, but n equal steps together are n times as precise as one. Within that precision,
-    digits that carry no information are removed.
+    meaningless digits are removed.
 
     >>> for time in (1710400000 + np.arange(4) / 1000, np.arange(4) / 1024):
     ...     print(_median_step(time, np.diff(time), np.full(3, True)))
@@ -251,11 +251,11 @@ def _median_step(time: Floats, steps: Floats, inside: npt.NDArray[np.bool_]) -> 
     0.0009765625
     """
     resolution = float(np.spacing(np.abs(time).max()))
-    median = float(steps[np.argmax(inside)])  # any step will do if most are equal to it
-    equal = _alike(steps, median, resolution) & inside
+    median = float(steps[np.argmax(inside)])  # any of them will do if most are equal
+    equal = _equal_steps(steps, median, resolution) & inside
     if 2 * np.count_nonzero(equal) <= np.count_nonzero(inside):
         median = _lower_median(steps[inside])
-        equal = _alike(steps, median, resolution) & inside
+        equal = _equal_steps(steps, median, resolution) & inside
     others = np.concatenate([[-1], np.flatnonzero(~equal), [len(equal)]])
     longest = int(np.argmax(np.diff(others)))
     first, last = int(others[longest]) + 1, int(others[longest + 1])
@@ -267,14 +267,14 @@ def _median_step(time: Floats, steps: Floats, inside: npt.NDArray[np.bool_]) -> 
     return next((few for few in rounded if abs(few - median) <= resolution), float(f"{median:.9g}"))
 
 
-def _alike(steps: Floats, step: float, resolution: float) -> npt.NDArray[np.bool_]:
-    """Which steps equal this one up to rounding."""
+def _equal_steps(steps: Floats, step: float, resolution: float) -> npt.NDArray[np.bool_]:
+    """Mark the steps that equal this one up to rounding."""
     with np.errstate(invalid="ignore"):
         return np.abs(steps - step) <= 2 * resolution
 
 
 def _lower_median(steps: Floats) -> float:
-    # a full sort: for few distinct values, as regular time has, np.partition takes several times as long
+    # a full sort, because np.partition is several times slower for few distinct values, as in regular time
     return float(np.sort(steps)[(len(steps) - 1) // 2])
 
 
@@ -294,23 +294,23 @@ def _require_rising(
     if not (steps[back] < 0).any():
         raise DfstransError(
             f"expected each time once within an episode, got a repeated one {where}; episodes with repeated times: "
-            f"{named}; remove the repeated rows, or keep them as they are ({option_name('irregular_time', 'ignore')})"
+            f"{named}; remove the repeated rows, or use the rows in order ({option_name('irregular_time', 'ignore')})"
         )
     if len(repeated):
         raise DfstransError(
             f"expected each episode once, got the same times more than once in {named}; if it holds several "
-            f"recordings, name the column that tells them apart, such as the machine ({option_name('id_column')}); if "
-            "it was recorded or written twice, or the clock was set back, give each recording an id of its own, remove "
+            f"recordings, name the column that separates them, such as the machine ({option_name('id_column')}); if "
+            "it was recorded or written twice, or the clock was set back, give each recording its own id, remove "
             "the copy, or write times in UTC"
         )
     raise DfstransError(
-        f"expected time to rise within each episode, got it unsorted {where}; sort the rows "
+        f"expected time to rise within each episode, got unsorted times {where}; sort the rows "
         f"({option_name('sort_time', True)})"
     )
 
 
 def _require_one_rate(time: Floats, episode: Index, ids: Sequence[str], interval: float, irregular: Index) -> None:
-    """Refuse irregular episodes that are regular in themselves, but at another sampling rate than the others."""
+    """Reject irregular episodes that are regular by themselves, but at a different sampling rate from the others."""
     rates = {}
     for one in irregular.tolist():
         first, last = np.searchsorted(episode, [one, one + 1])

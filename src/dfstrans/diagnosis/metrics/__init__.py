@@ -1,4 +1,4 @@
-"""Rankings of sensors, segments and cells against known causes, each metric with its chance level and interval."""
+"""Metrics of rankings of sensors, segments and cells against known causes, with chance levels and intervals."""
 
 from dfstrans.diagnosis.metrics.evaluation import MetricResult, Ranking, evaluate_rankings, measure
 from dfstrans.diagnosis.metrics.known_causes import KnownCause, known_causes

@@ -36,7 +36,7 @@ Results = dict[str, dict[str, dict[str, "MetricResult"]]]
 
 
 class Ranking(NamedTuple):
-    """How suspicious the sensors, the segments and the cells of an episode are.
+    """The suspicion scores of the sensors, segments and cells of an episode.
 
     Shape:
         sensors (n_sensors,), segments (n_segments,), cells (n_segments, n_sensors)
@@ -48,13 +48,13 @@ class Ranking(NamedTuple):
 
     @classmethod
     def from_cells(cls, cells: Array) -> Ranking:
-        """A sensor and a segment are as suspicious as their most suspicious cell."""
+        """Score each sensor and each segment by its most suspicious cell."""
         return cls(cells.max(axis=0), cells.max(axis=1), cells)
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """An episode whose truth is unknown, or cannot tell rankings apart."""
+    """An episode whose truth is unknown or cannot distinguish rankings."""
 
     episode_id: str
     reason: str
@@ -64,8 +64,9 @@ class LeftOut:
 class MetricResult:
     """The mean of a metric over episodes, with its mean chance level and a 95 % bootstrap interval.
 
-    `low` and `high` are percentiles of the mean over episodes drawn with replacement. This takes episodes as
-    independent, so it is too narrow for pieces of one recording. All four numbers are None without a usable episode.
+    `low` and `high` are percentiles of the mean over episodes drawn with replacement. This assumes independent
+    episodes, so the interval is too narrow for pieces of one recording. All four numbers are None without a usable
+    episode.
     """
 
     value: float | None
@@ -76,7 +77,7 @@ class MetricResult:
     left_out: tuple[LeftOut, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values for JSON."""
         return asdict(self)
 
 
@@ -88,10 +89,10 @@ class MetricOutcome(NamedTuple):
 
 
 def evaluate_rankings(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause]) -> Results:
-    """Evaluate rankings, by episode id; results by level, kind of fault ("all": all together) and metric.
+    """Evaluate rankings by episode id; return results by level, kind of fault ("all": all together) and metric.
 
-    There are graded metrics if some truth is graded. Each value is a mean over episodes; those whose truth is unknown
-    or degenerate for a metric are left out of it and named in its result.
+    Graded metrics are included if some truth is graded. Each value is a mean over episodes; those whose truth is
+    unknown or degenerate for a metric are excluded from it and listed in its result.
     """
     _check(rankings, causes)
     graded = any(cause.relevance is not None for cause in causes)
@@ -121,7 +122,7 @@ def measure(
     scores: Sequence[Array],
     truths: Sequence[Truth | None],
 ) -> MetricResult:
-    """One metric over episodes, each with its scores and its truth, None if unknown.
+    """Evaluate one metric over episodes, each with its scores and its truth (None if unknown).
 
     >>> from dfstrans.diagnosis.metrics.rankings import hit_rate
     >>> scores = [np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0])]
@@ -135,7 +136,7 @@ def measure(
 def bootstrap_interval(
     values: Array, *, seed: int = 0, draws: int = BOOTSTRAP_DRAWS, at_once: int = INDICES_AT_ONCE
 ) -> tuple[float, float]:
-    """The middle 95 % of the means of as many values drawn with replacement.
+    """Return the central 95 % interval of the mean of values drawn with replacement.
 
     Shape:
         values (n_episodes,)
@@ -150,14 +151,14 @@ def bootstrap_interval(
 
 
 class _Metric(NamedTuple):
-    """A metric, and the truth that it is measured against."""
+    """A metric, and the truth that it uses."""
 
     value: Callable[[Array, Any], float]
     truth: Callable[[KnownCause], Any]
 
 
 def _metrics() -> dict[str, dict[str, _Metric]]:
-    """By level and name."""
+    """Return all metrics by level and name."""
     return {
         "sensors": {
             **_top_metrics(lambda cause: cause.sensors),
@@ -180,7 +181,7 @@ def _metrics() -> dict[str, dict[str, _Metric]]:
 
 
 def _top_metrics(truth: Callable[[KnownCause], Any]) -> dict[str, _Metric]:
-    """Metrics of sensors as well as of segments."""
+    """Return the metrics for both sensors and segments."""
     metrics: dict[str, Callable[[Array, Any], float]] = {
         "hit_rate@100%": partial(hit_rate, percent=100),
         "hit_rate@150%": partial(hit_rate, percent=150),
@@ -196,7 +197,7 @@ def _top_metrics(truth: Callable[[KnownCause], Any]) -> dict[str, _Metric]:
 def _outcomes(
     metric: Callable[[Array, Truth], float], ids: Sequence[str], scores: Sequence[Array], truths: Sequence[Truth | None]
 ) -> list[MetricOutcome | LeftOut]:
-    """A metric and its chance level, which is its value for constant scores, of each episode that allows it."""
+    """Return a metric and its chance level, its value for constant scores, for each episode where it is defined."""
     found: list[MetricOutcome | LeftOut] = []
     for name, own, truth in zip(ids, scores, truths, strict=True):
         if truth is None:
@@ -229,10 +230,10 @@ def _check(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause]) -> Non
         if missing:
             raise DfstransError(
                 f"expected rankings and causes of the same episodes, got {what}: {', '.join(sorted(missing))}; "
-                "correct the ids, or leave these out"
+                "correct the ids, or remove these episodes"
             )
     if not known:
-        raise DfstransError("expected at least one episode whose cause is known, got none; give anomalous episodes")
+        raise DfstransError("expected at least one episode with a known cause, got none; add anomalous episodes")
     for cause in causes:
         shapes = (cause.n_sensors,), cause.points.shape, (len(cause.points), cause.n_sensors)
         for level, scores, shape in zip(Ranking._fields, rankings[cause.episode_id], shapes, strict=True):

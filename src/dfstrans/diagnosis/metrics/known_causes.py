@@ -17,8 +17,8 @@ class KnownCause:
     """Which sensors, segments and cells of an episode are to blame; None if unknown.
 
     Shape:
-        faulty_points, points (n_segments,): how many each segment has; cells, relevance (n_segments, n_sensors), the
-        latter being the graded truth
+        faulty_points, points (n_segments,): number per segment; cells and relevance, the graded truth,
+        (n_segments, n_sensors)
     """
 
     episode_id: str
@@ -51,7 +51,7 @@ class KnownCause:
 
 
 def known_causes(episodes: Episodes, segment_length: int) -> list[KnownCause]:
-    """The cause of each episode: from its graded truth if there is one, else from its faults.
+    """Return the cause of each episode, from its graded truth if there is one, else from its faults.
 
     With graded truth, a cell is to blame from relevance 1, a sensor or segment if one of its cells is, and a point if
     it lies in such a segment of the truth. With faults, their windows and sensors are to blame; an episode with a fault
@@ -59,8 +59,8 @@ def known_causes(episodes: Episodes, segment_length: int) -> list[KnownCause]:
     """
     if episodes.truth is None and episodes.faults is None:
         raise DfstransError(
-            "expected episodes whose causes are known, got neither faults nor graded truth; read them with a table of "
-            f"the faults of each episode ({option_name('faults', ...)}), or use recordings that come with them"
+            "expected episodes with known causes, got neither faults nor graded truth; read them with a table of "
+            f"the faults of each episode ({option_name('faults', ...)}), or use recordings that include them"
         )
     of_row = _from_faults if episodes.truth is None else _from_truth
     return [of_row(episodes, row, kind, segment_length) for row, kind in enumerate(episodes.fault_kinds())]
@@ -90,7 +90,7 @@ def _from_faults(episodes: Episodes, row: int, kind: str, segment_length: int) -
 
 
 def points_per_segment(faulty: Mask, segment_length: int) -> tuple[Points, Points]:
-    """Faulty points and points of each segment of an episode, of which the last may be shorter.
+    """Count the faulty points and all points of each segment of an episode; the last segment may be shorter.
 
     Shape:
         faulty (n_timepoints,) → (n_segments,), (n_segments,)

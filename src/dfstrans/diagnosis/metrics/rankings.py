@@ -1,7 +1,7 @@
 """Metrics of a ranking of items, some of which are blamed.
 
-G are the blamed items, top_n the n items with the highest scores (all items if n is more). Each function gives the
-value for one episode, expected over a random order of equal scores.
+G is the set of blamed items, top_n the n items with the highest scores (all items if n is larger). Each function
+returns the value for one episode, as the expectation over a random order of equal scores.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class DegenerateTruthError(DfstransError):
     """A truth for which all rankings are equally good; `reason` says why in a few words."""
 
     def __init__(self, expected: str, reason: str) -> None:
-        super().__init__(f"expected {expected}, got {reason}, for which all rankings are equally good; leave it out")
+        super().__init__(f"expected {expected}, got {reason}, for which all rankings are equally good; exclude it")
         self.reason = reason
 
 
 class TiedPlaces(NamedTuple):
-    """How many items score higher than each item, and how many share its score (itself included).
+    """For each item, how many items score higher, and how many share its score (itself included).
 
     Its rank is one of above + 1 … above + tied, each with the same probability.
 
@@ -41,7 +41,7 @@ class TiedPlaces(NamedTuple):
 
 
 def places(scores: Array) -> TiedPlaces:
-    """The places of items, the highest score first.
+    """Return the places of items, the highest score first.
 
     >>> places(np.array([0.5, 2.0, 0.5]))
     TiedPlaces(above=array([1, 0, 1]), tied=array([2, 1, 2]))
@@ -51,7 +51,7 @@ def places(scores: Array) -> TiedPlaces:
 
 
 def in_top(scores: Array, n: int) -> Array:
-    """The probability of each item to be among the first n.
+    """Return the probability of each item being among the first n.
 
     >>> in_top(np.array([0.5, 2.0, 0.5]), 2)
     array([0.5, 1. , 0.5])
@@ -62,20 +62,20 @@ def in_top(scores: Array, n: int) -> Array:
 
 
 def checked_scores(scores: npt.ArrayLike, n_items: int) -> Array:
-    """Scores as numbers, one per item; cells (segment, sensor) become one list of items."""
+    """Return scores as numbers, one per item; cells (segment, sensor) become one list of items."""
     found = np.asarray(scores, dtype=np.float64).ravel()
     if len(found) != n_items:
         raise DfstransError(f"expected a score for each of {n_items} items, got {len(found)} scores")
     if np.isnan(found).any():
         raise DfstransError(
-            f"expected a number as score of each item, got NaN for {int(np.isnan(found).sum())} of {n_items}; "
-            "give unknown items the lowest score"
+            f"expected a number as the score of each item, got NaN for {int(np.isnan(found).sum())} of {n_items}; "
+            "use the lowest score for unknown items"
         )
     return found
 
 
 def checked(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> tuple[Array, Mask]:
-    """Scores and truth of the same items, some but not all of which are blamed."""
+    """Check and return scores and truth of the same items, some but not all of which are blamed."""
     mask = np.asarray(blamed, dtype=np.bool_).ravel()
     if mask.all() or not mask.any():
         reason = f"{'all' if mask.any() else 'none'} of {len(mask)} blamed"
@@ -124,7 +124,9 @@ def auroc(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> float:
     above, tied = places(values)
     mean_rank = above + (tied + 1) / 2
     n_blamed = int(mask.sum())
-    beaten_by = mean_rank[mask].sum() - n_blamed * (n_blamed + 1) / 2  # pairs whose innocent item comes first
+    beaten_by = (
+        mean_rank[mask].sum() - n_blamed * (n_blamed + 1) / 2
+    )  # pairs in which the item that is not blamed comes first
     return float(1 - beaten_by / (n_blamed * (len(values) - n_blamed)))
 
 
@@ -206,7 +208,7 @@ def reciprocal_rank(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> float:
     0.5
     """
     above, tied, n_blamed = _first_blamed(scores, blamed)
-    before = np.arange(tied - n_blamed + 1)  # innocent items of the tie that may come before its first blamed one
+    before = np.arange(tied - n_blamed + 1)  # items of the tie that may come before its first blamed one
     none_yet = np.cumprod(np.append(1.0, (tied - n_blamed - before[:-1]) / (tied - before[:-1])))
     first_here = none_yet * n_blamed / (tied - before)
     return float((first_here / (above + before + 1)).sum())
@@ -218,7 +220,7 @@ def _check_place(k: int) -> None:
 
 
 def _first_blamed(scores: npt.ArrayLike, blamed: npt.ArrayLike) -> tuple[int, int, int]:
-    """For the highest score of a blamed item: how many items score higher, have it, and have it and are blamed."""
+    """Count the items that score higher than the best blamed item, that tie with it, and that tie and are blamed."""
     values, mask = checked(scores, blamed)
     above, tied = places(values)
     first = int(above[mask].min())
@@ -274,7 +276,7 @@ def time_overlap(scores: npt.ArrayLike, faulty_points: npt.ArrayLike, points: np
     faulty, whole = np.asarray(faulty_points, dtype=np.int64), np.asarray(points, dtype=np.int64)
     if faulty.shape != whole.shape or (faulty < 0).any() or (faulty > whole).any():
         raise DfstransError(
-            "expected in each segment at most as many faulty points as points, got more; correct the truth"
+            "expected at most as many faulty points as points in each segment, got more; correct the truth"
         )
     values, touched = checked(scores, faulty > 0)
     n = int(touched.sum())
@@ -291,7 +293,7 @@ def time_overlap(scores: npt.ArrayLike, faulty_points: npt.ArrayLike, points: np
 
 
 def _ways(faulty: Points, points: Points, n: int) -> dict[tuple[int, int], int]:
-    """The number of choices of n of these segments by their total of (faulty points, points)."""
+    """Return the number of choices of n segments by their total (faulty points, points)."""
     ways: dict[tuple[int, int, int], int] = {(0, 0, 0): 1}
     for (bad, long), alike in Counter(zip(faulty.tolist(), points.tolist(), strict=True)).items():
         longer: dict[tuple[int, int, int], int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""The z-score baseline, which any ranking should beat: statistics of each cell against those of normal episodes."""
+"""The z-score baseline, which any ranking should beat: statistics of each cell relative to normal episodes."""
 
 from __future__ import annotations
 
@@ -97,12 +97,12 @@ class NormalCells:
         for episode in episodes:
             check_finite(episode.values, episode.id, episodes.sensors)
             found = cell_statistics(episode.values, self.segment_length)
-            mean, deviation = self._until(len(found))
+            mean, deviation = self._by_segment(len(found))
             z = np.nan_to_num((found - mean) / deviation, nan=0.0)
             yield np.sqrt((z**2).mean(axis=-1))
 
-    def _until(self, n_segments: int) -> tuple[Array, Array]:
-        """Mean and deviation of the first segments; beyond the longest normal episode those of the whole sensor."""
+    def _by_segment(self, n_segments: int) -> tuple[Array, Array]:
+        """Return mean and deviation by segment; beyond the longest normal episode, those of the whole sensor."""
         beyond = max(n_segments - len(self.mean), 0)
         mean = np.concatenate([self.mean, np.tile(self.sensor_mean, (beyond, 1, 1))])
         deviation = np.concatenate([self.deviation, np.tile(self.sensor_deviation, (beyond, 1, 1))])
