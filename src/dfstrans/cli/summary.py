@@ -24,7 +24,7 @@ app = typer.Typer(add_completion=False)
 def summary(
     settings: dict[str, Any],
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[MODEL]", help="A saved model's folder.", show_default=False)
+        Path | None, typer.Argument(metavar="MODEL", help="A saved model's folder.", show_default=False)
     ] = None,
     sensors: Annotated[int | None, typer.Option(help="Number of sensors.", show_default=False)] = None,
     segments: Annotated[int | None, typer.Option(help="Number of segments.", show_default=False)] = None,
