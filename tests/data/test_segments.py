@@ -146,7 +146,7 @@ def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     check_segment_length(episodes, 40)
     with pytest.raises(DfstransError, match=r"at least 41 points.* got 40 in episode 'short'"):
         check_segment_length(episodes, 41)
-    with pytest.raises(DfstransError, match="shorter segment_length and fewer blocks"):
+    with pytest.raises(DfstransError, match="shorter segment_length and fewer convolution blocks"):
         check_segment_length(of_lengths(7, 90), 8)
     with pytest.raises(DfstransError, match="got 5 points of 90 sensors, which looks transposed"):
         check_segment_length(Episodes.from_arrays(np.zeros((2, 90, 5))), 8)

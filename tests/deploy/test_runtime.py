@@ -64,7 +64,7 @@ def test_arrays_lists_and_reordered_sensors_score_the_same(runtime: OnnxDetector
     for given in (values, list(values), episodes.select_sensors(["S3", "S1", "S2"])):
         np.testing.assert_array_equal(runtime.decision_function(given), expected)
     more = np.concatenate([np.zeros((len(episodes), 1, 48)), values], axis=1)
-    with pytest.warns(UserWarning, match="ignored: unknown"):
+    with pytest.warns(UserWarning, match="unknown to the model: unknown"):
         found = runtime.decision_function(Episodes.from_arrays(more, sensors=["unknown", *episodes.sensors]))
     np.testing.assert_array_equal(found, expected)
 
@@ -159,7 +159,7 @@ def test_a_truncated_file_is_refused(exported: Path, tmp_path: Path, share: floa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 99}, r"schema version 1, got 99 .* written by dfstrans; .* export the model again"),
+        ({"schema_version": 99}, r"schema version 1, got 99 .* written by dfstrans .*; this is .* export the model again"),
         ({"format": "another"}, "expected an ONNX file that dfstrans exported"),
         ({"threshold": {"value": 0.1}}, "checksum differs"),
     ],

@@ -42,7 +42,7 @@ def test_the_document_names_the_largest_severities() -> None:
         assert said in text
         assert said.startswith(f"{MAX_SEVERITIES[kind]:g} ")
     assert [MAX_SEVERITIES[kind] for kind in ("sensor-stuck", "sensor-drift", "sensor-gain")] == [1, 50, 10]
-    assert "1, 50 and 10 for sensors that are stuck, drift or have a wrong gain" in text
+    assert "1, 50 and 10 for stuck, drifting and wrongly scaled sensors" in text
 
 
 def test_there_are_the_twenty_sensors_of_the_paper() -> None:

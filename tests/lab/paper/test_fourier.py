@@ -213,7 +213,7 @@ def test_the_density_of_the_faithful_encoding_is_flat(d: int) -> None:
 @pytest.mark.parametrize("d", [-2, 0, 1, 7])
 def test_odd_width_is_refused(d: int) -> None:
     for function in (vanilla_distribution, faithful_distribution, lowest_bin_crossing, lowest_bin_entries):
-        with pytest.raises(DfstransError, match=rf"even d_model of at least 2, got {d}; .* take \d"):
+        with pytest.raises(DfstransError, match=rf"even d_model of at least 2, got {d}, .* use \d"):
             function(d)
 
 
