@@ -159,7 +159,10 @@ def test_a_truncated_file_is_refused(exported: Path, tmp_path: Path, share: floa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 99}, r"schema version 1, got 99 .* written by dfstrans .*; this is .* export the model again"),
+        (
+            {"schema_version": 99},
+            r"schema version 1, got 99 .* written by dfstrans .*; this is .* export the model again",
+        ),
         ({"format": "another"}, "expected an ONNX file that dfstrans exported"),
         ({"threshold": {"value": 0.1}}, "checksum differs"),
     ],

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dfstrans.cli.output import AsJson, print_figures, print_json, progress, remark
+from dfstrans.lab.elevator.demo import run_demo
 
 app = typer.Typer(add_completion=False)
 
@@ -19,7 +20,6 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Simulate elevator journeys, train, evaluate and diagnose a detector, and write an HTML report."""
-    from dfstrans.lab.elevator.demo import run_demo
 
     result = run_demo(out, seed=seed, remark=remark, progress=progress)
     if as_json:

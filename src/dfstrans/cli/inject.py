@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,16 +20,24 @@ from dfstrans.cli.output import (
     warn_of_overlap,
 )
 from dfstrans.cli.train import model_written_at
+from dfstrans.data.readers import load_episodes
+from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.workflow import partial_folder
 from dfstrans.errors import DfstransError
+from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import command_line, data_name
-from dfstrans.lab.injection.page import verdict
+from dfstrans.lab.injection.page import verdict, write_injection
+from dfstrans.lab.injection.planting import (
+    TRIALS_FILE,
+    Planting,
+    normal_episodes,
+    plant,
+    require_replaceable,
+    save_planted,
+)
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
+from dfstrans.lab.injection.study import ConditionResult, StudyResult, run_study
 from dfstrans.settings import Preset, command_options
-
-if TYPE_CHECKING:
-    from dfstrans.lab.injection.planting import Planting
-    from dfstrans.lab.injection.study import ConditionResult, StudyResult
-
 
 EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
 
@@ -91,9 +99,6 @@ def inject(
     An episode and its faulty copies form a group: train on the file with --split grouped. Episodes labelled anomalous
     are skipped. The threshold allows 5 % false alarms by default.
     """
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.detectors.diagnoser import Diagnoser
-    from dfstrans.lab.injection.planting import normal_episodes, plant
 
     place, report = _check_paths(data, out, report)
     threshold = {} if "threshold_rule" in settings else THRESHOLD
@@ -148,7 +153,6 @@ def _check_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Pat
 
     Paths that would overwrite something are rejected before anything is read.
     """
-    from dfstrans.lab.injection.planting import TRIALS_FILE, require_replaceable
 
     if out is None:
         report = report or Path(f"{data.resolve().name.split('.')[0]}_study")
@@ -169,7 +173,6 @@ def _check_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Pat
 
 def _write_planted(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
     """Write the planted set and summarise it."""
-    from dfstrans.lab.injection.planting import save_planted
 
     if not save_planted(planted, place, settings, keep=resume):
         remark(f"{place} already holds these faults")
@@ -203,9 +206,6 @@ def _run_study(
     resume: bool,
     training: dict[str, Any],
 ) -> StudyResult:
-    from dfstrans.data.readers import load_episodes
-    from dfstrans.detectors.workflow import partial_folder
-    from dfstrans.lab.injection.study import run_study
 
     try:
         return run_study(
@@ -226,8 +226,6 @@ def _run_study(
 
 def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
     """Write the page and the same results as JSON."""
-    from dfstrans.files import atomic_write
-    from dfstrans.lab.injection.page import write_injection
 
     with atomic_write(folder / "report.json") as temporary:
         temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 from rich.cells import cell_len
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 
 from dfstrans.detectors.card import FIGURES
@@ -109,8 +110,6 @@ def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on stderr, or lines if it is not a terminal; yields the function that advances it."""
-    from rich.progress import Progress
-
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _lines(what, total)

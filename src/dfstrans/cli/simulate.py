@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from dfstrans.cli.options import options_from
 from dfstrans.cli.output import INTERRUPTED, AsJson, print_result, progress, remark
 from dfstrans.errors import DfstransError
+from dfstrans.lab.elevator.journey_file import interrupted_run, is_simulated, require_free, simulate_to_file
+from dfstrans.lab.elevator.page import write_journeys
 from dfstrans.lab.elevator.settings import PRESETS, Preset, SimulationSettings
-
-if TYPE_CHECKING:
-    from dfstrans.lab.elevator.simulation import Fleet
-
+from dfstrans.lab.elevator.simulation import Fleet
 
 MEASURING = "measuring how much normal journeys vary from day to day, for the ground truth"
 
@@ -54,7 +53,6 @@ def elevator(
 
     Repeat the same command to resume an interrupted run. --plot without --out only writes the page.
     """
-    from dfstrans.lab.elevator.simulation import Fleet
 
     if out is None and not plot:
         raise DfstransError("expected --out FILE.h5, --plot, or both, got neither; add one")
@@ -76,7 +74,6 @@ def elevator(
 
 def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
     """Write the file and report anything unexpected."""
-    from dfstrans.lab.elevator.journey_file import interrupted_run, is_simulated, require_free, simulate_to_file
 
     if is_simulated(out, fleet):
         remark(f"{out} already holds these journeys; nothing to do")
@@ -100,7 +97,6 @@ def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
 
 
 def _draw(page: Path, fleet: Fleet) -> Path:
-    from dfstrans.lab.elevator.page import write_journeys
 
     if page.exists():
         remark(f"{page} will be replaced")

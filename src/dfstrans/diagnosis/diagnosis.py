@@ -25,7 +25,7 @@ from dfstrans.diagnosis.schema import (
     Resemblance,
     TrustVerdict,
 )
-from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores
+from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, rank_segments, rank_sensors
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:  # which loads scikit-learn
@@ -104,6 +104,16 @@ class Diagnosis(AttentionScores):
         """The values that rank sensors and segments: deviation, or occlusion if attention is not supported."""
         return self.deviation if self.occlusion is None else self.occlusion
 
+    @cached_property
+    def sensor_ranking(self) -> Array:
+        """What sensors are ranked by, each in its most prominent segment: (sensor,)."""
+        return rank_sensors(self.ranking)
+
+    @cached_property
+    def segment_ranking(self) -> Array:
+        """What segments are ranked by, each by its most prominent sensor: (segment,)."""
+        return rank_segments(self.ranking)
+
     @property
     def ranked_by(self) -> Literal["deviation", "occlusion"]:
         """The name of the ranking values."""
@@ -122,12 +132,12 @@ class Diagnosis(AttentionScores):
     @property
     def top_sensor(self) -> str:
         """The first sensor of the ranking."""
-        return self.sensors[int(self.ranking.max(axis=0).argmax())]
+        return self.sensors[int(self.sensor_ranking.argmax())]
 
     @property
     def top_segment(self) -> int:
         """The first segment of the ranking, counted from 0."""
-        return int(self.ranking.max(axis=1).argmax())
+        return int(self.segment_ranking.argmax())
 
     @property
     def stands_out(self) -> bool:
@@ -148,11 +158,11 @@ class Diagnosis(AttentionScores):
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
-        return [self._ranked_sensor(int(sensor)) for sensor in _largest(self.ranking.max(axis=0), n)]
+        return [self._ranked_sensor(int(sensor)) for sensor in _largest(self.sensor_ranking, n)]
 
     def top_segments(self, n: int = 3) -> list[RankedSegment]:
         """The first segments of the ranking."""
-        return [self._ranked_segment(int(segment)) for segment in _largest(self.ranking.max(axis=1), n)]
+        return [self._ranked_segment(int(segment)) for segment in _largest(self.segment_ranking, n)]
 
     def _ranked_sensor(self, sensor: int) -> RankedSensor:
         name, segments = self.sensors[sensor], _largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)

@@ -102,6 +102,16 @@ class EpisodeScores(AttentionScores):
         return np.asarray(self.embedding - self.encoding[:, None])
 
 
+def rank_sensors(cells: Array) -> Array:
+    """Rank each sensor by its highest cell: (segment, sensor) → (sensor,)."""
+    return np.asarray(cells.max(axis=0))
+
+
+def rank_segments(cells: Array) -> Array:
+    """Rank each segment by its highest cell: (segment, sensor) → (segment,)."""
+    return np.asarray(cells.max(axis=1))
+
+
 @dataclass(frozen=True)
 class AttentionTrust:
     """The drop in the logit when k % of the attention weights are set to zero.

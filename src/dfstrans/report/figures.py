@@ -254,7 +254,7 @@ def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
     marked = {t for span in spans(diagnosis) for t in range(span.first, span.last + 1)}
     return go.Bar(
         x=bounds.mean(axis=1),
-        y=diagnosis.ranking.max(axis=1),
+        y=diagnosis.segment_ranking,
         width=np.diff(bounds, axis=1)[:, 0] * 0.94,
         marker_color=[ANOMALOUS if t in marked else NORMAL for t in range(len(bounds))],
         hovertemplate="from %{customdata[0]:g} to %{customdata[1]:g}: %{y:.1f}<extra></extra>",

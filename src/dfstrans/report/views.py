@@ -168,7 +168,7 @@ class Span(NamedTuple):
 
 def spans(diagnosis: Diagnosis) -> list[Span]:
     """Return the moments to look at, with neighbours joined, the highest-ranked first."""
-    strength = diagnosis.ranking.max(axis=1)
+    strength = diagnosis.segment_ranking
     top = (moment.segment for moment in diagnosis.top_segments(MOMENTS))
     groups: list[list[int]] = []
     for segment in sorted(t for t in top if strength[t] >= BESIDE_STRONGEST * strength.max()):
@@ -204,7 +204,7 @@ def ranking_title(diagnosis: Diagnosis) -> str:
 def chosen_moments(diagnosis: Diagnosis) -> dict[int, str]:
     """Return the segments whose B^(τ) is shown, with titles: the two top-ranked and, to compare, the last-ranked."""
     top = [moment.segment for moment in diagnosis.top_segments(2)]
-    quiet = int(diagnosis.ranking.max(axis=1).argmin())
+    quiet = int(diagnosis.segment_ranking.argmin())
     return {segment: f"segment {segment}: {when(diagnosis, segment)}" for segment in dict.fromkeys([*top, quiet])}
 
 

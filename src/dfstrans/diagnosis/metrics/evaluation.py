@@ -23,6 +23,7 @@ from dfstrans.diagnosis.metrics.rankings import (
     reciprocal_rank,
     time_overlap,
 )
+from dfstrans.diagnosis.scores import rank_segments, rank_sensors
 from dfstrans.errors import DfstransError
 
 KS = (1, 3, 5)
@@ -49,7 +50,7 @@ class Ranking(NamedTuple):
     @classmethod
     def from_cells(cls, cells: Array) -> Ranking:
         """Score each sensor and each segment by its most suspicious cell."""
-        return cls(cells.max(axis=0), cells.max(axis=1), cells)
+        return cls(rank_sensors(cells), rank_segments(cells), cells)
 
 
 @dataclass(frozen=True)
