@@ -23,9 +23,8 @@ from benchmarks.measure import Case, measure_in_turns, new_parser, progress
 from benchmarks.network import training_loss
 from dfstrans import Diagnoser
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.layout import FORMAT, VERSION
 from dfstrans.data.readers import load_episodes
-from dfstrans.data.writers import fixed_text
+from dfstrans.data.writers import FORMAT, VERSION, fixed_text
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkShape
 

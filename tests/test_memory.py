@@ -11,8 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from dfstrans.data.layout import FORMAT, VERSION
-from dfstrans.data.writers import fixed_text
+from dfstrans.data.writers import FORMAT, VERSION, fixed_text
 
 N_SENSORS, N_TIMEPOINTS = 20, 8000  # the paper's elevator: 0.64 MB an episode
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""Truth follows its episodes through selections, concatenations and files."""
+"""GradedTruth follows its episodes through selections, concatenations and files."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dfstrans import DfstransError, Episodes, Fault, load_episodes, save_episodes
-from dfstrans.data.truth import Truth
+from dfstrans.data.truth import GradedTruth
 
 RNG = np.random.default_rng(0)
-TRUTH = Truth(
+TRUTH = GradedTruth(
     segment_length=10,
     relevance=RNG.uniform(0, 3, (3, 4, 2)).astype(np.float16),
     phases=RNG.integers(0, 2, (3, 4)).astype(np.int8),
@@ -29,7 +29,7 @@ EPISODES = Episodes.from_arrays(
 )
 
 
-def assert_same_truth(given: Truth | None, expected: Truth) -> None:
+def assert_same_truth(given: GradedTruth | None, expected: GradedTruth) -> None:
     assert given is not None
     assert (given.segment_length, given.phase_names) == (expected.segment_length, expected.phase_names)
     for name in ("relevance", "phases", "noise_ratio"):
@@ -38,7 +38,7 @@ def assert_same_truth(given: Truth | None, expected: Truth) -> None:
 
 @pytest.mark.parametrize("truth", [TRUTH, replace(TRUTH, noise_ratio=None)], ids=["with ratio", "without"])
 @pytest.mark.parametrize("suffix", [".h5", ".npz", ".parquet"])
-def test_truth_and_severity_survive_a_file(tmp_path: Path, suffix: str, truth: Truth) -> None:
+def test_truth_and_severity_survive_a_file(tmp_path: Path, suffix: str, truth: GradedTruth) -> None:
     after = load_episodes(save_episodes(replace(EPISODES, truth=truth), tmp_path / f"episodes{suffix}"))
     assert_same_truth(after.truth, truth)
     assert after.faults == EPISODES.faults
@@ -57,21 +57,21 @@ def test_truth_follows_selected_episodes_and_sensors() -> None:
 
 def test_concatenated_truth_has_a_noise_ratio_only_if_every_part_has_one() -> None:
     assert_same_truth(Episodes.concatenate([EPISODES[:1], EPISODES[1:]]).truth, TRUTH)
-    assert Truth.concatenate([TRUTH, replace(TRUTH, noise_ratio=None)]).noise_ratio is None
+    assert GradedTruth.concatenate([TRUTH, replace(TRUTH, noise_ratio=None)]).noise_ratio is None
 
 
 def test_truth_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(DfstransError, match="noise ratio for each of"):
         replace(TRUTH, noise_ratio=np.zeros((3, 4, 1), np.float32))
     with pytest.raises(DfstransError, match="same segments"):
-        Truth.concatenate([TRUTH, replace(TRUTH, segment_length=5)])
+        GradedTruth.concatenate([TRUTH, replace(TRUTH, segment_length=5)])
     with pytest.raises(DfstransError, match="truth of 3 episodes"):
         Episodes.from_arrays(np.zeros((3, 2, 40)), truth=TRUTH.select([0, 1]))
 
 
 def test_cells_of_other_segments_take_the_largest_relevance_they_overlap() -> None:
     relevance = np.array([[[0.0], [3.0], [1.0], [0.0]]], dtype=np.float16)
-    truth = Truth(10, relevance, np.zeros((1, 4), np.int8), ("rest",))
+    truth = GradedTruth(10, relevance, np.zeros((1, 4), np.int8), ("rest",))
     assert truth.cells(0, 20, 2).tolist() == [[3.0], [1.0]]
     assert truth.cells(0, 15, 3).tolist() == [[3.0], [3.0], [0.0]]
     assert truth.cells(0, 5, 8)[:, 0].tolist() == [0, 0, 3, 3, 1, 1, 0, 0]

@@ -11,13 +11,13 @@ import pytest
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers import load_episodes
-from dfstrans.data.truth import Truth
+from dfstrans.data.truth import GradedTruth
 from dfstrans.diagnosis.metrics import KnownCause, known_causes, measure
 from dfstrans.diagnosis.metrics.rankings import hit_rate
 from dfstrans.errors import DfstransError
 
 
-def episodes(*faults: list[Fault], truth: Truth | None = None) -> Episodes:
+def episodes(*faults: list[Fault], truth: GradedTruth | None = None) -> Episodes:
     """Three sensors, 25 points each."""
     ids = [f"run_{row}" for row in range(len(faults))]
     return Episodes.from_arrays(
@@ -54,7 +54,7 @@ def test_episode_without_faults_has_no_relevant_cells() -> None:
 
 def test_graded_truth_is_relevant_from_one() -> None:
     cells = np.array([[[0.5, 0, 0], [2, 0.9, 0], [1, 0, 0], [0, 0, 0], [0, 0, 0.2]]], dtype=np.float16)
-    truth = Truth(5, cells, np.zeros((1, 5), np.int8), ("rest",))
+    truth = GradedTruth(5, cells, np.zeros((1, 5), np.int8), ("rest",))
     whole = episodes([Fault(0, 25, ("b",), "rust")], truth=truth)
     (cause,) = known_causes(whole, segment_length=10)
     assert cause.kind == "rust"

@@ -10,7 +10,7 @@ import pytest
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.data.truth import Truth
+from dfstrans.data.truth import GradedTruth
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.known_faults import Resemblance
 from dfstrans.diagnosis.recordings import recordings_of
@@ -85,7 +85,7 @@ def test_agreement_counts_hits_and_chance_worked_by_hand() -> None:
 def test_agreement_uses_graded_truth_and_counts_causes() -> None:
     relevance = np.zeros((1, 3, 3), dtype=np.float16)
     relevance[0, 1, 2] = 1.5
-    episode = replace(ANOMALOUS[0], truth=Truth(16, relevance, np.zeros((1, 3), np.int8), ("work",)))
+    episode = replace(ANOMALOUS[0], truth=GradedTruth(16, relevance, np.zeros((1, 3), np.int8), ("work",)))
     cause = (Resemblance(episode.fault_kinds()[0], 4, 5), Resemblance("other", 1, 5))
     found = agreement(episode, [diagnosis_of(0, EPISODES.sensors[2], resembles=cause)])
     assert found is not None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
-from dfstrans.data.truth import Truth
+from dfstrans.data.truth import GradedTruth
 from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
 
 Values = npt.NDArray[np.float32] | StoredValues
@@ -63,7 +63,7 @@ class Episodes:
     interval: float | None = None
     groups: npt.NDArray[np.str_] | None = None
     faults: tuple[tuple[Fault, ...], ...] | None = None
-    truth: Truth | None = None
+    truth: GradedTruth | None = None
     time_unit: str = ""  # of the interval, such as s; empty if unknown
 
     @classmethod
@@ -79,7 +79,7 @@ class Episodes:
         interval: float | None = None,
         groups: Sequence[str] | npt.NDArray[Any] | None = None,
         faults: Sequence[Sequence[Fault]] | None = None,
-        truth: Truth | None = None,
+        truth: GradedTruth | None = None,
         time_unit: str = "",
     ) -> Self:
         """Check the arrays and build episodes from them.
@@ -293,7 +293,7 @@ class Episodes:
             else [faults for part in parts for faults in part.faults or ()],
             truth=None
             if any(part.truth is None for part in parts)
-            else Truth.concatenate([part.truth for part in parts if part.truth is not None]),
+            else GradedTruth.concatenate([part.truth for part in parts if part.truth is not None]),
             time_unit=time_units.pop() if len(time_units) == 1 else "",
         )
 

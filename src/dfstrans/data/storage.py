@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from dfstrans.errors import DfstransError
 
 Array = npt.NDArray[np.float32]
-Rows = npt.NDArray[np.intp]
+Index = npt.NDArray[np.intp]
 
 
 class StoredValues:
@@ -28,7 +27,7 @@ class StoredValues:
         (n_episodes, n_sensors, n_timepoints), NaN where a source is shorter than the longest
     """
 
-    def __init__(self, sources: Sequence[Source], source_of: Rows, row_of: Rows) -> None:
+    def __init__(self, sources: Sequence[Source], source_of: Index, row_of: Index) -> None:
         self.sources = tuple(sources)
         self.source_of = source_of
         self.row_of = row_of
@@ -42,7 +41,7 @@ class StoredValues:
     @classmethod
     def join(cls, parts: Sequence[Array | StoredValues]) -> StoredValues:
         """Join the episodes of several parts in order, without reading them."""
-        stored = [part if isinstance(part, StoredValues) else cls.whole(_ArrayRows(part)) for part in parts]
+        stored = [part if isinstance(part, StoredValues) else cls.whole(ChangedRows(part)) for part in parts]
         offsets = np.cumsum([0, *(len(part.sources) for part in stored)])
         return cls(
             [source for part in stored for source in part.sources],
@@ -58,21 +57,25 @@ class StoredValues:
     def __len__(self) -> int:
         return len(self.row_of)
 
-    def __getitem__(self, rows: int | slice | Rows) -> Array:
+    def __getitem__(self, rows: int | slice | Index) -> Array:
         """Read one episode (n_sensors, n_timepoints of its source) or several (n, n_sensors, n_timepoints)."""
         if isinstance(rows, int | np.integer):
-            source: Source = self.sources[int(self.source_of[rows])]
-            return source.read(int(self.row_of[rows]))
+            return self.sources[int(self.source_of[rows])].read(int(self.row_of[rows]))
         wanted = np.arange(len(self))[rows]
         out = np.empty((len(wanted), *self.shape[1:]), dtype=np.float32)
         for start, stop in self._runs(wanted):
-            source = self.sources[self.source_of[wanted[start]]]
+            source, first = self.sources[self.source_of[wanted[start]]], int(self.row_of[wanted[start]])
             n_timepoints = source.shape[2]
-            source.read_into(int(self.row_of[wanted[start]]), out[start:stop, :, :n_timepoints])
+            run = out[start:stop, :, :n_timepoints]
+            if isinstance(source, StoredArray):
+                source.read_into(first, run)
+            else:
+                for offset, values in enumerate(run):
+                    values[:] = source.read(first + offset)
             out[start:stop, :, n_timepoints:] = np.nan
         return out
 
-    def _runs(self, wanted: Rows) -> list[tuple[int, int]]:
+    def _runs(self, wanted: Index) -> list[tuple[int, int]]:
         """Return ranges of the wanted episodes that are consecutive in one source and can be read together."""
         breaks = (np.diff(self.row_of[wanted]) != 1) | (np.diff(self.source_of[wanted]) != 0)
         edges = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(wanted)]
@@ -81,11 +84,11 @@ class StoredValues:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         return self[np.arange(len(self))].astype(dtype or np.float32, copy=False)
 
-    def select(self, rows: Rows) -> StoredValues:
+    def select(self, rows: Index) -> StoredValues:
         """Select or reorder episodes, without reading them."""
         return StoredValues(self.sources, self.source_of[rows], self.row_of[rows])
 
-    def select_sensors(self, sensors: Rows) -> StoredValues:
+    def select_sensors(self, sensors: Index) -> StoredValues:
         """Select or reorder sensors, without reading them."""
         chosen = [_View(source, sensors=sensors) for source in self.sources]
         return StoredValues(chosen, self.source_of, self.row_of)
@@ -96,26 +99,19 @@ class StoredValues:
         return StoredValues(finite, self.source_of, self.row_of)
 
 
-class Source(ABC):
-    """Episodes that are read one by one."""
+class Source(Protocol):
+    """Episodes of one file or array, read one at a time."""
 
     @property
-    @abstractmethod
     def shape(self) -> tuple[int, int, int]:
         """(n_episodes, n_sensors, n_timepoints)."""
 
-    @abstractmethod
     def read(self, row: int) -> Array:
-        """One episode: (n_sensors, n_timepoints)."""
-
-    def read_into(self, first: int, out: Array) -> None:
-        """Fill `out` with consecutive episodes, starting with row `first`: (n, n_sensors, n_timepoints)."""
-        for offset, values in enumerate(out):
-            values[:] = self.read(first + offset)
+        """Read one episode: (n_sensors, n_timepoints)."""
 
 
 @dataclass(frozen=True)
-class StoredArray(Source):
+class StoredArray:
     """A data set in an HDF5 file with one episode per row, opened on first use in each process.
 
     The data set has the axes `(n_episodes, n_sensors, n_timepoints)`, or two axes with the sensors of an episode
@@ -124,16 +120,11 @@ class StoredArray(Source):
 
     path: Path
     dataset: str
-    full_shape: tuple[int, int, int]
+    shape: tuple[int, int, int]
     _open: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """(n_episodes, n_sensors, n_timepoints)."""
-        return self.full_shape
-
     def read(self, row: int) -> Array:
-        """One episode: (n_sensors, n_timepoints)."""
+        """Read one episode: (n_sensors, n_timepoints)."""
         rows = np.empty((1, *self.shape[1:]), dtype=np.float32)
         self.read_into(row, rows)
         values: Array = rows[0]
@@ -164,7 +155,7 @@ class StoredArray(Source):
         return self._open[process]
 
     def _convert(self, row: Any) -> Array:
-        _, n_sensors, n_timepoints = self.full_shape
+        _, n_sensors, n_timepoints = self.shape
         with np.errstate(over="ignore"):  # a number above the float32 range becomes inf, which the data check reports
             flat: Array = np.asarray(row, dtype=np.float32).ravel()
         return flat[: n_sensors * n_timepoints].reshape(n_sensors, n_timepoints)
@@ -173,15 +164,19 @@ class StoredArray(Source):
         return {**self.__dict__, "_open": {}}
 
 
+def _unchanged(row: int, values: Array) -> Array:
+    return values
+
+
 @dataclass(frozen=True, eq=False)
-class ChangedRows(Source):
+class ChangedRows:
     """Episodes that are modified when read: `change(row, values)` returns the new values of a row.
 
     It receives the values, (n_sensors, n_timepoints), including padding.
     """
 
     values: Array | StoredValues
-    change: Callable[[int, Array], Array]
+    change: Callable[[int, Array], Array] = _unchanged
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -190,32 +185,16 @@ class ChangedRows(Source):
         return n, n_sensors, n_timepoints
 
     def read(self, row: int) -> Array:
-        """One episode: (n_sensors, n_timepoints)."""
+        """Read one episode: (n_sensors, n_timepoints)."""
         return self.change(row, self.values[row])
 
 
 @dataclass(frozen=True, eq=False)
-class _ArrayRows(Source):
-    """An array in memory, for joining with values in files."""
-
-    values: Array
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        n, n_sensors, n_timepoints = self.values.shape
-        return n, n_sensors, n_timepoints
-
-    def read(self, row: int) -> Array:
-        values: Array = self.values[row]
-        return values
-
-
-@dataclass(frozen=True, eq=False)
-class _View(Source):
+class _View:
     """Another source with some of its sensors, or with NaN in place of infinite values."""
 
     source: Source
-    sensors: Rows | None = None
+    sensors: Index | None = None
     infinite_as_missing: bool = False
 
     @property
@@ -230,9 +209,5 @@ class _View(Source):
 
 
 def infinite_to_nan(values: Array) -> Array:
-    """Replace infinite values by NaN.
-
-    >>> infinite_to_nan(np.array([1.0, -np.inf], dtype=np.float32))
-    array([ 1., nan], dtype=float32)
-    """
+    """Replace infinite values by NaN."""
     return np.where(np.isinf(values), np.float32(np.nan), values)

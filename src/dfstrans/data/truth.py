@@ -1,8 +1,10 @@
-"""`Truth`: how much a known fault changed each sensor at each moment."""
+"""`GradedTruth`: how much a known fault changed each sensor at each moment, and how files store it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +15,7 @@ from dfstrans.errors import DfstransError
 
 
 @dataclass(frozen=True, eq=False)
-class Truth:
+class GradedTruth:
     """Graded relevance of every (segment, sensor) cell of some episodes, and the operating phase of every segment.
 
     Relevance is the change that the fault caused, relative to how much the same cell varies between normal days:
@@ -42,12 +44,12 @@ class Truth:
         """Cells whose change exceeds 95 % of normal changes."""
         return self.relevance >= 1
 
-    def select(self, rows: Any) -> Truth:
+    def select(self, rows: Any) -> GradedTruth:
         """Select the truth of some episodes."""
         ratio = None if self.noise_ratio is None else self.noise_ratio[rows]
         return replace(self, relevance=self.relevance[rows], phases=self.phases[rows], noise_ratio=ratio)
 
-    def select_sensors(self, columns: npt.NDArray[np.intp]) -> Truth:
+    def select_sensors(self, columns: npt.NDArray[np.intp]) -> GradedTruth:
         """Select the truth of some sensors."""
         ratio = None if self.noise_ratio is None else self.noise_ratio[:, :, columns]
         return replace(self, relevance=self.relevance[:, :, columns], noise_ratio=ratio)
@@ -68,7 +70,7 @@ class Truth:
         return found
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Truth]) -> Truth:
+    def concatenate(cls, parts: Sequence[GradedTruth]) -> GradedTruth:
         """Join the truth of all parts, which must have the same segments; keep noise ratios if every part has them."""
         first = parts[0]
         if any(
@@ -84,3 +86,42 @@ class Truth:
             phases=np.concatenate([part.phases for part in parts]),
             noise_ratio=np.concatenate(ratios) if len(ratios) == len(parts) else None,
         )
+
+
+def truth_to_arrays(truth: GradedTruth) -> dict[str, npt.NDArray[Any]]:
+    """Encode the truth as named arrays, for HDF5 and npz."""
+    ratio = {} if truth.noise_ratio is None else {"truth_noise_ratio": truth.noise_ratio}
+    return {
+        **ratio,
+        "truth_relevance": truth.relevance,
+        "truth_phases": truth.phases,
+        "truth_phase_names": np.array([name.encode() for name in truth.phase_names], dtype=np.bytes_),
+        "truth_segment_length": np.array(truth.segment_length),
+    }
+
+
+def truth_from_arrays(arrays: Mapping[str, Any]) -> GradedTruth | None:
+    """Decode the arrays of `truth_to_arrays`; None if there is no truth."""
+    if "truth_relevance" not in arrays:
+        return None
+    known = "truth_noise_ratio" in arrays
+    return GradedTruth(
+        segment_length=int(arrays["truth_segment_length"][()]),
+        relevance=np.asarray(arrays["truth_relevance"][()], dtype=np.float16),
+        phases=np.asarray(arrays["truth_phases"][()], dtype=np.int8),
+        phase_names=tuple(name.decode() for name in arrays["truth_phase_names"][()]),
+        noise_ratio=np.asarray(arrays["truth_noise_ratio"][()], dtype=np.float32) if known else None,
+    )
+
+
+def truth_to_text(truth: GradedTruth) -> str:
+    """Encode the truth as compressed text, for Parquet."""
+    content = io.BytesIO()
+    np.savez_compressed(content, **truth_to_arrays(truth))  # type: ignore[arg-type]
+    return base64.b64encode(content.getvalue()).decode()
+
+
+def truth_from_text(text: str) -> GradedTruth | None:
+    """Decode the text that `truth_to_text` wrote."""
+    with np.load(io.BytesIO(base64.b64decode(text))) as arrays:
+        return truth_from_arrays(arrays)

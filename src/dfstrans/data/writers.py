@@ -1,4 +1,4 @@
-"""`save_episodes`: write episodes as HDF5, Parquet or npz, batch by batch."""
+"""`save_episodes`: write episodes as HDF5, Parquet or npz, batch by batch, in the layout of dfstrans."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dfstrans.data.episodes import Episodes
-from dfstrans.data.layout import FORMAT, PARQUET_KEY, VERSION, faults_to_json, truth_to_arrays, truth_to_text
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.truth import truth_to_arrays, truth_to_text
 from dfstrans.errors import DfstransError
 from dfstrans.files import atomic_write
 
+FORMAT = "dfstrans-episodes"
+VERSION = 1
+PARQUET_KEY = b"dfstrans-episodes"  # in the key-value metadata of a Parquet schema
 _BATCH_BYTES = 32_000_000  # of values in memory at a time
 _HDF5_OVERHEAD = 2_000_000  # bytes; an upper bound for names, labels and the chunk index
 
@@ -34,6 +37,32 @@ def save_episodes(episodes: Episodes, path: str | os.PathLike[str]) -> Path:
     with atomic_write(target) as temporary:
         writer(episodes, temporary)
     return target
+
+
+def faults_to_json(faults: Sequence[Fault]) -> str:
+    """Encode the faults of one episode as text.
+
+    >>> faults_to_json([Fault(3, 7, ("Ax",), "bump"), Fault(8, 9, ("Ax",), "bump", 1.5)])
+    '[[3, 7, ["Ax"], "bump"], [8, 9, ["Ax"], "bump", 1.5]]'
+    """
+    return json.dumps([fault if fault.severity is not None else fault[:-1] for fault in faults])
+
+
+def faults_from_json(text: str) -> tuple[Fault, ...]:
+    """Decode the text that `faults_to_json` wrote."""
+    return tuple(
+        Fault(int(start), int(stop), tuple(map(str, sensors)), str(kind), float(severity[0]) if severity else None)
+        for start, stop, sensors, kind, *severity in json.loads(text)
+    )
+
+
+def require_version(version: Any, path: Path) -> None:
+    """Reject a file with a later layout version."""
+    if int(version) > VERSION:
+        raise DfstransError(
+            f"expected episodes of layout version {VERSION} or earlier in {path}, got version {int(version)}; "
+            "upgrade dfstrans"
+        )
 
 
 def write_hdf5(episodes: Episodes, path: Path) -> None:

@@ -11,11 +11,12 @@ import h5py
 import numpy as np
 import pyarrow as pa
 
-from dfstrans.data import layout
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import labels
-from dfstrans.data.readers.opening import Reader, ReadOptions, opening, require_content
+from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.storage import StoredArray, StoredValues
+from dfstrans.data.truth import truth_from_arrays
+from dfstrans.data.writers import FORMAT, faults_from_json, require_version
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _VALUES = ("values", "X", "x", "data")
@@ -32,8 +33,8 @@ def _episodes(values: Any, labels: Any, about: Mapping[str, Any], truth: Mapping
         labels,
         interval=None if interval is None or np.isnan(interval) else float(interval),
         time_unit=str(known.pop("time_unit") or ""),
-        faults=None if faults is None else [layout.faults_from_json(str(text)) for text in faults],
-        truth=layout.truth_from_arrays(truth),
+        faults=None if faults is None else [faults_from_json(str(text)) for text in faults],
+        truth=truth_from_arrays(truth),
         **known,
     )
 
@@ -42,15 +43,14 @@ def _episodes(values: Any, labels: Any, about: Mapping[str, Any], truth: Mapping
 
 
 def _read_numpy(path: Path, options: ReadOptions) -> Episodes:
-    require_content(path, "numpy arrays")
     with opening(path, "numpy arrays"):
         with path.open("rb") as file:
             loaded: Any = np.load(file, allow_pickle=False)
             single = isinstance(loaded, np.ndarray)
             arrays = {"values": loaded} if single else {name: _load(loaded, name, path) for name in loaded.files}
-        own = str(arrays.get("format", "")) == layout.FORMAT
+        own = str(arrays.get("format", "")) == FORMAT
         if own:
-            layout.require_version(arrays["version"], path)
+            require_version(arrays["version"], path)
         values = next((name for name in _VALUES if name in arrays), None)
         label = next((name for name in _LABELS if name in arrays), None)
         if values is None:
@@ -103,14 +103,13 @@ def _is_hdf5(path: Path) -> bool:
 
 def _read_hdf5(path: Path, options: ReadOptions) -> Episodes:
     """Read the episodes of an HDF5 file; the values stay there, one chunk per episode, and are read on demand."""
-    require_content(path, "episodes in HDF5")
     with opening(path, "episodes in HDF5"), h5py.File(path, "r") as file:
-        if file.attrs.get("format") != layout.FORMAT:
+        if file.attrs.get("format") != FORMAT:
             raise DfstransError(
                 f"expected an HDF5 file of dfstrans, or the paper authors' with one 2-D data set called dataset, in "
                 f"{path}, got {list_few(file) or 'nothing'}; convert it (save_episodes)"
             )
-        layout.require_version(file.attrs["version"], path)
+        require_version(file.attrs["version"], path)
         about = {name: list(file[name].asstr()[:]) for name in ("ids", "groups", "faults") if name in file}
         about |= {name: [_text(word) for word in file.attrs[name]] for name in ("sensors", "units")}
         return _episodes(
@@ -141,7 +140,7 @@ def _is_paper_hdf5(path: Path) -> bool:
         return False
     try:
         with h5py.File(path, "r") as file:
-            return isinstance(file.get("dataset"), h5py.Dataset) and file.attrs.get("format") != layout.FORMAT
+            return isinstance(file.get("dataset"), h5py.Dataset) and file.attrs.get("format") != FORMAT
     except OSError:
         return False  # the general HDF5 reader reports what is wrong
 

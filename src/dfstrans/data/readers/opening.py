@@ -69,7 +69,7 @@ class Reader:
 
 
 class EmptyTableError(DfstransError):
-    """A table file has no rows."""
+    """A file is empty, or its table has no rows."""
 
 
 # raised by libraries on damaged files, such as MemoryError for a damaged size, SyntaxError for a damaged .npy header
@@ -83,6 +83,8 @@ _DAMAGE = (
 def opening(path: Path, what: str) -> Iterator[None]:
     """Turn every failure to read `path` as `what` into a `DfstransError` that names the file and the remedy."""
     try:
+        if path.is_file() and path.stat().st_size == 0:
+            raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or remove it")
         yield
     except DfstransError:
         raise
@@ -96,10 +98,3 @@ def opening(path: Path, what: str) -> Iterator[None]:
             f"expected {what} in {path}, but the file ends early, is damaged or is something else ({reason}); "
             "write it again or restore a backup"
         ) from error
-
-
-def require_content(path: Path, what: str) -> None:
-    """Reject an empty file."""
-    with opening(path, what):
-        if path.stat().st_size == 0:
-            raise EmptyTableError(f"expected {what} in {path}, got an empty file; write it again or remove it")

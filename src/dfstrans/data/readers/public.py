@@ -16,7 +16,7 @@ from pyarrow import csv as arrow_csv
 from dfstrans.data.episodes import Episodes, Fault, default_sensor_names
 from dfstrans.data.readers.columns import labels
 from dfstrans.data.readers.cutting import cut
-from dfstrans.data.readers.opening import Reader, ReadOptions, opening, require_content
+from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _LENGTH = 500  # the paper's T for MSL and SMAP
@@ -143,7 +143,6 @@ def _read_server_machines(path: Path, options: ReadOptions) -> Episodes:
 
 def _read_numbers(path: Path, kind: Any) -> npt.NDArray[Any]:
     """Read a text table without a header: (column, row)."""
-    require_content(path, "a table of the Server Machine Dataset")
     with opening(path, "a table of the Server Machine Dataset"):
         with path.open() as file:
             names = [str(number) for number, _ in enumerate(file.readline().split(","))]
@@ -184,7 +183,6 @@ SERVER_MACHINES = Reader(
 
 def _read_ts(path: Path, options: ReadOptions) -> Episodes:
     """Read one episode per line below `@data`: its dimensions, separated by colons, and its class."""
-    require_content(path, "a .ts file")
     with opening(path, "a .ts file"):
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     header, first = _ts_header(lines, path)

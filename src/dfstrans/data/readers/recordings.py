@@ -7,7 +7,6 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from dfstrans.data import layout
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, require_occurs, warn_of_second_label
 from dfstrans.data.readers.cutting import cut_if_requested
@@ -24,6 +23,8 @@ from dfstrans.data.readers.labels import (
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.rows import Rows, gather, join_files, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
+from dfstrans.data.truth import truth_from_text
+from dfstrans.data.writers import PARQUET_KEY, faults_from_json, require_version
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _OPTIONS = frozenset(
@@ -54,7 +55,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     label_path = options.labels or find_table(path.parent, (f"{table_stem(path)}_labels", "labels"))
     if label_path is not None and label_path.absolute() == path.absolute():
         label_path = None
-    if layout.PARQUET_KEY in table.metadata:
+    if PARQUET_KEY in table.metadata:
         episodes = _read_own_parquet(table, options)
     else:
         require_dropped(table.names, options, path)
@@ -110,14 +111,14 @@ def _label_table_matches(label_path: Path, episodes: Episodes, path: Path, optio
 def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
     """Read a Parquet file of `save_episodes`, whose metadata contain what has no column."""
     with opening(table.path, "a Parquet file of dfstrans"):
-        known = json.loads(table.metadata[layout.PARQUET_KEY])
-        layout.require_version(known["version"], table.path)
+        known = json.loads(table.metadata[PARQUET_KEY])
+        require_version(known["version"], table.path)
         role, sensors = known["columns"], tuple(known["sensors"])
         rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), options, exact=True)
         require_occurs(options.anomalous_value, rows.label_words, table.path)
         rows = replace(rows, sensors=sensors, units=tuple(known["units"]))
-        faults = known["faults"] and {name: layout.faults_from_json(text) for name, text in known["faults"].items()}
-        truth = layout.truth_from_text(known["truth"]) if known.get("truth") else None
+        faults = known["faults"] and {name: faults_from_json(text) for name, text in known["faults"].items()}
+        truth = truth_from_text(known["truth"]) if known.get("truth") else None
     episodes = gather(rows, options)
     episodes = replace(
         episodes,

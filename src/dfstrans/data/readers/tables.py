@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
 from dfstrans.data.episodes import default_sensor_names
-from dfstrans.data.readers.opening import EmptyTableError, opening, require_content
+from dfstrans.data.readers.opening import EmptyTableError, opening
 from dfstrans.errors import DfstransError, list_few
 
 Kind = Literal["number", "time", "text"]
@@ -90,7 +90,6 @@ def open_table(path: Path) -> Table:
     """Open a table in the format of its suffix."""
     if path.suffix == ".npy":
         return _ArrayTable(path)
-    require_content(path, "a table")
     return _ParquetTable(path) if path.suffix.lower() in _PARQUET_SUFFIXES else _TextTable(path)
 
 

@@ -15,9 +15,8 @@ import h5py
 import numpy as np
 from filelock import FileLock, Timeout
 
-from dfstrans.data.layout import FORMAT, faults_to_json
-from dfstrans.data.layout import VERSION as LAYOUT_VERSION
-from dfstrans.data.writers import fixed_text
+from dfstrans.data.writers import FORMAT, faults_to_json, fixed_text
+from dfstrans.data.writers import VERSION as LAYOUT_VERSION
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import explain_disk_errors, replace_file
 from dfstrans.lab.elevator.journey import PHASES

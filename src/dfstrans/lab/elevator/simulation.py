@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.truth import Truth
+from dfstrans.data.truth import GradedTruth
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.elevator.faults import ElevatorFault, apply_to_signals, draw_fault
 from dfstrans.lab.elevator.fleet import FleetMember, Trip, draw_conditions, draw_installation, draw_trip, to_json
@@ -207,7 +207,7 @@ def simulate(
         time_unit="s",
         groups=fleet.groups,
         faults=[journey.faults for journey in made],
-        truth=Truth(
+        truth=GradedTruth(
             chosen.segment_length,
             np.stack([journey.relevance for journey in made]),
             np.stack([journey.phases for journey in made]),

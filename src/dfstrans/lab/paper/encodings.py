@@ -11,7 +11,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dfstrans.data.readers.opening import opening, require_content
+from dfstrans.data.readers.opening import opening
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.paper.fourier import (
     Blur,
@@ -153,7 +153,6 @@ def read_encoding(path: Path) -> npt.NDArray[np.float64]:
     suffix = path.suffix.lower()
     if suffix != ".npy" and suffix not in _TEXT:
         raise DfstransError(f"expected an encoding in .npy or .csv, got {path.name}; save it with numpy.save")
-    require_content(path, _WHAT)
     with opening(path, _WHAT):
         values = _read_npy(path) if suffix == ".npy" else _read_text(path)
         return as_codes(values)
