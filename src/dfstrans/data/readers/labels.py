@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,8 +30,11 @@ _FAULT_TIMES = "start and end count from the start of the episode, in its time u
 _NUMBERS = ("start", "end", "severity")
 
 
-def find_table(folder: Path, stems: tuple[str, ...]) -> Path | None:
-    """Return the first table in a folder that has one of these names, in any case."""
+def find_table(recordings: Path, name: str) -> Path | None:
+    """Find the table called `name` in a folder of recordings, or `<file>_<name>` or `name` next to their file."""
+    folder, stems = recordings, [name]
+    if recordings.is_file():
+        folder, stems = recordings.parent, [f"{table_stem(recordings)}_{name}", name]
     tables = {table_stem(file).lower(): file for file in sorted(folder.iterdir()) if is_table(file)}
     return next((tables[stem.lower()] for stem in stems if stem.lower() in tables), None)
 
@@ -67,9 +70,12 @@ class LabelTable:
         return replace(episodes, groups=np.array([self.group[name] for name in ids], dtype=np.str_))
 
 
-def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = False) -> LabelTable:
-    """Read a table with the columns id, label and optionally group, under any of their usual names."""
+def read_label_table(
+    path: Path, options: ReadOptions, columns: Mapping[str, str], *, ids_are_files: bool = False
+) -> LabelTable:
+    """Read a table with the columns id, label and optionally group: those in `columns`, or under their usual names."""
     table = open_table(path)
+    options = options.model_copy(update={f"{role}_column": name for role, name in columns.items()})
     id_column, label_column, group_column = _label_table_columns(table, options)
     if id_column is None or label_column is None:
         raise DfstransError(
@@ -77,9 +83,9 @@ def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = 
             f"or name them ({option_name('id_column', ...)}, {option_name('label_column', ...)})"
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
-    columns = table.read(dict.fromkeys(wanted, "text"))
-    ids = texts(columns[id_column]).to_pylist()
-    found = labels(columns[label_column], options.anomalous_value, path)
+    content = table.read(dict.fromkeys(wanted, "text"))
+    ids = texts(content[id_column]).to_pylist()
+    found = labels(content[label_column], options.anomalous_value, path)
     if None in ids:
         raise DfstransError(f"expected an id in each row of {path}, got none in row {ids.index(None) + 1}; add it")
     if len(set(ids)) < len(ids):
@@ -87,7 +93,7 @@ def read_label_table(path: Path, options: ReadOptions, *, ids_are_files: bool = 
         raise DfstransError(f"expected each id once in {path}, got repeated ids: {list_few(repeated)}; keep one each")
     if ids_are_files:
         ids = [without_suffix(name) for name in ids]
-    groups = [name or "" for name in texts(columns[group_column]).to_pylist()] if group_column else None
+    groups = [name or "" for name in texts(content[group_column]).to_pylist()] if group_column else None
     return LabelTable(
         path,
         dict(zip(ids, found.tolist(), strict=True)),
@@ -171,8 +177,8 @@ def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> E
 
     `recordings` is their file or folder. Episodes that the table does not mention keep their faults.
     """
-    path = options.faults or _find_fault_table(recordings)
-    if path is None:
+    path = options.faults or find_table(recordings, _FAULTS)
+    if path is None or (options.faults is None and path.absolute() == recordings.absolute()):
         return episodes
     try:
         rows = _read_fault_table(path, options)
@@ -222,14 +228,6 @@ def is_fault_table(path: Path, options: ReadOptions) -> bool:
     except EmptyTableError:
         return True  # it cannot be a recording either
     return True
-
-
-def _find_fault_table(recordings: Path) -> Path | None:
-    """Find `faults` in the folder, or `<name>_faults` or `faults` next to the file."""
-    if recordings.is_dir():
-        return find_table(recordings, (_FAULTS,))
-    found = find_table(recordings.parent, (f"{table_stem(recordings)}_{_FAULTS}", _FAULTS))
-    return None if found is None or found.absolute() == recordings.absolute() else found
 
 
 def _fault_table_columns(table: Table, options: ReadOptions) -> dict[str, str]:

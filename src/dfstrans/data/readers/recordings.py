@@ -52,7 +52,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     _require_length_with_stride(options)
     table = open_table(path)
     elsewhere: dict[str, str] = {}
-    label_path = options.labels or find_table(path.parent, (f"{table_stem(path)}_labels", "labels"))
+    label_path = options.labels or find_table(path, "labels")
     if label_path is not None and label_path.absolute() == path.absolute():
         label_path = None
     if PARQUET_KEY in table.metadata:
@@ -65,13 +65,12 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         warn_of_second_label(roles, path)
         require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
-    of_table = options.model_copy(update={f"{role}_column": name for role, name in elsewhere.items()})
     wanted = options.labels is not None or bool(elsewhere)
     if label_path is not None and (
         wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
     ):
         keep_labels = options.labels is None and "label" not in elsewhere
-        episodes = read_label_table(label_path, of_table).apply(episodes, keep_labels=keep_labels)
+        episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
     return cut_if_requested(with_faults(episodes, path, options), options)
 
 
@@ -144,7 +143,7 @@ LONG_TABLE = Reader(
 def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     """Read one episode per file; its id is the file name without the suffix."""
     _require_length_with_stride(options)
-    label_path = options.labels or find_table(path, ("labels", "label"))
+    label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
     files = sorted(
         file
@@ -162,8 +161,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     elsewhere = roles_in_label_table(names, label_path, options)
     label_table = None
     if label_path is not None:
-        of_table = options.model_copy(update={f"{role}_column": name for role, name in elsewhere.items()})
-        label_table = read_label_table(label_path, of_table, ids_are_files=True)
+        label_table = read_label_table(label_path, options, elsewhere, ids_are_files=True)
         _require_same_episodes(path, {table_stem(file) for file in files}, label_table)
     roles = [roles_of_recordings(table.names, options, elsewhere, table.path) for table in tables]
     rows = join_files([_read_episode(*one, options) for one in zip(tables, roles, strict=True)], files)

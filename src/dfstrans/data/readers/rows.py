@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import (
@@ -42,7 +43,7 @@ _Reorder = Callable[[Any], Any]
 class Rows:
     """Points of episodes in any order: one array per sensor, and the time, label and group of each point.
 
-    `episode` and `group` are indices into `ids` and `group_names`. A label is 0, 1, or −1 if it is missing;
+    `episode` holds indices into `ids`; `group` is dictionary-encoded. A label is 0, 1, or −1 if it is missing;
     `label_words` are the words for labels in the file.
     """
 
@@ -54,8 +55,7 @@ class Rows:
     time: Times | None = None
     labels: npt.NDArray[np.int8] | None = None
     label_words: Sequence[str] = ()
-    group_names: Sequence[str] = ()
-    group: Index | None = None
+    group: Any = None
 
 
 # ---- reading and joining ----------------------------------------------------------------------------------------
@@ -72,25 +72,25 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool =
         kinds[roles.time] = "time"
     sensors, units = names_and_units(roles.sensors)
     path = table.path
-    labels, words, group_names, group = None, tuple[str, ...](), list[str](), None
+    labels, words = None, tuple[str, ...]()
     with opening(path, "a table with a row per point"):
         columns = table.read(kinds)
         if roles.id is not None:
-            ids, episode = _names_and_codes(columns[roles.id], roles.id, path, exact)
+            names = _names(columns[roles.id], roles.id, path, exact)
+            ids, episode = names.dictionary.to_pylist(), names.indices.to_numpy().astype(np.int64)
         else:
             n_rows = len(next(iter(columns.values()))) if columns else 0
             ids, episode = [table_stem(path)], np.zeros(n_rows, dtype=np.int64)
-        if roles.group is not None:
-            group_names, group = _names_and_codes(columns[roles.group], roles.group, path, exact)
+        group = None if roles.group is None else _names(columns[roles.group], roles.group, path, exact)
         if roles.label is not None:
             labels, words = labels_and_words(columns[roles.label], options.anomalous_value, path, roles.label)
         time = None if roles.time is None else times(columns[roles.time], roles.time, path)
         values = [numbers(columns.pop(name), name, path) for name in roles.sensors]
-    return Rows(sensors, units, values, ids, episode, time, labels, words, group_names, group)
+    return Rows(sensors, units, values, ids, episode, time, labels, words, group)
 
 
-def _names_and_codes(column: Any, name: str, source: Path, exact: bool) -> tuple[list[str], Index]:
-    """Return the distinct names in a column, in order of first appearance, and the index of each row's name."""
+def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
+    """Dictionary-encode a column of names in order of first appearance; reject a row without one."""
     codes = coded(column) if exact else coded_texts(column)
     if codes.null_count:
         row = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
@@ -98,7 +98,7 @@ def _names_and_codes(column: Any, name: str, source: Path, exact: bool) -> tuple
             f"expected a name in each row of column {name!r} of {source}, got none in data row {row + 1}; "
             "fill it in or remove the row"
         )
-    return codes.dictionary.to_pylist(), codes.indices.to_numpy().astype(np.int64)
+    return codes
 
 
 def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
@@ -107,16 +107,10 @@ def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
     for part, file in zip(parts, files, strict=True):
         _require_same_columns(first, part, files[0], file)
     _warn_of_units_in_some_files(parts, files)
-    names = sorted({name for part in parts for name in part.group_names})
-    number = {name: i for i, name in enumerate(names)}
-    groups = [
-        np.array([number[name] for name in part.group_names], dtype=np.int64)[part.group]
-        for part in parts
-        if part.group is not None
-    ]
     columns = [dict(zip(part.sensors, part.columns, strict=True)) for part in parts]
     times = [part.time for part in parts if part.time is not None]
     labels = [part.labels for part in parts if part.labels is not None]
+    groups = [part.group for part in parts if part.group is not None]
     return Rows(
         sensors=first.sensors,
         units=first.units,
@@ -128,8 +122,7 @@ def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
         else None,
         labels=np.concatenate(labels) if labels else None,
         label_words=sorted({word for part in parts for word in part.label_words}),
-        group_names=names,
-        group=np.concatenate(groups) if groups else None,
+        group=coded(pa.chunked_array(groups)) if groups else None,
     )
 
 
@@ -219,7 +212,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         units=rows.units,
         interval=interval,
         time_unit="" if rows.time is None else rows.time.unit,
-        groups=None if rows.group is None else _groups(reorder(rows.group), rows, starts),
+        groups=None if rows.group is None else _groups(reorder(rows.group.indices.to_numpy()), rows, starts),
         faults=faults,
     )
 
@@ -295,4 +288,4 @@ def _groups(group: Index, rows: Rows, starts: Index) -> list[str]:
             "from the start, make the ids distinct; if each group is a recording, name its column "
             f"({option_name('id_column')})"
         )
-    return [rows.group_names[i] for i in first.tolist()]
+    return [rows.group.dictionary[i].as_py() for i in first.tolist()]
