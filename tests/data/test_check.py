@@ -60,6 +60,8 @@ def test_numbers_worked_out_by_hand() -> None:
 
 
 def test_the_check_is_valid_json_even_without_any_value() -> None:
+    empty = check_episodes(Episodes.from_arrays(noise()[:0], []))
+    assert [(finding.level, finding.message[:11]) for finding in empty.findings] == [("error", "no episodes")]
     result = checked(np.full((2, 1, 5), np.nan, dtype=np.float32))
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["ranges"]["sensor_1"]["min"] is None
     assert "sensors without any value: sensor_1" in messages(result, "error")
@@ -89,22 +91,16 @@ def test_harmless_sensors_give_no_finding() -> None:
     assert result.ok
 
 
-def test_a_stuck_sensor_is_counted_and_an_episode_named() -> None:
+def test_a_stuck_sensor_is_a_warning_unless_it_is_constant_in_most_episodes() -> None:
     values = noise()
     values[4, 1] = 0.5
     values[9, 1, 10:35] = 7
+    values[13:, 2] = 7
     result = checked(values)
-    assert result.stuck_sensors == {"sensor_2": 2}
+    assert result.stuck_sensors == {"sensor_2": 2, "sensor_3": 17}
+    assert messages(result, "warning").count("active in others") == 1
     assert "active in others: sensor_2 (2 episodes, such as episode_4)" in messages(result, "warning")
-
-
-def test_a_sensor_that_is_constant_in_most_episodes_is_no_warning() -> None:
-    values = noise(24)
-    values[10:, 2] = 7
-    result = checked(values)
-    assert result.stuck_sensors == {"sensor_3": 14}
-    assert "constant in most episodes, but active in others: sensor_3 (14" in messages(result, "info")
-    assert messages(result, "warning") == ""
+    assert "constant in most episodes, but active in others: sensor_3 (17" in messages(result, "info")
 
 
 def test_rounding_to_float32_is_reported() -> None:
@@ -153,22 +149,17 @@ def test_identical_sensors_and_episodes_are_found() -> None:
     assert "identical episodes: episode_5, episode_11" in messages(result, "warning")
 
 
-def test_infinite_values_are_an_error_and_spoil_no_range() -> None:
-    values = noise()
-    values[0, 0, 0] = np.inf
-    result = checked(values)
-    assert result.infinite_values == {"sensor_1": 1}
-    assert "infinite values in sensor_1" in messages(result, "error")
-    assert result.ranges["sensor_1"].max == pytest.approx(float(values[1:, 0].max()), abs=2)
-    assert result.missing == 0
-
-
-def test_missing_values_are_reported_by_sensor_and_episode() -> None:
+def test_missing_and_infinite_values_are_reported_by_sensor_and_episode() -> None:
     values = noise()
     values[:, 1, :20] = np.nan
     values[3, 2] = np.nan
     values[4] = np.nan
+    expected = checked(values).ranges["sensor_1"], checked(values).missing
+    values[0, 0, values[0, 0].argmin()] = np.inf
     result = checked(values)
+    assert result.infinite_values == {"sensor_1": 1}
+    assert "infinite values in sensor_1" in messages(result, "error")
+    assert (result.ranges["sensor_1"].max, result.missing) == (expected[0].max, expected[1])
     assert next(iter(result.missing_by_sensor)) == "sensor_2"
     assert result.empty_episodes == ("episode_4",)
     warnings = messages(result, "warning")
@@ -177,25 +168,15 @@ def test_missing_values_are_reported_by_sensor_and_episode() -> None:
     assert "episodes without any value: episode_4" in warnings
 
 
-def test_gaps_in_time_are_counted_by_episode(tmp_path: Path) -> None:
-    times = {"x": (0, 1, 4, 5), "y": (0, 1, 2, 3), "z": (0, 2, 3, 4)}
-    rows = [f"{name},{t},{t + len(name)},{t * t},0" for name, present in times.items() for t in present]
-    (tmp_path / "runs.csv").write_text("\n".join(["id,time,a,b,label", *rows]))
-    result = check_episodes(load_episodes(tmp_path / "runs.csv"))
+def test_gaps_and_partly_anomalous_episodes_are_reported() -> None:
+    values = noise(n=3, n_timepoints=8)
+    values[0, :, 2:4] = values[2, :, 1] = np.nan
+    values[1, 0, 5] = np.nan  # other sensors have a value there
+    result = checked(values, ids=["x", "y", "z"], faults=[[Fault(0, 8)], [Fault(1, 3)], []])
     assert result.gaps == {"x": 2, "z": 1}
+    assert result.partly_anomalous == ("y",)
     assert "3 points without a value of any sensor, in 2 episodes: x (2), z (1)" in messages(result, "info")
-
-
-def test_only_a_label_that_changes_locates_the_fault(tmp_path: Path) -> None:
-    labels = {"changing": (0, 1, 1, 0), "constant": (1, 1, 1, 1), "normal": (0, 0, 0, 0)}
-    rows = [f"{name},{t},{t},{label}" for name, points in labels.items() for t, label in enumerate(points)]
-    (tmp_path / "runs.csv").write_text("\n".join(["id,time,a,label", *rows]))
-    episodes = load_episodes(tmp_path / "runs.csv")
-    assert episodes.faults == ((Fault(1, 3),), (), ())
-    result = check_episodes(episodes)
-    assert result.partly_anomalous == ("changing",)
-    assert "1 episode with a fault in only a part: changing" in messages(result, "info")
-    assert load_episodes(tmp_path / "runs.csv", length=2).require_labels().tolist() == [1, 1, 1, 1, 0, 0]
+    assert "1 episode with a fault in only a part: y" in messages(result, "info")
 
 
 @pytest.mark.parametrize(("n_timepoints", "words"), [(4, "20 sensors and only 4 points"), (30, "more alike")])
@@ -235,11 +216,6 @@ def test_the_server_machines_have_no_error(smd_folder: Path) -> None:
     result = check_episodes(load_episodes(smd_folder))
     assert (result.episodes, result.anomalous, result.ok) == (949, 289, True)
     assert result.constant_sensors == ("total_mem",)
-
-
-def test_an_empty_set_is_one_error() -> None:
-    result = check_episodes(Episodes.from_arrays(noise()[:0], []))
-    assert [(finding.level, finding.message[:11]) for finding in result.findings] == [("error", "no episodes")]
 
 
 def test_slower_episodes_are_named_and_have_no_gaps() -> None:

@@ -27,6 +27,9 @@ def test_labels_of_points_become_episode_labels_and_faults(tmp_path: Path) -> No
     episodes = from_text(tmp_path, text)
     assert episodes.require_labels().tolist() == [1, 0, 1]
     assert episodes.faults == ((Fault(1, 3), Fault(5, 6)), (), ())  # labels of 1 throughout locate nothing
+    with pytest.warns(UserWarning, match="1 point at the end"):
+        pieces = from_text(tmp_path, text, length=2)
+    assert pieces.require_labels().tolist() == [1, 1, 1, 0, 1]
 
 
 def test_empty_label_column_means_no_labels_but_a_partly_empty_one_is_refused(tmp_path: Path) -> None:

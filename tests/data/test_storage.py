@@ -58,13 +58,6 @@ def test_episodes_are_returned_in_the_requested_order(stored: StoredValues) -> N
     assert_array_equal(twice.select(np.arange(18)[::2])[1:7], everything[::2][1:7])
 
 
-def test_two_dimensional_data_set_concatenates_sensors(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "flat.h5", "w") as file:
-        file["dataset"] = np.concatenate([VALUES.reshape(6, 12), np.ones((6, 1))], axis=1)
-    flat = StoredValues.whole(StoredArray(tmp_path / "flat.h5", "dataset", VALUES.shape))
-    assert_array_equal(np.asarray(flat), VALUES)
-
-
 def _read_one(stored: StoredValues) -> list[float]:
     return [float(value) for value in stored[3].ravel()]
 
