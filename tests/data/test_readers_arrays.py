@@ -29,6 +29,7 @@ def test_npz_needs_only_usual_names(tmp_path: Path) -> None:
         episodes = from_npz(tmp_path, **{values: VALUES, labels: np.array([0, 1, 1])})
         assert_array_equal(episodes.values, VALUES)
         assert episodes.n_anomalous == 2
+    assert from_npz(tmp_path, {"anomalous_value": "bad"}, X=VALUES, y=["ok", "bad", "ok"]).n_anomalous == 1
     with pytest.warns(UserWarning, match=r"set\.npz: x, target; known names are values, labels"):
         assert from_npz(tmp_path, X=np.zeros((4, 2, 9)), x=np.ones(3), target=[0, 1, 0, 1]).labels is None
 
@@ -40,19 +41,13 @@ def test_npy_is_unlabelled(tmp_path: Path) -> None:
     assert_array_equal(episodes.values, VALUES[:, 1:])
 
 
-def test_labels_in_words_need_the_anomalous_value(tmp_path: Path) -> None:
-    words = np.array(["ok", "bad", "ok"])
-    assert from_npz(tmp_path, {"anomalous_value": "bad"}, X=VALUES, y=words).n_anomalous == 1
-    with pytest.raises(DfstransError, match="got ok, bad; specify which"):
-        from_npz(tmp_path, X=VALUES, y=words)
-
-
 def test_arrays_that_are_not_episodes_are_refused(tmp_path: Path) -> None:
     ragged = np.empty(2, dtype=object)
     ragged[:] = [np.zeros((3, 9)), np.zeros((3, 4))]
     for arrays, words in (
         ({"weights": VALUES}, r"an array called values or X in .*, got weights"),
         ({"X": VALUES[0]}, "expected values of shape"),
+        ({"X": VALUES, "y": ["ok", "bad", "ok"]}, "got ok, bad; specify which"),
         ({"X": VALUES, "y": [0.0, np.nan, 1.0]}, r"a label in each row of .*set\.npz, got none in 2"),
         ({"X": VALUES + 1j}, "expected real numbers, got complex ones"),
         ({"X": ragged}, "got Python objects in 'X'; for recordings of different lengths"),
@@ -92,16 +87,6 @@ def test_row_of_the_paper_authors_is_sensors_then_label(paper_file: Path, sizes:
     assert_array_equal(np.asarray(episodes.values), VALUES)
     assert episodes.require_labels().tolist() == [0, 1, 0]
     assert_array_equal(np.asarray(episodes[[2, 0]].select_sensors(["sensor_2"]).values), VALUES[[2, 0], 1:])
-
-
-def test_sensors_and_infinite_values_of_stored_episodes_can_be_excluded(paper_file: Path) -> None:
-    with h5py.File(paper_file, "a") as file:
-        file["dataset"][1, 5] = np.inf
-    episodes = load_episodes(paper_file, n_sensors=2, infinite_as_missing=True)
-    assert episodes.is_stored
-    assert np.isnan(episodes.values[1][1, 1])
-    assert np.isfinite(np.asarray(episodes.values)).sum() == VALUES.size - 1
-    assert load_episodes(paper_file, n_sensors=2, drop_sensors=("sensor_2",)).sensors == ("sensor_1",)
 
 
 def test_options_that_do_not_fit_the_paper_authors_file_are_refused(paper_file: Path) -> None:

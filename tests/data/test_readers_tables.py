@@ -1,9 +1,10 @@
-"""Long tables as text of any dialect and as Parquet."""
+"""Long tables: text of any dialect, Parquet, and the roles and content of their columns."""
 
 from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers.columns import coded_texts, texts
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import PLAIN, from_text
 
@@ -113,19 +115,13 @@ def test_points_and_commas_in_different_columns_are_decimals_with_a_warning(tmp_
         from_text(tmp_path, german("1.034", "1.034", comma=","))
 
 
-@pytest.mark.parametrize("delimiter", [";", ","])
-def test_points_that_look_like_thousands_separators_give_a_warning(tmp_path: Path, delimiter: str) -> None:
-    with pytest.warns(UserWarning, match="points in a look like thousands separators"):
-        episodes = from_text(tmp_path, german("950", "1.001", delimiter=delimiter))
-    assert episodes.values[0, 0, 1] == np.float32(1.001)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015"), ("100", "99.125"), ("950", "99.125")],
-)
-def test_plain_decimals_give_no_warning(tmp_path: Path, first: str, second: str) -> None:
-    assert from_text(tmp_path, german(first, second)).values[0, 0, 1] == np.float32(second)
+def test_points_that_look_like_thousands_separators_give_a_warning(tmp_path: Path) -> None:
+    for delimiter in ";,":
+        with pytest.warns(UserWarning, match="points in a look like thousands separators"):
+            episodes = from_text(tmp_path, german("950", "1.001", delimiter=delimiter))
+        assert episodes.values[0, 0, 1] == np.float32(1.001)
+    for first, second in (("0.950", "1.001"), ("95", "1.001"), ("950", "1.0015"), ("100", "99.125"), ("950", "99.125")):
+        assert from_text(tmp_path, german(first, second)).values[0, 0, 1] == np.float32(second)
 
 
 def test_points_in_columns_that_are_not_sensors_give_no_warning(tmp_path: Path) -> None:
@@ -137,20 +133,16 @@ def test_points_in_columns_that_are_not_sensors_give_no_warning(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("text", "end", "options"),
-    [
-        ("id,time,a,b\nx,0,1,2.5\nx,1,1,-", "-", {}),
-        ("id,time,a,b\nx,0,1,2.5\nx,1,1,5.", "5.", {}),
-        ("a\n1.5\n5.", "5.", {"length": 2}),
-    ],
+    ("start", "end", "options"),
+    [("id,time,b\nx,0,2.5\nx,1,", "-", {}), ("id,b\nx,2.5\nx,", "5.", {}), ("a\n1.5\n", "5.", {"length": 2})],
 )
 def test_file_that_ends_within_a_number_gives_a_warning(
-    tmp_path: Path, text: str, end: str, options: dict[str, int]
+    tmp_path: Path, start: str, end: str, options: dict[str, int]
 ) -> None:
     with pytest.warns(UserWarning, match=rf"runs\.csv ends without a line end after '{end}'"):
-        from_text(tmp_path, text, **options)
-    from_text(tmp_path, text + "\n", **options)
-    from_text(tmp_path, text.removesuffix(end) + "7", **options)
+        from_text(tmp_path, start + end, **options)
+    from_text(tmp_path, start + end + "\n", **options)
+    from_text(tmp_path, start + "7", **options)
 
 
 def test_exponent_without_digits_gives_a_warning_and_an_error(tmp_path: Path) -> None:
@@ -158,19 +150,11 @@ def test_exponent_without_digits_gives_a_warning_and_an_error(tmp_path: Path) ->
         from_text(tmp_path, "id,time,a\nx,0,1\nx,1,1.5e-")
 
 
-@pytest.mark.parametrize(
-    ("text", "options"),
-    [
-        ("id,time,a\nx,0,-\nx,1,2\nx,2,-", {}),
-        ("id,time,a\nx,0,3.\r\nx,1,4.", {}),
-        ("a\n3.\n4.", {"length": 2}),
-        ("id,time,a,label\nx,0,1,ok\ny,0,2,+", {"anomalous_value": "+"}),
-    ],
-)
-def test_trailing_sign_or_point_is_fine_if_other_rows_have_it(
-    tmp_path: Path, text: str, options: dict[str, object]
-) -> None:
-    from_text(tmp_path, text, **options)
+def test_trailing_sign_or_point_is_fine_if_other_rows_have_it(tmp_path: Path) -> None:
+    for text in ("id,time,a\nx,0,-\nx,1,2\nx,2,-", "id,time,a\nx,0,3.\r\nx,1,4."):
+        from_text(tmp_path, text)
+    from_text(tmp_path, "a\n3.\n4.", length=2)
+    from_text(tmp_path, "id,time,a,label\nx,0,1,ok\ny,0,2,+", anomalous_value="+")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +170,7 @@ def test_trailing_sign_or_point_is_fine_if_other_rows_have_it(
         ("id,time,a\nx,0,1\nx,,2\n", "a time in each row.*row 2"),
         ("id,time\nx,0\n", "at least one sensor"),
         ("id,,a\nx,7,1\nx,9,1\n", "a name for each column.*column 2"),
+        (PLAIN.replace("3.5", "bad"), "column 'a' of .*'bad' in data row 3.*label_column.*drop_sensors='a'"),
         (b"\x00\x01\x02\x03" * 50, "binary content"),
         (PLAIN.replace(",", " "), "comma, semicolon, tab .* got one column 'episode_id time a b"),
     ],
@@ -200,6 +185,61 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     for content in (whole[: len(whole) // 2], PLAIN.encode()):
         with pytest.raises(DfstransError, match=r"runs\.csv\.gz.*ends early"):
             from_text(tmp_path, content, "runs.csv.gz")
+
+
+# ---- columns ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["b", " a", None, "a ", "b"]),
+        pa.chunked_array([["b", "a"], ["a", " b "]]),
+        pa.array([3, 1, None, 3]),
+        pa.array([2.0, float("nan"), -0.0, 0.0, None]),
+        pa.array([0.5, 2.0]),
+        pa.array([True, False, True]),
+        pa.nulls(3),
+        pa.array([], pa.string()),
+    ],
+    ids=str,
+)
+def test_coded_texts_equal_the_texts_of_each_row(column: Any) -> None:
+    expected = texts(column).dictionary_encode()
+    coded = coded_texts(column)
+    assert coded.to_pylist() == expected.to_pylist()
+    assert coded.dictionary.to_pylist() == expected.dictionary.to_pylist()
+
+
+def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
+    text = "drive,clock,a,note,bad\nx,0,1,hello,1\nx,1,2,you,1\ny,0,3,all,0\n"
+    options = {"id_column": "Drive", "time_column": "clock", "label_column": "bad", "drop_sensors": ("note",)}
+    episodes = from_text(tmp_path, text, **options)
+    assert (episodes.sensors, episodes.n_anomalous) == (("a",), 1)
+    with pytest.raises(DfstransError, match=r"'nope' in .* \(drop_sensors\), got drive, clock"):
+        from_text(tmp_path, text, id_column="drive", drop_sensors=("nope",))
+
+    similar = from_text(tmp_path, "id,time,a [m],a,A\nx,0,1,2,3\nx,1,4,5,6\n", drop_sensors=("a",))
+    assert_array_equal(similar.values[0], [[1, 4], [3, 6]])
+
+
+def test_axis_called_y_is_not_a_label(tmp_path: Path) -> None:
+    episodes = from_text(tmp_path, "id,time,x,y,z\ne,0,1,2,3\ne,1,4,5,6\n")
+    assert (episodes.sensors, episodes.labels) == (("x", "y", "z"), None)
+
+
+def test_second_label_column_is_a_sensor_with_a_warning(tmp_path: Path) -> None:
+    text = PLAIN.replace("b,label", "anomaly,label")
+    with pytest.warns(UserWarning, match=r"anomaly of .* is read as a sensor.*drop_sensors='anomaly'"):
+        assert from_text(tmp_path, text).sensors == ("a", "anomaly")
+    assert from_text(tmp_path, text, drop_sensors=("anomaly",)).sensors == ("a",)
+
+
+def test_infinite_values_are_refused_unless_treated_as_missing(tmp_path: Path) -> None:
+    text = PLAIN.replace("3.5", "-inf")
+    with pytest.raises(DfstransError, match=r"1 infinite ones in sensors a, episodes: 2;.*infinite_as_missing"):
+        from_text(tmp_path, text)
+    assert np.isnan(from_text(tmp_path, text, infinite_as_missing=True).values[1, 0, 0])
 
 
 # ---- Parquet ----------------------------------------------------------------------------------------------------
