@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.episodes import Episode, Episodes, Fault
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, counted, list_few, option_name
 
@@ -40,37 +40,31 @@ def cut(
             f"expected recordings of at least {length} points, got at most {int(recordings.lengths.max())}; "
             f"choose a smaller {option_name('length')}"
         )
-    values = np.empty((total, recordings.n_sensors, length), dtype=np.float32)
-    labels = np.zeros(total, dtype=np.int8)
-    ids: list[str] = []
-    groups: list[str] = []
-    faults: list[list[Fault]] = []
+    pieces: list[Episode] = []
     for row, recording in enumerate(recordings):
         anomalous = _anomalous_points(recordings, row) if points is None else points[row]
+        group = recording.id if recording.group is None else recording.group
         for start in range(0, int(counts[row]) * step, step):
-            piece = recording.values[:, start : start + length]
-            if np.isnan(piece).all():
-                continue
-            values[len(ids)] = piece
-            labels[len(ids)] = anomalous is not None and anomalous[start : start + length].any()
-            faults.append(_clip(recording.faults or (), start, length))
-            ids.append(f"{recording.id}@{start}")
-            groups.append(recording.id if recording.group is None else recording.group)
-    if not ids:
+            values = recording.values[:, start : start + length]
+            if not np.isnan(values).all():
+                label = int(anomalous is not None and anomalous[start : start + length].any())
+                faults = _clip(recording.faults or (), start, length)
+                pieces.append(Episode(f"{recording.id}@{start}", values, label, group, faults))
+    if not pieces:
         raise DfstransError(
             f"expected recordings with values, got none in any of {counted(total, 'piece')}; check whether the sensor "
             "columns are empty"
         )
     return Episodes.from_arrays(
-        values[: len(ids)],
-        None if points is None and recordings.labels is None else labels[: len(ids)],
-        ids=ids,
+        [piece.values for piece in pieces],
+        None if points is None and recordings.labels is None else np.array([piece.label for piece in pieces]),
+        ids=[piece.id for piece in pieces],
         sensors=recordings.sensors,
         units=recordings.units,
         interval=recordings.interval,
         time_unit=recordings.time_unit,
-        groups=groups,
-        faults=None if recordings.faults is None else faults,
+        groups=[str(piece.group) for piece in pieces],
+        faults=None if recordings.faults is None else [piece.faults or () for piece in pieces],
     )
 
 
@@ -151,6 +145,9 @@ def _anomalous_points(recordings: Episodes, row: int) -> npt.NDArray[np.bool_] |
     return anomalous
 
 
-def _clip(faults: Sequence[Fault], start: int, length: int) -> list[Fault]:
-    inside = [fault for fault in faults if fault.start < start + length and fault.stop > start]
-    return [fault._replace(start=max(fault.start - start, 0), stop=min(fault.stop - start, length)) for fault in inside]
+def _clip(faults: Sequence[Fault], start: int, length: int) -> tuple[Fault, ...]:
+    return tuple(
+        fault._replace(start=max(fault.start - start, 0), stop=min(fault.stop - start, length))
+        for fault in faults
+        if fault.start < start + length and fault.stop > start
+    )
