@@ -240,6 +240,6 @@ def test_every_second_point_missing_in_all_episodes_is_a_gap() -> None:
     assert list(result.gaps.values()) == [30, 30, 30, 60]
     assert "many missing values" in messages(result, "warning")
     assert "rate" not in messages(result, "warning")
-    with pytest.warns(UserWarning, match="without any value: episode_3") as warned:
+    with pytest.warns(UserWarning, match="training episodes without any value: episode_3;") as warned:
         SensorScaler.fit(Episodes.from_arrays(values))
     assert len(warned) == 1

@@ -37,15 +37,11 @@ def test_folder_without_label_table_is_unlabelled_and_may_mix_formats(runs: Path
     (runs / "README.txt").write_text("About these data.\n")
     episodes = load_episodes(runs)
     assert (episodes.ids.tolist(), episodes.labels) == (["r1", "r2", "r3"], None)
+    write(runs, r1="episode_id,time,a,b|x,0,1,10|x,1,2,20")  # a single id says no more than the file name
+    assert load_episodes(runs).ids.tolist() == ["r1", "r2", "r3"]
 
 
-def test_named_columns_may_be_in_the_label_table(runs: Path) -> None:
-    write(runs, labels="Takt,befund,Bediener|r1,OK,x|r2,NOK,y")
-    episodes = load_episodes(runs, id_column="Takt", label_column="befund", anomalous_value="NOK")
-    assert (episodes.sensors, episodes.require_labels().tolist()) == (("a", "b"), [0, 1])
-
-
-def test_label_table_takes_precedence_over_file_columns(tmp_path: Path) -> None:
+def test_named_columns_of_the_label_table_take_precedence_over_file_columns(tmp_path: Path) -> None:
     recording = "time,run,machine,label|0,5,m1,warm|1,6,m1,cold"
     write(tmp_path, labels="Takt,befund,Linie|r1,OK,west|r2,NOK,east", r1=recording, r2=recording)
     named = {"id_column": "takt", "label_column": "befund", "group_column": "linie", "anomalous_value": "NOK"}
@@ -100,10 +96,6 @@ def test_inconsistent_files_are_refused(runs: Path, files: dict[str, str], words
     labels = {"labels": "id,label|r1,0|r2,0|r3,0"} if "r3" in files else {}
     with pytest.raises(DfstransError, match=words):
         load_episodes(write(runs, **labels, **files))
-
-
-def test_id_column_with_a_single_id_is_ignored(tmp_path: Path) -> None:
-    assert load_episodes(write(tmp_path, all="episode_id,time,a|x,0,1|x,1,2")).ids.tolist() == ["all"]
 
 
 def test_column_of_some_files_can_be_dropped(runs: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dfstrans.data.readers import load_episodes
-from dfstrans.data.readers.columns import coded_texts, texts
+from dfstrans.data.readers.columns import to_coded_texts, to_texts
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import PLAIN, from_text
 
@@ -205,8 +205,8 @@ def test_damaged_gzip_is_refused(tmp_path: Path) -> None:
     ids=str,
 )
 def test_coded_texts_equal_the_texts_of_each_row(column: Any) -> None:
-    expected = texts(column).dictionary_encode()
-    coded = coded_texts(column)
+    expected = to_texts(column).dictionary_encode()
+    coded = to_coded_texts(column)
     assert coded.to_pylist() == expected.to_pylist()
     assert coded.dictionary.to_pylist() == expected.dictionary.to_pylist()
 

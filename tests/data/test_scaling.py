@@ -65,12 +65,6 @@ def test_a_counter_beyond_float32_precision_gives_a_warning(step: float, said: s
         SensorScaler.fit(episodes)
 
 
-def test_training_episodes_without_any_value_give_a_warning() -> None:
-    episodes = Episodes.from_arrays([[[1, 2]], [[NAN, NAN]], [[3, NAN]]], ids=["first", "dead", "gap"])
-    with pytest.warns(UserWarning, match="training episodes without any value: dead;"):
-        SensorScaler.fit(episodes)
-
-
 @pytest.mark.parametrize(
     ("values", "said"),
     [

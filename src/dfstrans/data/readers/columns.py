@@ -173,7 +173,7 @@ def handle_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
 # ---- numbers and names ------------------------------------------------------------------------------------------
 
 
-def numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
+def to_numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
     """Convert a column to numbers, with NaN for missing cells."""
     if is_text(column):
         column = _text_as_numbers(column, name, source)
@@ -219,7 +219,7 @@ def _not_a_sensor(name: str) -> str:
     )
 
 
-def texts(column: Any) -> Any:
+def to_texts(column: Any) -> Any:
     """Convert a column of names or labels to a pyarrow array of trimmed text, whole numbers without a decimal point."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -232,17 +232,17 @@ def texts(column: Any) -> Any:
     return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text
 
 
-def coded_texts(column: Any) -> Any:
-    """Convert a column like `texts`, dictionary-encoded in order of first appearance.
+def to_coded_texts(column: Any) -> Any:
+    """Convert a column like `to_texts`, dictionary-encoded in order of first appearance.
 
     Each distinct value is converted once, since a long table repeats each of them thousands of times.
     """
-    codes = coded(column)
-    words = texts(codes.dictionary).dictionary_encode()  # again, because some differ only in blanks
+    codes = to_codes(column)
+    words = to_texts(codes.dictionary).dictionary_encode()  # again, because some differ only in blanks
     return pa.DictionaryArray.from_arrays(words.indices.take(codes.indices), words.dictionary)
 
 
-def coded(column: Any) -> Any:
+def to_codes(column: Any) -> Any:
     """Dictionary-encode a column in order of first appearance, without unused entries."""
     if not pa.types.is_dictionary(column.type):
         return (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).dictionary_encode()
@@ -264,9 +264,9 @@ class UnreadableLabelsError(DfstransError):
         self.column = column
 
 
-def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
+def to_labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
     """Return the label of each episode: 0 normal, 1 anomalous; missing ones raise an error."""
-    found, words = labels_and_words(column, anomalous_value, source)
+    found, words = to_labels_and_words(column, anomalous_value, source)
     require_occurs(anomalous_value, words, source)
     missing = np.flatnonzero(found == UNLABELLED)
     if len(missing):
@@ -274,14 +274,14 @@ def labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArra
     return found
 
 
-def labels_and_words(
+def to_labels_and_words(
     column: Any, anomalous_value: str | None, source: Path, name: str | None = None
 ) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
     """Return labels as 0, 1 or −1 (missing), and the distinct words for them.
 
     The column may be part of a data set: whether `anomalous_value` occurs is not checked.
     """
-    codes = coded_texts(column)
+    codes = to_coded_texts(column)
     words = codes.dictionary.to_pylist()
     known = tuple(word for word in words if word is not None and word not in MISSING)
     if anomalous_value is None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, labels, texts
+from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_labels, to_texts
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
 from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -84,8 +84,8 @@ def read_label_table(
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
     content = table.read(dict.fromkeys(wanted, "text"))
-    ids = texts(content[id_column]).to_pylist()
-    found = labels(content[label_column], options.anomalous_value, path)
+    ids = to_texts(content[id_column]).to_pylist()
+    found = to_labels(content[label_column], options.anomalous_value, path)
     if None in ids:
         raise DfstransError(f"expected an id in each row of {path}, got none in row {ids.index(None) + 1}; add it")
     if len(set(ids)) < len(ids):
@@ -93,7 +93,7 @@ def read_label_table(
         raise DfstransError(f"expected each id once in {path}, got repeated ids: {list_few(repeated)}; keep one each")
     if ids_are_files:
         ids = [without_suffix(name) for name in ids]
-    groups = [name or "" for name in texts(content[group_column]).to_pylist()] if group_column else None
+    groups = [name or "" for name in to_texts(content[group_column]).to_pylist()] if group_column else None
     return LabelTable(
         path,
         dict(zip(ids, found.tolist(), strict=True)),
@@ -105,7 +105,7 @@ def covers(path: Path, ids: Iterable[str], options: ReadOptions) -> bool:
     """Return whether a label table has a row for each of these episodes."""
     table = open_table(path)
     id_column = _label_table_columns(table, options)[0]
-    return id_column is not None and set(ids) <= set(texts(table.read({id_column: "text"})[id_column]).to_pylist())
+    return id_column is not None and set(ids) <= set(to_texts(table.read({id_column: "text"})[id_column]).to_pylist())
 
 
 def roles_in_label_table(names: Sequence[str], label_table: Path | None, options: ReadOptions) -> dict[str, str]:
@@ -252,7 +252,7 @@ def _read_fault_table(path: Path, options: ReadOptions) -> list[dict[str, str]]:
     table = open_table(path)
     wanted = _fault_table_columns(table, options)
     content = table.read(dict.fromkeys(wanted.values(), "text"))
-    columns = {role: texts(content[name]).to_pylist() for role, name in wanted.items()}
+    columns = {role: to_texts(content[name]).to_pylist() for role, name in wanted.items()}
     rows = []
     for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
         row = {role: text for role, text in zip(columns, cells, strict=True) if text and text not in MISSING}

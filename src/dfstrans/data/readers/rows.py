@@ -16,11 +16,11 @@ from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import (
     UNLABELLED,
     Roles,
-    coded,
-    coded_texts,
-    labels_and_words,
     names_and_units,
-    numbers,
+    to_coded_texts,
+    to_codes,
+    to_labels_and_words,
+    to_numbers,
 )
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
@@ -31,7 +31,7 @@ from dfstrans.data.readers.times import (
     grid_positions,
     median_interval,
     row_positions,
-    times,
+    to_times,
     unwrap_midnight,
 )
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -83,15 +83,15 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool =
             ids, episode = [table_stem(path)], np.zeros(n_rows, dtype=np.int64)
         group = None if roles.group is None else _names(columns[roles.group], roles.group, path, exact)
         if roles.label is not None:
-            labels, words = labels_and_words(columns[roles.label], options.anomalous_value, path, roles.label)
-        time = None if roles.time is None else times(columns[roles.time], roles.time, path)
-        values = [numbers(columns.pop(name), name, path) for name in roles.sensors]
+            labels, words = to_labels_and_words(columns[roles.label], options.anomalous_value, path, roles.label)
+        time = None if roles.time is None else to_times(columns[roles.time], roles.time, path)
+        values = [to_numbers(columns.pop(name), name, path) for name in roles.sensors]
     return Rows(sensors, units, values, ids, episode, time, labels, words, group)
 
 
 def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
     """Dictionary-encode a column of names in order of first appearance; reject a row without one."""
-    codes = coded(column) if exact else coded_texts(column)
+    codes = to_codes(column) if exact else to_coded_texts(column)
     if codes.null_count:
         row = int(np.flatnonzero(np.asarray(codes.is_null()))[0])
         raise DfstransError(
@@ -122,7 +122,7 @@ def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
         else None,
         labels=np.concatenate(labels) if labels else None,
         label_words=sorted({word for part in parts for word in part.label_words}),
-        group=coded(pa.chunked_array(groups)) if groups else None,
+        group=to_codes(pa.chunked_array(groups)) if groups else None,
     )
 
 

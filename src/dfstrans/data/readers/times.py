@@ -41,7 +41,7 @@ class Times(NamedTuple):
     of_day: bool = False
 
 
-def times(column: Any, name: str, source: Path) -> Times:
+def to_times(column: Any, name: str, source: Path) -> Times:
     """Convert a column of times: dates to seconds from the first, times of day to seconds from midnight; keep numbers.
 
     The unit of numbers comes from the header, as in `time [ms]` or `time_s`. Without a unit, integers that all look
