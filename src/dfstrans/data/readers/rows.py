@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,6 @@ from dfstrans.data.readers.times import (
     unwrap_midnight,
 )
 from dfstrans.errors import DfstransError, list_few, option_name
-
-_Reorder = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -187,20 +185,20 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     if rows.time is not None and rows.time.of_day:
         unwrapped = unwrap_midnight(rows.time.values, rows.episode, rows.ids)
         rows = replace(rows, time=rows.time._replace(values=unwrapped))
-    reorder = _reorder(rows, options)
-    episode = reorder(rows.episode)
+    order = _order(rows, options)
+    episode = rows.episode[order]
     starts = first_points(episode)
-    time = None if rows.time is None else reorder(rows.time.values)
+    time = None if rows.time is None else rows.time.values[order]
     if time is None or options.irregular_time == "ignore":
         position, interval = row_positions(episode), None if time is None else median_interval(time, episode)
     else:
         position, interval = grid_positions(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = position[ends] + 1
-    values = _place_values(rows, reorder, episode, position, lengths)
+    values = _place_values(rows, order, episode, position, lengths)
     labels, faults = None, None
     if rows.labels is not None and (rows.labels != UNLABELLED).any():
-        labels, faults = _labels_and_faults(reorder(rows.labels), rows.ids, starts, position)
+        labels, faults = _labels_and_faults(rows.labels[order], rows.ids, starts, position)
         if options.length is not None:
             _require_label_in_each_row(rows.labels, rows.episode, rows.ids)
     return Episodes.from_arrays(
@@ -212,24 +210,22 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         units=rows.units,
         interval=interval,
         time_unit="" if rows.time is None else rows.time.unit,
-        groups=None if rows.group is None else _groups(reorder(rows.group.indices.to_numpy()), rows, starts),
+        groups=None if rows.group is None else _groups(rows.group.indices.to_numpy()[order], rows, starts),
         faults=faults,
     )
 
 
-def _reorder(rows: Rows, options: ReadOptions) -> _Reorder:
-    """Return a function that sorts an array of rows by episode, and by time if requested."""
+def _order(rows: Rows, options: ReadOptions) -> Index | slice:
+    """Return the index that sorts rows by episode, and by time if requested."""
     if rows.time is not None and options.sort_time:
-        order = np.lexsort((rows.time.values, rows.episode))
-    elif (np.diff(rows.episode) >= 0).all():
-        return lambda array: array
-    else:
-        order = np.argsort(rows.episode, kind="stable")
-    return lambda array: array[order]
+        return np.lexsort((rows.time.values, rows.episode))
+    if (np.diff(rows.episode) >= 0).all():
+        return slice(None)  # copies nothing
+    return np.argsort(rows.episode, kind="stable")
 
 
 def _place_values(
-    rows: Rows, reorder: _Reorder, episode: Index, position: Index, lengths: Index
+    rows: Rows, order: Index | slice, episode: Index, position: Index, lengths: Index
 ) -> npt.NDArray[np.float32]:
     """Place each value at its episode, sensor and position."""
     n, longest = len(lengths), int(lengths.max())
@@ -239,9 +235,9 @@ def _place_values(
         values.fill(np.nan)
     for sensor, column in enumerate(rows.columns):
         if full:
-            values[:, sensor] = reorder(column).reshape(n, longest)
+            values[:, sensor] = column[order].reshape(n, longest)
         else:
-            values[:, sensor][episode, position] = reorder(column)
+            values[:, sensor][episode, position] = column[order]
     return values
 
 
