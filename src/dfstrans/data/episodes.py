@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -279,6 +280,8 @@ class Episodes:
         else:
             values = _pad([episode for part in parts for episode in np.asarray(part.values)])[0]
         intervals, time_units = {part.interval for part in parts}, {part.time_unit for part in parts}
+        faults = [part.faults for part in parts if part.faults is not None]
+        truths = [part.truth for part in parts if part.truth is not None]
         return cls.from_arrays(
             values,
             _join([part.labels for part in parts]),
@@ -288,12 +291,8 @@ class Episodes:
             units=first.units,
             interval=intervals.pop() if len(intervals) == 1 else None,
             groups=_join([part.groups for part in parts]),
-            faults=None
-            if any(part.faults is None for part in parts)
-            else [faults for part in parts for faults in part.faults or ()],
-            truth=None
-            if any(part.truth is None for part in parts)
-            else GradedTruth.concatenate([part.truth for part in parts if part.truth is not None]),
+            faults=list(chain(*faults)) if len(faults) == len(parts) else None,
+            truth=GradedTruth.concatenate(truths) if len(truths) == len(parts) else None,
             time_unit=time_units.pop() if len(time_units) == 1 else "",
         )
 

@@ -1,14 +1,8 @@
 """Readers: load `Episodes` from a path in any supported format.
 
 `recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. To add a format, write a
-function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below:
-
-    def _read_mine(path: Path, options: ReadOptions) -> Episodes:
-        with opening(path, "a .mine file"):  # turns every failure into a clear error
-            values, labels = parse(path.read_bytes())
-        return Episodes.from_arrays(values, labels)
-
-    MINE = Reader("a file of my logger (.mine)", frozenset(), lambda path: path.suffix == ".mine", _read_mine)
+function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below; the documentation has
+an example (how-to/add-a-reader.md).
 """
 
 from __future__ import annotations
