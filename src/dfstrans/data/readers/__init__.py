@@ -1,8 +1,10 @@
 """Readers: load `Episodes` from a path in any supported format.
 
-`recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. To add a format, write a
-function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below; the documentation has
-an example (how-to/add-a-reader.md).
+`recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. Tables pass through
+`tables` (files), `columns` and `times` (cells), `rows` (episodes), `labels` (label and fault tables) and `cutting`.
+
+To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
+the documentation has an example (how-to/add-a-reader.md).
 """
 
 from __future__ import annotations

@@ -27,13 +27,7 @@ from dfstrans.data.truth import truth_from_text
 from dfstrans.data.writers import PARQUET_KEY, faults_from_json, require_version
 from dfstrans.errors import DfstransError, list_few, option_name
 
-_OPTIONS = frozenset(
-    {
-        *("length", "stride", "labels", "faults", "anomalous_value", "drop_sensors"),
-        *("id_column", "time_column", "label_column", "group_column"),
-        *("sort_time", "irregular_time"),
-    }
-)
+_OPTIONS = frozenset(ReadOptions.model_fields) - {"spacecraft", "n_sensors", "n_timepoints"}  # of other formats
 
 
 def _require_length_with_stride(options: ReadOptions) -> None:
