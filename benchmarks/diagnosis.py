@@ -21,9 +21,9 @@ import torch
 from benchmarks.measure import progress
 from dfstrans import Diagnoser, Episodes, load_episodes
 from dfstrans.detectors.workflow import PARTS, part_of
-from dfstrans.diagnosis.assessment import SHOWN, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics import measure, rc_top_k
+from dfstrans.diagnosis.metrics.assessment import SHOWN, assess
 from dfstrans.diagnosis.trust import AttentionTrust, attention_trust_score
 from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import circumstances

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dfstrans import Episodes
-from dfstrans.diagnosis.bands import BY_SEGMENT, NormalCourse, bands_by_segment, cell_statistics, pooled_band
-from dfstrans.diagnosis.scores import SCORES, EpisodeScores
+from dfstrans.diagnosis.recordings import NormalCourse, cell_statistics
+from dfstrans.diagnosis.scores import BY_SEGMENT, SCORES, EpisodeScores, bands_by_segment, pooled_band
 
 
 def scores_of(temporal: np.ndarray, spatial: np.ndarray) -> EpisodeScores:

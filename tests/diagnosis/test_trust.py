@@ -7,7 +7,7 @@ import torch
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.scores import AttentionTrust
-from dfstrans.diagnosis.trust import Scope, attention_trust_score, judge, keep_mask, weigh
+from dfstrans.diagnosis.trust import attention_trust_score, judge, keep_mask, weigh
 from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair, DFSTrans
 from tests.diagnosis.conftest import SETTINGS
@@ -24,16 +24,6 @@ def test_at_least_one_attention_weight_is_removed() -> None:
     assert torch.equal(keep_mask(weights, 25, "bottom", generator()), (weights >= 6).float())
     assert keep_mask(weights, 25, "random", generator()).sum() == 18
     assert keep_mask(weights, 1, "top", generator()).sum() == 23
-
-
-@pytest.mark.parametrize(
-    ("scope", "removed"),
-    [("matrix", [[0.0] * 4, [0.0] * 4, [0.0, 1, 1, 1]]), ("row", [[0.0, 0, 0, 1]] * 3)],
-)
-def test_the_largest_weights_of_each_matrix_or_row_are_removed(scope: Scope, removed: list[list[float]]) -> None:
-    kept = keep_mask(torch.arange(24.0).view(1, 1, 2, 1, 3, 4), 25, "top", generator(), scope)
-    for matrix in range(2):
-        assert torch.equal(1 - kept[0, 0, matrix, 0], torch.tensor(removed))
 
 
 def test_trust_score_is_the_fall_of_the_logit(tiny: Diagnoser) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dfstrans.data.episodes import Episode, Fault
-from dfstrans.diagnosis.bands import NormalBand
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
 from dfstrans.diagnosis.schema import HealthFinding, TrustVerdict
-from dfstrans.diagnosis.scores import SCORES, AttentionScores
+from dfstrans.diagnosis.scores import SCORES, AttentionScores, NormalBand
 
 
 def bands_with(scores: AttentionScores, **excess: np.ndarray) -> dict[str, NormalBand]:

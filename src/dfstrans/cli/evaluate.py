@@ -11,7 +11,7 @@ from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json
 from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
-from dfstrans.diagnosis.assessment import headline
+from dfstrans.diagnosis.metrics.assessment import headline
 
 EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
 

@@ -19,7 +19,7 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.registry import detector_kind
 from dfstrans.detectors.saved_model import check_place, holds_model, library_versions, read_record
-from dfstrans.diagnosis.assessment import assess
+from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, option_name
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
@@ -197,7 +197,7 @@ def evaluate_diagnoses(
     train: Episodes | None = None,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.assessment`.
+    """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.metrics.assessment`.
 
     The z-score baseline is learned from the normal episodes of `train` if given, else from the tested ones.
     """

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from dfstrans.diagnosis.bands import NormalBand
 from dfstrans.diagnosis.schema import (
     DIAGNOSIS_SCHEMA_VERSION,
     BeyondBand,
@@ -25,7 +24,7 @@ from dfstrans.diagnosis.schema import (
     Resemblance,
     TrustVerdict,
 )
-from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, rank_segments, rank_sensors
+from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, NormalBand, rank_segments, rank_sensors
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:  # which loads scikit-learn

@@ -1,23 +1,84 @@
-"""Recordings to plot with a diagnosis: their units, and the most similar normal recording."""
+"""The recorded signals: statistics of cells, the normal course, and recordings to plot with a diagnosis."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dfstrans.data.episodes import Episode, Episodes
 from dfstrans.data.inputs import match_sensors
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.diagnosis.bands import CELL_STATISTICS, cell_statistics
+from dfstrans.data.segments import count_segments
 from dfstrans.diagnosis.scores import Array
 
 if TYPE_CHECKING:  # loads torch
     from dfstrans.diagnosis.inspection import Detector
 
+CELL_STATISTICS = ("mean", "std", "max", "min")
+COURSE_TAIL = 0.01  # share of normal recordings below the band of a signal, and also above
 MAX_RECORDINGS = 300  # to choose from; a random sample if there are more
+
+
+def cell_statistics(values: npt.NDArray[np.float32], segment_length: int) -> npt.NDArray[Any]:
+    """Return mean, standard deviation, maximum and minimum of each cell; NaN for a cell without values.
+
+    Shape:
+        (n_sensors, length) → (n_segments, n_sensors, n_statistics)
+    """
+    n_sensors, length = values.shape
+    n_segments = count_segments(length, segment_length)
+    padded = np.full((n_sensors, n_segments * segment_length), np.nan)
+    padded[:, :length] = values
+    cells = padded.reshape(n_sensors, n_segments, segment_length).transpose(1, 0, 2)
+    missing = np.isnan(cells)
+    count = np.where(missing.all(axis=-1), np.nan, (~missing).sum(axis=-1))
+    mean = np.where(missing, 0.0, cells).sum(axis=-1) / count
+    variance = np.where(missing, 0.0, (cells - mean[..., None]) ** 2).sum(axis=-1) / count
+    return np.stack([mean, np.sqrt(variance), np.fmax.reduce(cells, axis=-1), np.fmin.reduce(cells, axis=-1)], axis=-1)
+
+
+@dataclass(frozen=True)
+class NormalCourse:
+    """The lowest and the highest value of each sensor in normal recordings, without the most extreme 1 % on each side.
+
+    Shape:
+        by_segment (segment, sensor, 2), without a segment if lengths vary; pooled (sensor, 2); in the sensors' units
+    """
+
+    by_segment: Array
+    pooled: Array
+
+    @classmethod
+    def fit(cls, normal: Episodes, segment_length: int, n_segments: int) -> NormalCourse:
+        """Learn from normal episodes; values by segment come from those with `n_segments` segments (0: none)."""
+        ends = [CELL_STATISTICS.index("min"), CELL_STATISTICS.index("max")]
+        extremes = [cell_statistics(episode.values, segment_length)[..., ends] for episode in normal]
+        alike = [one for one in extremes if len(one) == n_segments]
+        by_segment = _course(np.stack(alike)) if alike else np.zeros((0, normal.n_sensors, 2))
+        return cls(by_segment, _course(np.concatenate(extremes)))
+
+    def of_length(self, n_segments: int) -> Array:
+        """Return the course for `n_segments` segments, the same in every segment if that length is unusual."""
+        if len(self.by_segment) == n_segments:
+            return self.by_segment
+        return np.broadcast_to(self.pooled, (n_segments, *self.pooled.shape))
+
+
+def _course(extremes: Array) -> Array:
+    """Return a low quantile of the lowest values and a high one of the highest, over the first axis."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # cells without any values get a band of NaN
+        low = np.nanquantile(extremes[..., 0], COURSE_TAIL, axis=0)
+        high = np.nanquantile(extremes[..., 1], 1 - COURSE_TAIL, axis=0)
+    return np.stack([low, high], axis=-1)
+
+
+# ---- recordings to plot ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,20 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments
-from dfstrans.diagnosis.bands import (
+from dfstrans.diagnosis.health import HealthReference
+from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.recordings import NormalCourse
+from dfstrans.diagnosis.scores import (
     BANDS,
     POOLED,
+    SCORES,
     SPREAD_QUANTITIES,
+    Array,
+    EpisodeScores,
     NormalBand,
-    NormalCourse,
     bands_by_segment,
     pooled_band,
 )
-from dfstrans.diagnosis.health import HealthReference
-from dfstrans.diagnosis.inspection import Detector, episode_scores
-from dfstrans.diagnosis.scores import SCORES, Array, EpisodeScores
 from dfstrans.errors import DfstransError
 
 Arrays = dict[str, npt.NDArray[Any]]

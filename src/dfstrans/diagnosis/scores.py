@@ -1,10 +1,11 @@
-"""The paper's eight attention scores of an episode, and the other values that the network computes for each cell.
+"""The paper's eight attention scores of an episode, what else the network computes for each cell, and normal bands.
 
 Arrays are named `[global_]` + `temporal|spatial` + `_attention` (matrix) or `_relevance` (its column sums).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -138,3 +139,100 @@ class AttentionTrust:
         """The share of random draws with a smaller drop than the top weights, ties counted half: (episode, k)."""
         top = self.top[..., None]
         return np.asarray((self.random < top).mean(axis=-1) + 0.5 * (self.random == top).mean(axis=-1))
+
+
+# ---- normal bands ---------------------------------------------------------------------------------------------------
+#
+# A quantity that varies over time is kept twice: by segment, for episodes of the usual length, and pooled over all
+# segments, for others. Temporal attention is shared among all segments, so pooled values are multiples of an even
+# spread. Pooled embeddings are compared without their positional encoding (`content`).
+
+EDGE_QUANTILE = 0.99  # share of normal episodes below the edge of a band
+BANDS = (*SCORES, "contribution")  # median and upper edge
+SPREAD_QUANTITIES = ("level", "embedding", "content")  # mean and standard deviation
+BY_SEGMENT = (*BANDS, "level", "embedding")
+POOLED = (*BANDS, "level", "content")
+BETWEEN_SEGMENTS = ("temporal_attention", "global_temporal_attention")  # the last two axes are segments
+WITHOUT_SEGMENTS = ("global_spatial_attention", "global_spatial_relevance")
+MAX_POOLED_SAMPLES = 1 << 14
+MAX_BAND_SIZE = 1 << 22  # numbers in a band by segment; larger ones are only kept pooled
+
+
+@dataclass(frozen=True)
+class NormalBand:
+    """The usual value of a quantity and its variation in normal episodes; shapes broadcast to the quantity's.
+
+    For a band, the centre is the median and the width extends to the upper edge; for a spread, they are mean and
+    deviation.
+    """
+
+    centre: Array
+    width: Array
+    floor: float  # minimum width, for sensors that never move and attention that never changes
+
+    @classmethod
+    def of(cls, name: str, centre: Array, width: Array) -> NormalBand:
+        """Create a band with the floor of its quantity; for temporal attention, that is a share of an even spread."""
+        floor = 1e-2 if name in ("embedding", "content") else 1e-3
+        return cls(centre, width, floor / centre.shape[-1] if name in BETWEEN_SEGMENTS else floor)
+
+    def excess(self, values: Array) -> Array:
+        """Return how far values are above the centre, in widths: 0 is usual, 1 the edge of a band."""
+        return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
+
+    @property
+    def edge(self) -> Array:
+        """The upper edge."""
+        return self.centre + np.maximum(self.width, self.floor)
+
+    def fit_length(self, name: str, n_segments: int) -> NormalBand:
+        """Adapt this pooled band to an episode of `n_segments` segments."""
+        if name not in BETWEEN_SEGMENTS:
+            return self
+        return NormalBand(self.centre / n_segments, self.width / n_segments, self.floor / n_segments)
+
+
+def bands_by_segment(scores: Sequence[EpisodeScores], max_size: int = MAX_BAND_SIZE) -> dict[str, NormalBand]:
+    """Return a band for each quantity, in its shape, from episodes of equal length; omit those that are too large."""
+    small = [name for name in BY_SEGMENT if name not in BANDS or getattr(scores[0], name).size <= max_size]
+    return {
+        name: NormalBand.of(name, *_centre_and_width(name, np.stack([getattr(one, name) for one in scores])))
+        for name in small
+    }
+
+
+def pooled_band(
+    name: str, scores: Sequence[EpisodeScores], seed: int = 0, max_samples: int = MAX_POOLED_SAMPLES
+) -> NormalBand:
+    """Return a band over all segments of episodes of any length; segment axes have length one, or are absent if first.
+
+    Every episode contributes the same number of samples, if it has enough.
+    """
+    random, most = np.random.default_rng(seed), max(max_samples // len(scores), 1)
+    samples = []
+    for one in scores:
+        own = _samples(one, name)
+        if len(own) > most:
+            own = own[random.choice(len(own), most, replace=False)]
+        samples.append(own * one.n_segments if name in BETWEEN_SEGMENTS else own)  # 1 is an even spread
+    trailing = (1,) * (2 if name in BETWEEN_SEGMENTS else 1 if name == "temporal_relevance" else 0)
+    parts = _centre_and_width(name, np.concatenate(samples))
+    return NormalBand.of(name, *(np.reshape(part, np.shape(part) + trailing) for part in parts))
+
+
+def _samples(scores: EpisodeScores, name: str) -> Array:
+    """Return a view of a quantity with its segments, or pairs of segments, as the first axis."""
+    values: Array = getattr(scores, name)
+    if name in WITHOUT_SEGMENTS:
+        return values[None]
+    if name in BETWEEN_SEGMENTS:
+        return np.moveaxis(values.reshape(*values.shape[:-2], -1), -1, 0)
+    return values.T if name == "temporal_relevance" else values
+
+
+def _centre_and_width(name: str, samples: Array) -> tuple[Array, Array]:
+    """Return the centre and the width over the first axis."""
+    if name in SPREAD_QUANTITIES:
+        return samples.mean(axis=0), samples.std(axis=0)
+    centre, edge = np.quantile(samples, (0.5, EDGE_QUANTILE), axis=0)
+    return centre, edge - centre

@@ -7,7 +7,7 @@ without rescaling the others. Removing random weights, or the smallest ones, ser
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,6 @@ from dfstrans.errors import DfstransError
 from dfstrans.model.network import AttentionPair
 
 Which = Literal["top", "bottom", "random"]
-Scope = Literal["tensor", "matrix", "row"]  # what the k % refer to; the paper does not say
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
 RANDOM_DRAWS = 20
 VERDICT_PERCENTAGE = 5.0  # of the weights are removed for a verdict
@@ -34,38 +33,34 @@ def attention_trust_score(
     episodes: Any,
     percentages: float | Sequence[float] = PERCENTAGES,
     *,
-    scope: Scope = "tensor",
     draws: int = RANDOM_DRAWS,
     seed: int = 0,
 ) -> AttentionTrust:
     """Return AT_k of each episode for one or several k, with random and bottom controls.
 
-    AT_k = logit − logit without the top k % of the attention weights: of an episode's whole temporal and whole spatial
-    tensor, or of each matrix or each row of them (`scope`). The random draws of an episode depend only on the seed
-    and its row among `episodes`.
+    AT_k = logit − logit without the top k % of the weights of an episode's whole temporal and whole spatial tensor
+    (the paper does not say whether the k % are of a tensor, a matrix or a row). The random draws of an episode depend only on the seed and its row among `episodes`.
     """
     ks: list[float] = np.atleast_1d(np.asarray(percentages, dtype=np.float64)).tolist()
-    check_request(ks, draws, scope)
+    check_request(ks, draws)
     falls = []
     for row, (x, attention, logit) in enumerate(_embedded(detector, detector.check_input(episodes))):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence((seed, row)).generate_state(1)[0]))
-        falls.append([_logit_drops(detector, x, attention, logit, k, scope, draws, generator) for k in ks])
+        falls.append([_logit_drops(detector, x, attention, logit, k, draws, generator) for k in ks])
     if not falls:
         raise DfstransError("expected at least one episode to test the attention on, got none; pass some")
     found = np.array(falls, dtype=np.float64)  # (episode, k, 2 + draws)
     return AttentionTrust(np.array(ks), found[..., 0], found[..., 1], found[..., 2:])
 
 
-def check_request(percentages: Sequence[float], draws: int, scope: str = "tensor") -> None:
-    """Reject percentages outside (0, 100), fewer than one random draw, and an unknown scope."""
+def check_request(percentages: Sequence[float], draws: int) -> None:
+    """Reject percentages outside (0, 100), and fewer than one random draw."""
     wrong = [k for k in percentages if not 0 < k < 100]
     if not len(percentages) or wrong:
         got = ", ".join(f"{k:g}" for k in wrong) or "none"
         raise DfstransError(f"expected percentages between 0 and 100, such as 5, got {got}; correct them")
     if draws < 1:
         raise DfstransError(f"expected at least 1 random draw, got {draws}; 20 or more make a fair comparison")
-    if scope not in get_args(Scope):
-        raise DfstransError(f"expected a scope of {', '.join(get_args(Scope))}, got {scope!r}; use one of them")
 
 
 def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, AttentionPair, float]]:
@@ -87,14 +82,13 @@ def _logit_drops(
     attention: AttentionPair,
     logit: float,
     percentage: float,
-    scope: Scope,
     draws: int,
     generator: torch.Generator,
 ) -> list[float]:
     """Return the drop in the logit without the top weights, without the bottom ones, and for each random draw."""
     kinds: list[Which] = ["top", "bottom"]
     kinds += ["random"] * draws
-    masks = [AttentionPair(*(keep_mask(w, percentage, kind, generator, scope) for w in attention)) for kind in kinds]
+    masks = [AttentionPair(*(keep_mask(w, percentage, kind, generator) for w in attention)) for kind in kinds]
     at_once = max(1, WEIGHTS_AT_ONCE // sum(weights.numel() for weights in attention))
     falls: list[float] = []
     for start in range(0, len(masks), at_once):
@@ -106,15 +100,13 @@ def _logit_drops(
     return falls
 
 
-def keep_mask(
-    weights: Tensor, percentage: float, which: Which, generator: torch.Generator, scope: Scope = "tensor"
-) -> Tensor:
+def keep_mask(weights: Tensor, percentage: float, which: Which, generator: torch.Generator) -> Tensor:
     """Return a mask with 0 for the k % of the weights to remove, at least one, and 1 for the others.
 
     Shape:
         (1, layer, sequence, head, query, key) → same
     """
-    rows = weights.flatten({"tensor": 1, "matrix": 3, "row": 5}[scope])
+    rows = weights.flatten(1)
     if which == "random":
         rows = torch.rand(rows.shape, generator=generator)
     count = max(1, round(rows.shape[-1] * percentage / 100))

@@ -1,9 +1,15 @@
 """Metrics of rankings of sensors, segments and cells against known causes, with chance levels and intervals."""
 
-from dfstrans.diagnosis.metrics.evaluation import MetricResult, Ranking, evaluate_rankings, measure
-from dfstrans.diagnosis.metrics.known_causes import KnownCause, known_causes
+from dfstrans.diagnosis.metrics.assessment import NormalCells
+from dfstrans.diagnosis.metrics.evaluation import (
+    KnownCause,
+    MetricResult,
+    Ranking,
+    evaluate_rankings,
+    known_causes,
+    measure,
+)
 from dfstrans.diagnosis.metrics.rankings import rc_top_k
-from dfstrans.diagnosis.metrics.z_scores import NormalCells
 
 __all__ = [
     "KnownCause",

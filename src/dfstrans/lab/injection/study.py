@@ -15,8 +15,8 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import train_model
-from dfstrans.diagnosis.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.metrics.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.lab.injection.planting import (
     MARK,
     TRIALS_FILE,

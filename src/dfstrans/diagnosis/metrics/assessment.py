@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import check_finite
+from dfstrans.data.segments import count_segments
 from dfstrans.diagnosis.counterfactual import RankingCurves, integrated_gradients, ranking_curves, require_captum
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Detector
-from dfstrans.diagnosis.metrics import KnownCause, NormalCells, Ranking, evaluate_rankings, known_causes
-from dfstrans.diagnosis.metrics.z_scores import TooFewNormalError
+from dfstrans.diagnosis.metrics.evaluation import KnownCause, Ranking, evaluate_rankings, known_causes
+from dfstrans.diagnosis.recordings import CELL_STATISTICS, cell_statistics
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.scores import Array
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.progress import Progress, no_progress, track
 
 SHOWN, RELEVANCE, Z_SCORE, GRADIENTS = "shown", "relevance", "z-score", "gradients"
 ORDERS_PER_EPISODE = 5  # random orders; few, since the control is a mean over all episodes
 MIN_FOR_INTERVAL = 5  # episodes
+SMALLEST_DEVIATION = 0.001  # of a sensor's normal range, or of 1 if it is constant
 HEADLINES = (("sensors", "hit_rate@100%"), ("sensors", "ac@3"), ("segments", "ac@3"), ("cells", "auroc"))
 
 
@@ -126,3 +131,95 @@ def headline(assessment: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[st
             value = "–" if shown["value"] is None else f"{shown['value']:.2f}"
             rows.append((level, metric, kind, str(shown["n_episodes"]), value, interval, *figures))
     return ("level", "metric", "kind", "n", SHOWN, "95 % interval", "chance", *others), rows
+
+
+# ---- the z-score baseline -------------------------------------------------------------------------------------------
+
+
+class TooFewNormalError(DfstransError):
+    """Too few normal episodes for z-scores; other rankings can still be evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class NormalCells:
+    """Mean and deviation of each statistic of each (segment, sensor) cell over normal episodes.
+
+    A cell with values in fewer than two normal episodes is compared with all cells of its sensor.
+
+    Shape:
+        mean, deviation (n_segments, n_sensors, n_statistics); sensor_mean, sensor_deviation (n_sensors, n_statistics)
+    """
+
+    sensors: tuple[str, ...]
+    segment_length: int
+    mean: Array
+    deviation: Array
+    sensor_mean: Array
+    sensor_deviation: Array
+
+    @classmethod
+    def fit(cls, normal: Episodes, segment_length: int) -> Self:
+        """Learn from normal episodes in one pass, with one of them in memory at a time (Welford)."""
+        if len(normal) < 2:
+            raise TooFewNormalError(
+                f"expected at least two normal episodes to compare with, got {len(normal)}; add recordings "
+                "labelled normal"
+            )
+        shape = (count_segments(int(normal.lengths.max()), segment_length), normal.n_sensors, len(CELL_STATISTICS))
+        count, mean, squares = np.zeros((*shape[:2], 1)), np.zeros(shape), np.zeros(shape)
+        lowest, highest = np.full(normal.n_sensors, np.inf), np.full(normal.n_sensors, -np.inf)
+        for episode in normal:
+            check_finite(episode.values, episode.id, normal.sensors)
+            found = cell_statistics(episode.values, segment_length)
+            here = slice(len(found))
+            present = ~np.isnan(found[..., :1])
+            count[here] += present
+            step = np.where(present, found - mean[here], 0.0)
+            mean[here] += step / np.maximum(count[here], 1)
+            squares[here] += step * np.where(present, found - mean[here], 0.0)
+            lowest = np.fmin(lowest, np.fmin.reduce(found[..., CELL_STATISTICS.index("min")]))
+            highest = np.fmax(highest, np.fmax.reduce(found[..., CELL_STATISTICS.index("max")]))
+        span = np.where(highest > lowest, highest - lowest, 1.0)
+        smallest = SMALLEST_DEVIATION * span[:, None]
+        every = np.where(count.any(axis=0), count.sum(axis=0), np.nan)
+        sensor_mean = (count * mean).sum(axis=0) / every
+        sensor_squares = (squares + count * (mean - sensor_mean) ** 2).sum(axis=0)
+        sensor_deviation = np.maximum(np.sqrt(sensor_squares / every), smallest)
+        known = count >= 2
+        deviation = np.maximum(np.sqrt(squares / np.maximum(count, 1)), smallest)
+        return cls(
+            normal.sensors,
+            segment_length,
+            np.where(known, mean, sensor_mean),
+            np.where(known, deviation, sensor_deviation),
+            sensor_mean,
+            sensor_deviation,
+        )
+
+    def scores(self, episodes: Episodes) -> Iterator[Array]:
+        """Yield, for each episode, the root mean square of z over the statistics of each cell.
+
+        z = (statistic − its normal mean) / its normal deviation. A cell without values, or of a sensor without
+        values in normal episodes, scores 0.
+
+        Shape:
+            (n_segments, n_sensors) each
+        """
+        if episodes.sensors != self.sensors:
+            raise DfstransError(
+                f"expected the sensors of the normal episodes, {', '.join(self.sensors)}, got "
+                f"{', '.join(episodes.sensors)}; select the same sensors in the same order"
+            )
+        for episode in episodes:
+            check_finite(episode.values, episode.id, episodes.sensors)
+            found = cell_statistics(episode.values, self.segment_length)
+            mean, deviation = self._by_segment(len(found))
+            z = np.nan_to_num((found - mean) / deviation, nan=0.0)
+            yield np.sqrt((z**2).mean(axis=-1))
+
+    def _by_segment(self, n_segments: int) -> tuple[Array, Array]:
+        """Return mean and deviation by segment; beyond the longest normal episode, those of the whole sensor."""
+        beyond = max(n_segments - len(self.mean), 0)
+        mean = np.concatenate([self.mean, np.tile(self.sensor_mean, (beyond, 1, 1))])
+        deviation = np.concatenate([self.deviation, np.tile(self.sensor_deviation, (beyond, 1, 1))])
+        return mean[:n_segments], deviation[:n_segments]
