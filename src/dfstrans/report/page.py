@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -16,14 +16,16 @@ from dfstrans.files import atomic_write
 SCRIPT_FILE = "plotly.min.js"
 
 
-def write_page(path: Path, template: str, *, script_file: str | None = None, **content: Any) -> Path:
+def write_page(
+    path: Path, template: str, *, package: str = __package__, script_file: str | None = None, **content: Any
+) -> Path:
     """Fill in a template, escape its content and write it.
 
-    A page with figures includes plotly's code unless `script_file` names a file next to it with that code.
+    The template is in the folder `templates` of `package`, and may use the templates of this one. A page with figures
+    includes plotly's code unless `script_file` names a file next to it with that code.
     """
-    environment = Environment(
-        loader=PackageLoader("dfstrans.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+    loader = ChoiceLoader([PackageLoader(package), PackageLoader(__package__)])
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     page = environment.get_template(template).render(plotly_script=plotly_script, script_file=script_file, **content)
     with atomic_write(path) as temporary:
         temporary.write_text(page, encoding="utf-8")

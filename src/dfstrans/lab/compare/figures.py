@@ -30,7 +30,9 @@ LEAKAGE_CAPTION = " Dashed: the leakage baseline, which only knows where an epis
 def write_comparison(path: Path, result: ComparisonResult) -> Path:
     """Write a self-contained page with the figure, the tables and the tests."""
     figure = as_div(comparison_figure(result))
-    return write_page(path, "comparison.html", tables=result.tables(), figure=figure, caption=caption(result))
+    return write_page(
+        path, "comparison.html", package="dfstrans.lab", tables=result.tables(), figure=figure, caption=caption(result)
+    )
 
 
 def caption(result: ComparisonResult) -> str:

@@ -43,7 +43,8 @@ def write_journeys(path: Path, fleet: Fleet) -> Path:
     for row in faulty:
         sections.append({"title": _title(fleet, row), "figure": as_div(fault_figure(fleet.journey(row)))})
     seed, colours = fleet.settings.seed, PHASE_COLOURS
-    return write_page(path, "journeys.html", seed=seed, sections=sections, colours=colours, affected=AFFECTED)
+    content = {"seed": seed, "sections": sections, "colours": colours, "affected": AFFECTED}
+    return write_page(path, "journeys.html", package="dfstrans.lab", **content)
 
 
 def normal_figure(journeys: dict[str, Journey]) -> go.Figure:

@@ -82,6 +82,7 @@ def write_injection(path: Path, result: StudyResult, recordings: str, command: s
     return write_page(
         path,
         "injection.html",
+        package="dfstrans.lab",
         result=result,
         epochs=counted(result.epochs, "epoch"),
         recordings=recordings,

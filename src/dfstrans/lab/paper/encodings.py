@@ -213,7 +213,7 @@ def write_encodings(path: Path, study: EncodingStudy) -> Path:
         "similarity": similarity_figure({name: check.gram for name, check in study.checks.items()}),
     }
     divs = {name: as_div(figure) for name, figure in figures.items()}
-    return write_page(path, "encodings.html", study=study, figures=divs)
+    return write_page(path, "encodings.html", package="dfstrans.lab", study=study, figures=divs)
 
 
 def distribution_figure(distributions: Arrays) -> go.Figure:
