@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Annotated, Any, Literal, Self
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from dfstrans.cli.compare_progress import RunProgress
 from dfstrans.cli.options import Data, reading, setting_options
 from dfstrans.cli.output import INTERRUPTED, AsJson, print_columns, print_json, remark
-from dfstrans.errors import counted, list_few
-from dfstrans.files import atomic_write
+from dfstrans.errors import list_few
 from dfstrans.lab.compare.comparison import ComparisonResult, ResultTable
-from dfstrans.lab.compare.figures import write_comparison, write_print_comparison
-from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
-from dfstrans.lab.compare.leakage import LEAKAGE
-from dfstrans.lab.compare.protocols import recordings_on_both_sides
-from dfstrans.lab.compare.runs import require_some
-from dfstrans.lab.compare.significance import is_leakage_baseline
-from dfstrans.training.run_folder import can_resume, epochs_of
+from dfstrans.lab.compare.figures import write_comparison
+from dfstrans.lab.compare.grid import Comparison, Grid, RunOutcome, compute_runs
+from dfstrans.lab.compare.progress import RunStatus, what_is_kept
+from dfstrans.lab.compare.runs import RunKey, require_some
 
 STORE = "runs.jsonl"  # in the results folder
 WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # text columns of result tables
+BAR_SECONDS = 1.0  # between updates of the bars
+LINE_SECONDS = 60.0  # between lines without a terminal
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
 app = typer.Typer(add_completion=False)
@@ -69,12 +69,18 @@ def compare(
     names = names_in(models)
     grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings))
     remark(repr(grid.episodes))
-    _suggest_leakage_baseline(grid)
+    if (warning := grid.leakage_warning()) is not None:
+        remark(warning)
     failed = {} if finished else compute_with_progress(grid, jobs, threads)
     result = ComparisonResult(names, tuple(grid.finished()), folds)
     if finished:
         require_some(out, result.runs)
-    written = [] if not result.runs or _is_partial(grid, out) else write_result(out, result)
+    if beyond := grid.beyond():
+        remark(
+            f"shown but not written: {out} also has finished runs of {list_few(beyond)}; request these as well to "
+            "write the result, or choose another folder"
+        )
+    written = [] if not result.runs or beyond else write_comparison(out, result)
     if as_json:
         print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
     else:
@@ -100,9 +106,8 @@ def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[st
         with RunProgress(grid, jobs) as shown:
             return compute_runs(grid, shown.begin, shown.end, jobs, threads)
     except KeyboardInterrupt:
-        done = f"{len(grid.finished())} of {len(grid.keys)} runs{_epochs_kept(grid)}"
         place = grid.comparison.store.parent
-        remark(f"dfstrans: interrupted; {done} are kept in {place}; repeat the command to resume")
+        remark(f"dfstrans: interrupted; {what_is_kept(grid)} are kept in {place}; repeat the command to resume")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -122,48 +127,74 @@ def end_with(failed: dict[str, str]) -> None:
     raise typer.Exit(1 if failed else 0)
 
 
-def write_result(folder: Path, result: ComparisonResult) -> list[Path]:
-    """Write the page, the tables as Markdown, and the figure if matplotlib is installed."""
-    written = [write_comparison(folder / "comparison.html", result), folder / "comparison.md"]
-    write_tables(folder / "comparison.md", result.tables())
-    if find_spec("matplotlib") is None:
-        remark("figures in SVG and PNG were skipped: they need matplotlib; pip install 'dfstrans[paper]'")
-    else:
-        written += write_print_comparison(folder, result)
-    return written
+class RunProgress:
+    """Shows one bar for all runs, and one for the epochs of each current run; without a terminal, lines."""
 
-
-def write_tables(path: Path, tables: list[ResultTable]) -> None:
-    """Write tables as Markdown."""
-    with atomic_write(path) as temporary:
-        temporary.write_text("\n".join(table.to_markdown() for table in tables), encoding="utf-8")
-
-
-def _suggest_leakage_baseline(grid: Grid) -> None:
-    """Warn about leakage between the parts of a split if the leakage baseline is not among the models."""
-    shared = recordings_on_both_sides(grid.episodes, grid.splits)
-    if shared and not any(map(is_leakage_baseline, grid.comparison.models)):
-        remark(
-            f"pieces of {counted(shared, 'recording')} are in both the training and the test part of a split, so "
-            f"scores may be too high; add {LEAKAGE} to --models to measure how much of a score is data leakage, or "
-            "use --split grouped to prevent it"
+    def __init__(self, grid: Grid, jobs: int, line_seconds: float = LINE_SECONDS) -> None:
+        self.status = RunStatus(grid, jobs)
+        console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
         )
+        self.runs = self.bar.add_task("runs", total=len(grid.keys), note="")
+        self.tasks: dict[str, TaskID] = {}  # of the current runs
+        self.lock = Lock()  # several threads update the bars
+        self.ended = Event()
+        self.watch = Thread(target=self._watch, args=(line_seconds,), daemon=True)
 
+    def __enter__(self) -> Self:
+        if done := self.status.done:
+            remark(f"{len(done)} of {len(self.status.grid.keys)} runs are already finished")
+        self._show()
+        self.bar.start()
+        self.watch.start()
+        return self
 
-def _epochs_kept(grid: Grid) -> str:
-    """The epochs of interrupted training runs, as part of a sentence."""
-    folders = {key.label: grid.training_folder(key) for key in grid.keys}
-    begun = {label: epochs for label, at in folders.items() if can_resume(at) and (epochs := epochs_of(at))}
-    kept = [f"{epochs.done} of {epochs.of} epochs of {label}" for label, epochs in begun.items()]
-    return f" and {list_few(kept)}" if kept else ""
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.ended.set()
+        self.watch.join()
+        self.bar.stop()
 
+    def begin(self, key: RunKey) -> None:
+        """Show that a run starts or resumes."""
+        with self.lock:
+            said = self.status.begin(key)
+            self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
+        self._show()
+        if self.bar.disable:
+            remark(said)
 
-def _is_partial(grid: Grid, out: Path) -> bool:
-    """Return whether the store has more runs than requested, in which case the written result must not be replaced."""
-    beyond = grid.beyond()
-    if beyond:
-        remark(
-            f"shown but not written: {out} also has finished runs of {list_few(beyond)}; request these as well to "
-            "write the result, or choose another folder"
-        )
-    return bool(beyond)
+    def end(self, outcome: RunOutcome, key: RunKey) -> None:
+        """Show that a run is finished or has failed."""
+        with self.lock:
+            said = self.status.end(outcome, key)
+            self.bar.remove_task(self.tasks.pop(key.label))
+        self._show()
+        if said and self.bar.disable:
+            remark(said)
+        elif said:
+            self.bar.console.print(said, highlight=False)
+
+    def _watch(self, line_seconds: float) -> None:
+        """Update the display periodically."""
+        said = ""
+        while not self.ended.wait(line_seconds if self.bar.disable else BAR_SECONDS):
+            self._show()
+            current = self.status.current()
+            if self.bar.disable and current not in ("", said):
+                remark(self.status.with_time_left(current))
+                said = current
+
+    def _show(self) -> None:
+        with self.lock:
+            self.bar.update(self.runs, completed=len(self.status.done), note=self.status.time_left())
+            for label, epochs in self.status.epochs().items():
+                if epochs is not None:
+                    self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note="epochs")

@@ -15,10 +15,10 @@ from dfstrans.cli.compare import (
     end_with,
     names_in,
     print_table,
-    write_tables,
 )
 from dfstrans.cli.output import AsJson, print_json, progress, remark
 from dfstrans.errors import option_name
+from dfstrans.lab.compare.figures import write_tables
 from dfstrans.lab.compare.grid import Comparison, Grid
 from dfstrans.lab.compare.protocols import PROTOCOLS
 from dfstrans.lab.compare.variants import check_models, check_names

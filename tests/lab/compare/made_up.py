@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dfstrans.lab.compare.runs import AT_HALF, DataRecord, ProtocolRecord, Run, TrainingRecord
+from dfstrans.lab.compare.runs import AT_HALF, EpisodesRecord, ProtocolRecord, Run, TrainingRecord
 from dfstrans.lab.compare.variants import recorded_settings
 from dfstrans.training.evaluation import Evaluation
 
@@ -26,7 +26,9 @@ def made_up_run(
     return Run(
         model=model,
         fold=fold,
-        data=DataRecord(name="planted.h5", read={}, fingerprint="f", episodes=133, anomalous=60, sensors=2, longest=48),
+        data=EpisodesRecord(
+            name="planted.h5", read={}, fingerprint="f", episodes=133, anomalous=60, sensors=2, longest=48
+        ),
         protocol=ProtocolRecord(name="no-overlap", split="random", seed=seed, at_most=at_most),
         settings=settings,
         training=TrainingRecord(

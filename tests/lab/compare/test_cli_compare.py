@@ -16,11 +16,11 @@ import pytest
 import typer
 
 from dfstrans import save_episodes
-from dfstrans.cli.compare import compute_with_progress
-from dfstrans.cli.compare_progress import RunProgress, seconds_left
+from dfstrans.cli.compare import RunProgress, compute_with_progress
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
+from dfstrans.lab.compare.progress import RunStatus, seconds_left
 from dfstrans.lab.compare.runs import read_runs
 from dfstrans.training.lightning_module import EpochLog
 from dfstrans.training.run_folder import Epochs
@@ -224,17 +224,10 @@ def test_time_left_comes_from_epochs_and_finished_runs(tmp_path: Path) -> None:
     first = grid.keys[0].label
     assert seconds_left(grid.keys, [], {first: Epochs(0, 10, 0.0)}) is None
     assert seconds_left(grid.keys, [], {first: Epochs(4, 10, 20.0)}) == 30 + 50
-    shown = RunProgress(grid, jobs=4)
-    shown.done = [made_up_run("mh1dcnn-lstm")]  # took 20 s
-    assert shown._describe_time_left() == "about 20 s left"
-    shown.failed.add(grid.keys[1].label)
-    assert shown._describe_time_left() == ""
-
-
-def test_failed_runs_are_not_waited_for(tmp_path: Path) -> None:
-    grid = network_grid(tmp_path)
-    with RunProgress(grid, jobs=1) as shown:
-        for key in grid.keys:
-            shown.begin(key)
-            shown.end(DfstransError("expected another thing"), key)
-        assert shown._describe_time_left() == ""
+    status = RunStatus(grid, jobs=4)
+    status.done = [made_up_run("mh1dcnn-lstm")]  # took 20 s
+    assert status.time_left() == "about 20 s left"
+    status.begin(grid.keys[1])
+    assert status.end(DfstransError("expected another thing"), grid.keys[1]).endswith("failed: expected another thing")
+    status.done = [made_up_run("mh1dcnn-lstm")]
+    assert status.time_left() == ""  # failed runs are not waited for

@@ -12,11 +12,11 @@ from scipy.stats import ttest_rel
 from dfstrans.lab.compare.significance import (
     PairedTest,
     chance_warning,
+    conclusion,
     corrected_t_test,
     holm,
     leakage_warnings,
     size_warnings,
-    verdict,
 )
 from tests.lab.compare.made_up import made_up_run
 
@@ -80,8 +80,8 @@ BETTER, EQUAL = PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), PairedTest(5, 0.1, -
         ({"b": PairedTest(3, 0.0, None, None, None)}, "not tested against b (no difference on any split)"),
     ],
 )
-def test_verdict_groups_rivals_by_significance(tests: dict[str, PairedTest], said: str) -> None:
-    assert verdict("F1", "a", tests) == f"F1: a is {said}."
+def test_conclusion_groups_rivals_by_significance(tests: dict[str, PairedTest], said: str) -> None:
+    assert conclusion("F1", "a", tests) == f"F1: a is {said}."
 
 
 def test_splits_with_random_ranking_are_counted() -> None:

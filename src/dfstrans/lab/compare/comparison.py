@@ -8,18 +8,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dfstrans.lab.compare.leakage import is_leakage_baseline
 from dfstrans.lab.compare.protocols import PROTOCOLS
 from dfstrans.lab.compare.runs import Run, joined_commands
 from dfstrans.lab.compare.significance import (
     PairedTest,
     chance_warning,
+    conclusion,
     corrected_t_test,
     holm,
-    is_leakage_baseline,
     leakage_warnings,
     size_warnings,
     split_of,
-    verdict,
 )
 
 TESTED = {"f1": "F1", "pr_auc": "PR-AUC"}  # F1 at the threshold chosen on validation
@@ -88,13 +88,9 @@ class ResultTable:
 
     def to_markdown(self) -> str:
         """The table as Markdown."""
-        lines = [f"**{self.title}**", "", _line(self.columns), "|" + "---|" * len(self.columns)]
-        lines += [_line(row) for row in self.rows]
-        return "\n".join([*lines, "", *(f"{note}\n" for note in self.notes)])
-
-
-def _line(row: tuple[str, ...]) -> str:
-    return f"| {' | '.join(row)} |"
+        head, *rows = (f"| {' | '.join(row)} |" for row in (self.columns, *self.rows))
+        lines = [f"**{self.title}**", "", head, "|" + "---|" * len(self.columns), *rows, ""]
+        return "\n".join([*lines, *(f"{note}\n" for note in self.notes)])
 
 
 @dataclass(frozen=True)
@@ -181,7 +177,7 @@ class ComparisonResult:
     def conclusions(self) -> list[str]:
         """How the first model compares with the others, a sentence per figure."""
         tests = {title: self.tests(figure) for figure, title in TESTED.items()}
-        said = [verdict(title, self.first, found) for title, found in tests.items() if found]
+        said = [conclusion(title, self.first, found) for title, found in tests.items() if found]
         wanted = next((model for model in self.models if not is_leakage_baseline(model)), self.first)
         if said and self.first != wanted:
             said.append(f"{wanted} has no finished run, so {self.first} is compared with the others.")

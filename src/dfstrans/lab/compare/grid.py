@@ -24,12 +24,13 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import library_versions
-from dfstrans.errors import DfstransError, settings_as_options
-from dfstrans.lab.compare.protocols import protocol_name, splits_of
+from dfstrans.errors import DfstransError, counted, option_name, settings_as_options
+from dfstrans.lab.compare.leakage import LEAKAGE, is_leakage_baseline
+from dfstrans.lab.compare.protocols import protocol_name, recordings_on_both_sides, splits_of
 from dfstrans.lab.compare.runs import (
     AT_HALF,
     ON_VALIDATION,
-    DataRecord,
+    EpisodesRecord,
     Figures,
     ProtocolRecord,
     Run,
@@ -136,6 +137,17 @@ class Grid:
         ]
         return list(dict.fromkeys(names))
 
+    def leakage_warning(self) -> str | None:
+        """A warning if recordings are in several parts of a split and the leakage baseline is not compared."""
+        shared = recordings_on_both_sides(self.episodes, self.splits)
+        if not shared or any(map(is_leakage_baseline, self.comparison.models)):
+            return None
+        return (
+            f"pieces of {counted(shared, 'recording')} are in both the training and the test part of a split, so "
+            f"scores may be too high; add {LEAKAGE} to {option_name('models')} to measure how much of a score is data "
+            f"leakage, or use {option_name('split', 'grouped')} to prevent it"
+        )
+
     def training_folder(self, key: RunKey) -> Path:
         """Where the training of a run saves its progress."""
         return training_folder(self.comparison.store, key)
@@ -182,9 +194,9 @@ class Grid:
             versions=library_versions(),
         )
 
-    def data_record(self) -> DataRecord:
+    def data_record(self) -> EpisodesRecord:
         """The episodes of the comparison."""
-        return DataRecord(
+        return EpisodesRecord(
             name=data_name(self.comparison.data),
             read=as_recorded(self.comparison.read),
             fingerprint=self.episodes.fingerprint(),
@@ -235,9 +247,9 @@ def _precision(detector: EpisodeClassifier) -> Literal["32", "bf16"] | None:
 
 # ---- computing all runs ---------------------------------------------------------------------------------------------
 
-Outcome = Run | DfstransError | None  # None: another command has computed the run
+RunOutcome = Run | DfstransError | None  # None: another command has computed the run
 Begin = Callable[[RunKey], None]
-End = Callable[[Outcome, RunKey], None]
+End = Callable[[RunOutcome, RunKey], None]
 
 
 def compute_runs(
@@ -265,7 +277,7 @@ def compute_runs(
 
 def _attempts(
     grid: Grid, keys: Sequence[RunKey], begin: Begin, jobs: int, threads: int
-) -> Iterator[tuple[RunKey, Outcome]]:
+) -> Iterator[tuple[RunKey, RunOutcome]]:
     """Compute runs in this process or in several; yield each when it ends."""
     if jobs == 1:
         with limited(threads):
@@ -276,7 +288,7 @@ def _attempts(
 
     pool = ProcessPoolExecutor(jobs)
     comparison, left = pickle.dumps(grid.comparison), list(keys)
-    running: dict[Future[Outcome], RunKey] = {}
+    running: dict[Future[RunOutcome], RunKey] = {}
     try:
         while left or running:
             while left and len(running) < jobs:
@@ -294,7 +306,7 @@ def _attempts(
         pool.shutdown(kill_workers=True)
 
 
-def _attempt(comparison: bytes, key: RunKey, threads: int) -> Outcome:
+def _attempt(comparison: bytes, key: RunKey, threads: int) -> RunOutcome:
     """Compute a run in a worker process."""
     with settings_as_options(), limited(threads):
         return _grid_of(comparison).attempt(key)

@@ -109,6 +109,15 @@ class LeakageBaseline(EpisodeClassifier):
         self.labels_ = weights["label"].numpy()
 
 
+def is_leakage_baseline(model: str) -> bool:
+    """Whether a model, with any settings, is the leakage baseline and thus no rival.
+
+    >>> is_leakage_baseline("leakage"), is_leakage_baseline("leakage+seed=1"), is_leakage_baseline("boosting")
+    (True, True, False)
+    """
+    return model.split("+")[0] == LEAKAGE
+
+
 def _absurd(episodes: Episodes, scaler: SensorScaler) -> list[bool]:
     """Which episodes have an implausibly large value; infinite values are refused."""
     found = []

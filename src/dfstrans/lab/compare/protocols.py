@@ -14,7 +14,6 @@ from dfstrans.data.splits import Split, SplitKind, folds
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
-PARTS = ("training", "validation", "test")
 FEWEST = 4  # episodes of a class: two for training, one for each of the other parts
 
 
@@ -71,7 +70,7 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
     groups = episodes.require_groups() if split == "grouped" else None
     found = list(folds(labels, groups, k=n_folds, seed=seed))
     for number, parts in enumerate(found):
-        for part, rows in zip(PARTS, parts, strict=True):
+        for part, rows in zip(("training", "validation", "test"), parts, strict=True):
             anomalous = int(labels[rows].sum())
             normal, least = len(rows) - anomalous, 2 if part == "training" else 1
             if min(anomalous, normal) < least:

@@ -54,7 +54,7 @@ def _with(names: tuple[str, ...]) -> Callable[[Figures], Figures]:
     return check
 
 
-class DataRecord(Settings):
+class EpisodesRecord(Settings):
     """The episodes that were split."""
 
     name: str
@@ -99,7 +99,7 @@ class Run(Settings):
     version: Literal[4] = VERSION
     model: str
     fold: int
-    data: DataRecord
+    data: EpisodesRecord
     protocol: ProtocolRecord
     settings: dict[str, Any]  # all arguments of the detector
     training: TrainingRecord

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from dfstrans.data.splits import MIN_PER_CLASS
-from dfstrans.lab.compare.leakage import LEAKAGE
-from dfstrans.lab.compare.runs import Figures, Run
+from dfstrans.lab.compare.leakage import LEAKAGE, is_leakage_baseline
+from dfstrans.lab.compare.runs import Run
 from dfstrans.training.calibration import too_few
 from dfstrans.training.evaluation import check_against_chance
 
@@ -51,46 +51,47 @@ def corrected_t_test(first: Sequence[float], second: Sequence[float], test_to_tr
     if variance < 1e-18:
         return PairedTest(k, mean, None, None, None)
     error = math.sqrt((1 / k + test_to_train) * variance)
-    reach = float(student.ppf((1 + CONFIDENCE) / 2, k - 1)) * error
-    low, high = max(mean - reach, -1.0), min(mean + reach, 1.0)
+    low, high = np.clip(student.interval(CONFIDENCE, k - 1, mean, error), -1.0, 1.0).tolist()
     return PairedTest(k, mean, low, high, float(2 * student.sf(abs(mean) / error, k - 1)))
 
 
 def holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
     """The tests with adjusted p: the smallest p times n, the next times n − 1, …, never decreasing."""
-    order = sorted((row for row, test in enumerate(tests) if test.p is not None), key=lambda row: tests[row].p or 0.0)
     found, highest = list(tests), 0.0
-    for rank, row in enumerate(order):
-        highest = max(highest, min(1.0, (len(order) - rank) * (tests[row].p or 0.0)))
+    by_p = sorted((test.p, row) for row, test in enumerate(tests) if test.p is not None)
+    for rank, (p, row) in enumerate(by_p):
+        highest = max(highest, min(1.0, (len(by_p) - rank) * p))
         found[row] = tests[row]._replace(p_adjusted=highest)
     return found
 
 
-def verdict(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
+def conclusion(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
     """How the first model compares with its rivals by one figure.
 
     >>> tests = {"b": PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), "c": PairedTest(5, 0.01, -0.1, 0.12, 0.6, 0.6)}
-    >>> verdict("F1", "a", tests)
+    >>> conclusion("F1", "a", tests)
     'F1: a is better than b, not significantly different from c.'
     """
-    groups: dict[str, list[str]] = {"better than": [], "worse than": [], "not significantly different from": []}
-    untested: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {
+        name: [] for name in ("better than {}", "worse than {}", "not significantly different from {}")
+    }
     for rival, test in tests.items():
-        if test.p_adjusted is None:
-            untested.setdefault(_why_untested(test), []).append(rival)
-        elif test.p_adjusted >= SIGNIFICANT:
-            groups["not significantly different from"].append(rival)
-        else:
-            groups["better than" if test.difference > 0 else "worse than"].append(rival)
-    said = [f"{words} {_listed(rivals)}" for words, rivals in groups.items() if rivals]
-    said += [f"not tested against {_listed(rivals)} ({why})" for why, rivals in untested.items()]
+        groups.setdefault(_outcome(test), []).append(rival)
+    said = [words.format(_listed(rivals)) for words, rivals in groups.items() if rivals]
     return f"{figure}: {first} is {', '.join(said)}."
 
 
-def _why_untested(test: PairedTest) -> str:
+def _outcome(test: PairedTest) -> str:
+    """How the first model relates to a rival; {} stands for the rival."""
+    if test.p_adjusted is not None:
+        if test.p_adjusted >= SIGNIFICANT:
+            return "not significantly different from {}"
+        return "better than {}" if test.difference > 0 else "worse than {}"
     if test.splits < FEWEST_SPLITS:
-        return f"fewer than {FEWEST_SPLITS} splits of both"
-    return f"a difference of {test.difference:+.3f} on each split" if test.difference else "no difference on any split"
+        return f"not tested against {{}} (fewer than {FEWEST_SPLITS} splits of both)"
+    if test.difference:
+        return f"not tested against {{}} (a difference of {test.difference:+.3f} on each split)"
+    return "not tested against {} (no difference on any split)"
 
 
 # ---- warnings -------------------------------------------------------------------------------------------------------
@@ -134,26 +135,17 @@ def size_warnings(runs: Sequence[Run]) -> list[str]:
     """Which splits have a validation or test part that is too small."""
     said = []
     for kind in ("anomalous", "normal"):
-        without_threshold = [run for run in runs if kind in _too_few_for_threshold(run)]
+        without_threshold = _by_split([run for run in runs if kind in _too_few_for_threshold(run)])
         if without_threshold:
             said.append(
-                f"{_parts_have('validation', _by_split(without_threshold))} fewer than {MIN_PER_CLASS} {kind} "
-                "episodes: the threshold stays at 0.5 there, and P, R and F1 mean little."
+                f"{_parts_have('validation', without_threshold)} fewer than {MIN_PER_CLASS} {kind} episodes: the "
+                "threshold stays at 0.5 there, and P, R and F1 mean little."
             )
-    few = _by_split([run for run in runs if _count(run.test, "anomalous") < FEW_ANOMALIES])
+    few = _by_split([run for run in runs if (run.test["anomalous"] or 0) < FEW_ANOMALIES])
     if few:
         counts = _listed([str(run.test["anomalous"]) for run in few.values()])
         said.append(f"{_parts_have('test', few)} few anomalous episodes ({counts}): only large differences show.")
     return said
-
-
-def is_leakage_baseline(model: str) -> bool:
-    """Whether a model, with any settings, is the leakage baseline and thus no rival.
-
-    >>> is_leakage_baseline("leakage"), is_leakage_baseline("leakage+seed=1"), is_leakage_baseline("boosting")
-    (True, True, False)
-    """
-    return model.split("+")[0] == LEAKAGE
 
 
 def split_of(run: Run) -> tuple[int, int]:
@@ -166,12 +158,8 @@ def _mean_f1(runs: Sequence[Run]) -> float:
 
 
 def _too_few_for_threshold(run: Run) -> list[str]:
-    anomalous, episodes = (_count(run.validation, name) for name in ("anomalous", "episodes"))
+    anomalous, episodes = (int(run.validation[name] or 0) for name in ("anomalous", "episodes"))
     return too_few(run.settings.get("threshold_rule", "f1"), anomalous, episodes - anomalous)
-
-
-def _count(figures: Figures, name: str) -> int:
-    return int(figures[name] or 0)
 
 
 def _by_split(runs: Sequence[Run]) -> dict[str, Run]:
