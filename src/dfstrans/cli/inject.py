@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -23,32 +22,24 @@ from dfstrans.cli.train import model_written_at
 from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import partial_folder
-from dfstrans.errors import DfstransError
-from dfstrans.files import atomic_write
 from dfstrans.lab.compare.runs import command_line, data_name
 from dfstrans.lab.injection.page import verdict, write_injection
-from dfstrans.lab.injection.planting import (
-    TRIALS_FILE,
-    Planting,
-    normal_episodes,
-    plant,
-    require_replaceable,
-    save_planted,
-)
+from dfstrans.lab.injection.planting import normal_episodes, plant, save_planted
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
-from dfstrans.lab.injection.study import ConditionResult, StudyResult, run_study
+from dfstrans.lab.injection.study import (
+    THRESHOLD,
+    ConditionResult,
+    StudyResult,
+    run_study,
+    study_paths,
+    study_settings,
+)
 from dfstrans.settings import Preset, command_options
 
 EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
 
 app = typer.Typer(add_completion=False)
 OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
-
-THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
-    "threshold_rule": "false-alarm-rate",
-    "threshold_value": 0.05,
-}
-PLAIN: dict[str, Any] = {"mixup": 0.0}  # mixed episodes resemble planted faults
 
 planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="Faults")
 
@@ -99,10 +90,8 @@ def inject(
     An episode and its faulty copies form a group: train on the file with --split grouped. Episodes labelled anomalous
     are skipped. The threshold allows 5 % false alarms by default.
     """
-
-    place, report = _check_paths(data, out, report)
-    threshold = {} if "threshold_rule" in settings else THRESHOLD
-    training = {"preset": preset, **PLAIN, **threshold, **settings}
+    place, report = study_paths(data, out, report)
+    training = study_settings(preset, settings)
     seed = Diagnoser.from_settings(**training).seed
     chosen = InjectionSettings.of(kinds, strength or (), **injection, seed=seed)
     warn_of_overlap(split, read)
@@ -113,31 +102,36 @@ def inject(
         planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
     for statement in planted.statements:
         remark(statement)
-    result = _write_planted(planted, place, chosen, resume)
+    if not save_planted(planted, place, chosen, keep=resume):
+        remark(f"{place} already holds these faults")
+    result = {"written": str(place), **planted.summary(chosen)}
     if out is not None:
         remark(f"an episode and its faulty copies form a group: train on {out} with --split grouped")
     if report is None:
         print_result(result if as_json else _as_text(result), as_json)
         return
     earlier = model_written_at(report / "model")
-    study = _run_study(planted, place, report, chosen, resume, training)
+    try:
+        study = run_study(planted, load_episodes(place), report, chosen, resume=resume, progress=progress, **training)
+    except KeyboardInterrupt:
+        partial = partial_folder(report / "model")
+        kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {report}/model"
+        remark(f"dfstrans: interrupted; {kept}; resume with --resume")
+        raise typer.Exit(INTERRUPTED) from None
     if earlier is not None and model_written_at(report / "model") != earlier:
         remark(f"the earlier study in {report} was replaced")
     named = {"kinds": kinds, "strength": strength, "split": split, "preset": preset}
     given = {name: value for name, value in named.items() if value is not None}
-    source = {
+    options = {**read, **given, **injection, **command_options(settings)}
+    content = {
         "recordings": data_name(data),
-        "command": command_line(
-            "dfstrans",
-            "inject",
-            data_name(data),
-            "--report",
-            "STUDY",
-            options={**read, **given, **injection, **command_options(settings)},
-        ),
+        "command": command_line("dfstrans", "inject", data_name(data), "--report", "STUDY", options=options),
+        **result,
+        "model": str(report / "model"),
+        **study.to_dict(),
+        "verdict": verdict(study),
     }
-    content = {**source, **result, "model": str(report / "model"), **study.to_dict(), "verdict": verdict(study)}
-    written = _write(report, study, content)
+    written = write_injection(report, study, content)
     for statement in study.statements[len(planted.statements) :]:  # skips those of the planting
         remark(statement)
     warn_of_guessing(study.chance_check)
@@ -148,47 +142,6 @@ def inject(
     print_result({"written": result["written"], "report": written}, as_json=False)
 
 
-def _check_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
-    """Return the paths of the planted set and of the report; with --out alone there is no report.
-
-    Paths that would overwrite something are rejected before anything is read.
-    """
-
-    if out is None:
-        report = report or Path(f"{data.resolve().name.split('.')[0]}_study")
-        place = report / "planted.h5"
-    elif out.suffix.lower() in (".h5", ".hdf5"):
-        place = out
-    else:
-        raise DfstransError(f"expected --out to end in .h5 or .hdf5, got {out}; rename the file")
-    if report is not None and report.exists() and not report.is_dir():
-        raise DfstransError(f"expected a folder for --report, got the file {report}; choose another path")
-    written = [place] if report is None else [place, report / TRIALS_FILE]
-    for path in written:
-        require_replaceable(path)
-        if path.resolve() == data.resolve():  # planted faults again
-            raise DfstransError(f"expected a path other than that of the recordings, got {path}; choose another one")
-    return place, report
-
-
-def _write_planted(planted: Planting, place: Path, settings: InjectionSettings, resume: bool) -> dict[str, Any]:
-    """Write the planted set and summarise it."""
-
-    if not save_planted(planted, place, settings, keep=resume):
-        remark(f"{place} already holds these faults")
-    found = planted.conditions
-    conditions = [condition for condition in settings.conditions if condition in found]
-    return {
-        "written": str(place),
-        "episodes": len(planted),
-        "planted": sum(found.values()),
-        "seed": settings.seed,
-        "planted_conditions": [
-            {"kind": condition[0], "strength": condition[1], "episodes": found[condition]} for condition in conditions
-        ],
-    }
-
-
 def _as_text(result: dict[str, Any]) -> dict[str, Any]:
     """Format the result as text, one line per kind."""
     kinds: dict[str, list[str]] = {}
@@ -196,40 +149,6 @@ def _as_text(result: dict[str, Any]) -> dict[str, Any]:
         kinds.setdefault(condition["kind"], []).append(f"{condition['episodes']} at {condition['strength']:g}")
     lines = {f"  {kind:<14}": f"{', '.join(found)} ({KINDS[kind].unit})" for kind, found in kinds.items()}
     return {**{name: value for name, value in result.items() if name != "planted_conditions"}, **lines}
-
-
-def _run_study(
-    planted: Planting,
-    place: Path,
-    folder: Path,
-    settings: InjectionSettings,
-    resume: bool,
-    training: dict[str, Any],
-) -> StudyResult:
-
-    try:
-        return run_study(
-            planted,
-            load_episodes(place),
-            folder,
-            settings,
-            resume=resume,
-            progress=progress,
-            **training,
-        )
-    except KeyboardInterrupt:
-        partial = partial_folder(folder / "model")
-        kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {folder}/model"
-        remark(f"dfstrans: interrupted; {kept}; resume with --resume")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def _write(folder: Path, study: StudyResult, content: dict[str, Any]) -> Path:
-    """Write the page and the same results as JSON."""
-
-    with atomic_write(folder / "report.json") as temporary:
-        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
-    return write_injection(folder / "report.html", study, content["recordings"], content["command"])
 
 
 def print_study(study: StudyResult) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.errors import DfstransError
-from dfstrans.lab.injection.normal import NormalSensors
+from dfstrans.lab.injection.faults import NormalSensors
 from dfstrans.lab.injection.settings import KINDS
 from tests.lab.injection.machines import SENSORS, machine
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.lab.injection.faults import PlantedFault, with_fault
-from dfstrans.lab.injection.normal import NormalSensors
+from dfstrans.lab.injection.faults import NormalSensors, PlantedFault, with_fault
 
 NAN = np.nan
 RAMP = [1.0, 2.0, 3.0, 4.0]

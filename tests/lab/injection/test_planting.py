@@ -15,8 +15,7 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.lab.elevator.journey_file import read_recipes
-from dfstrans.lab.injection.faults import TWINS, draw_fault, with_fault
-from dfstrans.lab.injection.normal import NormalSensors
+from dfstrans.lab.injection.faults import TWINS, NormalSensors, draw_fault, with_fault
 from dfstrans.lab.injection.planting import normal_episodes, plant, plant_each, save_planting
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
 from tests.lab.injection.machines import SENSORS, machine

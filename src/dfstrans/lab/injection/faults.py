@@ -1,19 +1,120 @@
-"""One fault in one episode: drawn at random, and planted. Missing values stay missing."""
+"""Normal sensors, and one fault in one episode: drawn at random, and planted. Missing values stay missing."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.scaling import check_finite
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.lab.injection.normal import NormalSensors
 from dfstrans.lab.injection.settings import KINDS, OF_EPISODE
 
 Values = npt.NDArray[np.float32]
 Array = npt.NDArray[np.float64]
+MAX_EPISODES = 256  # evenly spaced over the set
+MAX_VALUES = 200_000  # per sensor, held in memory
+FIVE_TO_NINETY_FIVE = 3.289707  # in standard deviations of a Gaussian
+COUPLED = 0.5  # absolute correlation from which two sensors count as moving together
+
+
+@dataclass(frozen=True, eq=False)
+class NormalSensors:
+    """Centre and spread of each sensor, the values it takes, and the sensor it moves with most.
+
+    The centre is the median. The spread is that of a Gaussian with the same 5th and 95th percentile, or the standard
+    deviation if these are equal; 0 for a constant sensor. `whole` sensors have whole numbers only, `switches` at most
+    two values. `partner` is the sensor with the largest absolute correlation within episodes, `coupling` that
+    correlation, from −1 to 1; 0 without a partner.
+
+    Shape:
+        all (n_sensors,)
+    """
+
+    sensors: tuple[str, ...]
+    centre: Array
+    spread: Array
+    whole: npt.NDArray[np.bool_]
+    switches: npt.NDArray[np.bool_]
+    partner: npt.NDArray[np.intp]
+    coupling: Array
+
+    @classmethod
+    def measure(cls, episodes: Episodes) -> Self:
+        """Measure on up to MAX_EPISODES episodes, read one at a time."""
+        rows = np.unique(np.linspace(0, len(episodes) - 1, min(len(episodes), MAX_EPISODES)).astype(int))
+        step = -(-int(episodes.lengths[rows].sum()) // MAX_VALUES)
+        products = np.zeros((episodes.n_sensors, episodes.n_sensors))
+        kept = []
+        for row in rows:
+            (episode,) = episodes[row]
+            check_finite(episode.values, episode.id, episodes.sensors)
+            values = episode.values.astype(np.float64)
+            products += _products(values)
+            kept.append(values[:, ::step])
+        values = np.concatenate(kept, axis=1)
+        columns = [one[~np.isnan(one)] for one in values]
+        correlation = _correlation(products)
+        partner = np.abs(correlation).argmax(axis=1)
+        return cls(
+            sensors=episodes.sensors,
+            centre=np.array([np.median(one) if len(one) else 0.0 for one in columns]),
+            spread=np.array([_spread(one) for one in columns]),
+            whole=np.array([bool((one == np.rint(one)).all()) for one in columns]),
+            switches=np.array([len(np.unique(one)) <= 2 for one in columns]),
+            partner=partner,
+            coupling=correlation[np.arange(len(partner)), partner],
+        )
+
+    @property
+    def constant(self) -> tuple[str, ...]:
+        """Names of the sensors that never move; they get no fault."""
+        return tuple(name for name, spread in zip(self.sensors, self.spread, strict=True) if spread == 0)
+
+    def suited(self, kind: str) -> npt.NDArray[np.intp]:
+        """Indices of the sensors in which a kind of fault can be planted.
+
+        A switch has no meaningful spread or swing; a coupled fault needs a partner.
+        """
+        suited = self.spread > 0
+        if KINDS[kind].by_movement:
+            suited &= ~self.switches
+        if KINDS[kind].coupled:
+            suited &= np.abs(self.coupling) >= COUPLED
+        return np.flatnonzero(suited)
+
+
+def _spread(values: Array) -> float:
+    """Robust standard deviation where possible."""
+    if len(values) == 0 or values.max() == values.min():
+        return 0.0
+    low, high = np.quantile(values, [0.05, 0.95])
+    return float((high - low) / FIVE_TO_NINETY_FIVE if high > low else values.std())
+
+
+def _products(values: Array) -> Array:
+    """Sums of products of the deviations from the means of an episode: (n_sensors, n_sensors)."""
+    present = ~np.isnan(values)
+    count = np.maximum(present.sum(axis=1, keepdims=True), 1)
+    mean = np.where(present, values, 0.0).sum(axis=1, keepdims=True) / count
+    centred = np.where(present, values - mean, 0.0)
+    return np.asarray(centred @ centred.T)
+
+
+def _correlation(products: Array) -> Array:
+    """Correlations; 0 on the diagonal and for a sensor that is constant within episodes."""
+    deviation = np.sqrt(np.diag(products))
+    scale = np.outer(deviation, deviation)
+    correlation: Array = np.divide(products, scale, out=np.zeros_like(products), where=scale > 0)
+    np.fill_diagonal(correlation, 0.0)
+    return correlation
+
+
+# ---- faults ---------------------------------------------------------------------------------------------------------
+
 ATTEMPTS = 100  # to find a sensor and time where the fault is visible
 MIN_CHANGE = 0.05  # visible change, in spreads of the sensor, or of the strength if that is smaller
 TWINS, TRIALS = 0, 1  # random streams: trials must not repeat the positions seen in training
@@ -38,16 +139,20 @@ class PlantedFault(NamedTuple):
         """The fault as episodes store it; its severity is the strength."""
         return Fault(self.start, self.stop, (sensors[self.sensor],), self.kind, self.strength)
 
-    def recipe(self, normal: NormalSensors) -> dict[str, Any]:
+    def recipe(self, normal: NormalSensors, donors: Episodes) -> dict[str, Any]:
         """How the episode was made, for JSON."""
-        partner = {"partner": normal.sensors[normal.partner[self.sensor]]} if KINDS[self.kind].coupled else {}
-        return {
+        recipe = {
             **self._asdict(),
             "sensor": normal.sensors[self.sensor],
             "unit": KINDS[self.kind].unit,
             "spread": float(normal.spread[self.sensor]),
-            **partner,
         }
+        del recipe["donor"]
+        if KINDS[self.kind].coupled:
+            recipe["partner"] = normal.sensors[normal.partner[self.sensor]]
+        if self.kind == "coupling-loss":
+            recipe["donor"] = str(donors.ids[self.donor])
+        return recipe
 
 
 def with_fault(values: Values, fault: PlantedFault, normal: NormalSensors, donors: Episodes) -> Values:
@@ -56,13 +161,9 @@ def with_fault(values: Values, fault: PlantedFault, normal: NormalSensors, donor
     Shape:
         values (n_sensors, length)
     """
-    changed = values.copy()
-    window, sensor = slice(fault.start, fault.stop), fault.sensor
-    series = values[sensor].astype(np.float64)
-    faulty = _faulty(series, fault, normal, donors)
-    if normal.whole[sensor]:
-        faulty = np.rint(faulty)
-    changed[sensor, window] = faulty
+    changed, sensor = values.copy(), fault.sensor
+    faulty = _faulty(values[sensor].astype(np.float64), fault, normal, donors)
+    changed[sensor, fault.start : fault.stop] = np.rint(faulty) if normal.whole[sensor] else faulty
     return changed
 
 
@@ -75,14 +176,15 @@ def _faulty(series: Array, fault: PlantedFault, normal: NormalSensors, donors: E
         case "spike" | "level-shift":
             return stretch + fault.sign * amount
         case "drift":
-            return _drift(stretch, fault.sign * amount)
+            return stretch + fault.sign * amount * np.arange(1, len(stretch) + 1) / len(stretch)
         case "gain":
             centre = float(normal.centre[sensor])
             return centre + (stretch - centre) * (1 + fault.strength)
         case "noise-burst":
             return stretch + amount * rng.standard_normal(len(stretch))
         case "stuck":
-            return _stuck(stretch)
+            missing = np.isnan(stretch)
+            return np.where(missing, np.nan, stretch[np.argmin(missing)])  # the first value present, held
         case "dropout":
             return np.where(np.isnan(stretch), np.nan, 0.0)  # a dead line reads 0
         case "lag":
@@ -94,26 +196,6 @@ def _faulty(series: Array, fault: PlantedFault, normal: NormalSensors, donors: E
                 return _swap_points(stretch, other, fault.strength / 100, rng)
             return _decouple(stretch, other, fault.strength / 100)
     raise AssertionError(fault.kind)  # the settings know the kinds
-
-
-def _drift(stretch: Array, amount: float) -> Array:
-    """A ramp that ends at the amount.
-
-    >>> _drift(np.zeros(4), 2.0)
-    array([0.5, 1. , 1.5, 2. ])
-    """
-    return stretch + amount * np.arange(1, len(stretch) + 1) / len(stretch)
-
-
-def _stuck(stretch: Array) -> Array:
-    """The first value present, held.
-
-    >>> _stuck(np.array([np.nan, 2.0, 3.0]))
-    array([nan,  2.,  2.])
-    """
-    missing = np.isnan(stretch)
-    held = stretch[int(np.argmin(missing))]
-    return np.where(missing, np.nan, held)
 
 
 def _decouple(stretch: Array, other: Array, share: float) -> Array:
@@ -159,7 +241,10 @@ def draw_fault(
     n_points, earliest = points_of(kind, strength, length, duration), int(strength) if kind == "lag" else 0
     if len(suited) == 0 or earliest + n_points > length:
         return None
-    others = _others(row, donors) if kind == "coupling-loss" else np.array([row])
+    others = np.array([row])
+    if kind == "coupling-loss":  # a split by group keeps a donor of the same group in the same part
+        same = True if donors.groups is None else donors.groups == donors.groups[row]
+        others = np.flatnonzero((np.arange(len(donors)) != row) & same)
     for attempt in range(ATTEMPTS):
         u_sensor, u_start, u_sign, u_donor = rng.random(4)  # the same numbers for every strength
         start = earliest + int(u_start * (length - n_points - earliest + 1))
@@ -209,13 +294,3 @@ def is_visible(fault: PlantedFault, before: Values, after: Values, normal: Norma
     scale = min(fault.strength, 1.0) if KINDS[fault.kind].by_movement else 1.0
     change = np.abs(after[fault.sensor] - before[fault.sensor])
     return bool((change >= MIN_CHANGE * scale * normal.spread[fault.sensor]).any())
-
-
-def _others(row: int, donors: Episodes) -> npt.NDArray[np.intp]:
-    """The other episodes, of the same group if there are groups: a split by group keeps a donor in the same part."""
-    rows = np.arange(len(donors))
-    same = rows != row
-    if donors.groups is not None:
-        same &= donors.groups == donors.groups[row]
-    others: npt.NDArray[np.intp] = rows[same]
-    return others

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from dfstrans.errors import counted
+from dfstrans.files import atomic_write
 from dfstrans.lab.injection.settings import KINDS
 from dfstrans.lab.injection.study import ConditionResult, StudyResult
 from dfstrans.report.figures import styled
@@ -77,16 +80,18 @@ PANELS = {
 SCALE = [[0.0, "#f8e3e0"], [0.5, "#f6eccf"], [1.0, "#7fbf9b"]]  # dark text is readable on all of it
 
 
-def write_injection(path: Path, result: StudyResult, recordings: str, command: str) -> Path:
-    """Write the self-contained page, with the recordings and the command that made it."""
+def write_injection(folder: Path, result: StudyResult, content: dict[str, Any]) -> Path:
+    """Write the results to report.json and report.html; `content` is the result with `recordings` and `command`."""
+    with atomic_write(folder / "report.json") as temporary:
+        temporary.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n")
     return write_page(
-        path,
+        folder / "report.html",
         "injection.html",
         package="dfstrans.lab",
         result=result,
         epochs=counted(result.epochs, "epoch"),
-        recordings=recordings,
-        command=command,
+        recordings=content["recordings"],
+        command=content["command"],
         cells=result.conditions,
         chance_check=result.chance_check,
         verdict=verdict(result),
@@ -106,8 +111,8 @@ def strength_figure(result: StudyResult) -> go.Figure:
     figure = make_subplots(
         cols=len(PANELS), shared_yaxes=True, horizontal_spacing=0.03, subplot_titles=list(PANELS.values())
     )
+    rows = [[*of_kind[kind], *[None] * (n_levels - len(of_kind[kind]))] for kind in kinds]
     for column, metric in enumerate(PANELS, start=1):
-        rows = [_padded(of_kind[kind], n_levels) for kind in kinds]
         figure.add_heatmap(
             x=list(range(1, n_levels + 1)),
             y=names,
@@ -132,10 +137,6 @@ def strength_figure(result: StudyResult) -> go.Figure:
     figure = styled(figure, height=130 + 52 * len(kinds), coloraxis={"colorscale": SCALE, "cmin": 0, "cmax": 1})
     figure.update_layout(coloraxis_colorbar=bar, margin_l=130, plot_bgcolor="#ffffff")
     return figure
-
-
-def _padded(conditions: list[ConditionResult], n_levels: int) -> list[ConditionResult | None]:
-    return [*conditions, *[None] * (n_levels - len(conditions))]
 
 
 def _label(condition: ConditionResult | None, metric: str) -> str:

@@ -17,8 +17,17 @@ from dfstrans.data.storage import ChangedRows, StoredValues
 from dfstrans.data.writers import fixed_text, write_hdf5
 from dfstrans.errors import DfstransError, counted, option_name
 from dfstrans.files import atomic_write
-from dfstrans.lab.injection.faults import TRIALS, TWINS, PlantedFault, Values, draw_fault, require_fits, with_fault
-from dfstrans.lab.injection.normal import COUPLED, NormalSensors
+from dfstrans.lab.injection.faults import (
+    COUPLED,
+    TRIALS,
+    TWINS,
+    NormalSensors,
+    PlantedFault,
+    Values,
+    draw_fault,
+    require_fits,
+    with_fault,
+)
 from dfstrans.lab.injection.settings import KINDS, Condition, InjectionSettings
 
 Advance = Callable[[int], None]
@@ -77,17 +86,26 @@ class Planting:
         """The set with all values in memory."""
         return self.on_demand().load()
 
+    def summary(self, settings: InjectionSettings) -> dict[str, Any]:
+        """How many episodes the set has, and how many of each kind and strength; for JSON."""
+        found = self.conditions
+        return {
+            "episodes": len(self),
+            "planted": sum(found.values()),
+            "seed": settings.seed,
+            "planted_conditions": [
+                {"kind": kind, "strength": strength, "episodes": found[kind, strength]}
+                for kind, strength in settings.conditions
+                if (kind, strength) in found
+            ],
+        }
+
     def recipes(self) -> list[dict[str, Any]]:
         """How each episode was made."""
         return [
-            {"source": str(self.source.ids[row]), "fault": None if fault is None else self._recipe(fault)}
+            {"source": str(self.source.ids[row]), "fault": fault and fault.recipe(self.normal, self.source)}
             for row, fault in zip(self.rows, self.faults, strict=True)
         ]
-
-    def _recipe(self, fault: PlantedFault) -> dict[str, Any]:
-        donor = {"donor": str(self.source.ids[fault.donor])} if fault.kind == "coupling-loss" else {}
-        recipe = {name: value for name, value in fault.recipe(self.normal).items() if name != "donor"}
-        return {**recipe, **donor}
 
 
 def planted_id(source: str, kind: str, strength: float) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import binomtest
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
@@ -17,6 +17,7 @@ from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import train_model
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics.assessment import SHOWN, Z_SCORE, assess
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.injection.planting import (
     MARK,
     TRIALS_FILE,
@@ -29,8 +30,6 @@ from dfstrans.lab.injection.planting import (
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
 from dfstrans.progress import Progress, no_progress
 from dfstrans.training.evaluation import ChanceCheck, evaluate_probabilities
-
-TWO_SIDED = 1.959964  # standard deviations of a Gaussian that hold 95 %
 
 
 class Metric(NamedTuple):
@@ -49,10 +48,8 @@ def share_interval(share: float, n: int) -> tuple[float, float]:
     >>> [tuple(round(end, 2) for end in share_interval(*given)) for given in ((1.0, 2), (0.0, 7), (0.5, 20))]
     [(0.34, 1.0), (0.0, 0.35), (0.3, 0.7)]
     """
-    lean = TWO_SIDED**2 / n
-    middle = (share + lean / 2) / (1 + lean)
-    half = math.sqrt(lean * share * (1 - share) + lean**2 / 4) / (1 + lean)
-    return max(middle - half, 0.0), min(middle + half, 1.0)  # against rounding
+    interval = binomtest(round(share * n), n).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 @dataclass(frozen=True)
@@ -125,12 +122,45 @@ class StudyResult:
         }
 
 
+THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
+    "threshold_rule": "false-alarm-rate",
+    "threshold_value": 0.05,
+}
 MAX_NORMAL = 400  # normal training episodes for the floor
 METRICS = {  # name in the results → level and name in the assessment
     "sensor_hit_rate": ("sensors", "hit_rate@100%"),
     "sensor_ac_at_3": ("sensors", "ac@3"),
     "segment_hit": ("segments", "rc_top_1"),
 }
+
+
+def study_settings(preset: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The training settings of a study, from those that were given."""
+    threshold = {} if "threshold_rule" in settings else THRESHOLD
+    return {"preset": preset, "mixup": 0.0, **threshold, **settings}  # mixed episodes resemble planted faults
+
+
+def study_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
+    """The paths of the planted set and of the report; with `out` alone there is no report.
+
+    Paths that would overwrite something are refused before anything is read.
+    """
+    if out is None:
+        report = report or Path(f"{data.resolve().name.split('.')[0]}_study")
+        place = report / "planted.h5"
+    elif out.suffix.lower() in (".h5", ".hdf5"):
+        place = out
+    else:
+        raise DfstransError(f"expected {option_name('out')} to end in .h5 or .hdf5, got {out}; rename the file")
+    if report is not None and report.exists() and not report.is_dir():
+        raise DfstransError(
+            f"expected a folder for {option_name('report')}, got the file {report}; choose another path"
+        )
+    for path in [place] if report is None else [place, report / TRIALS_FILE]:
+        require_replaceable(path)
+        if path.resolve() == data.resolve():  # planted faults again
+            raise DfstransError(f"expected a path other than that of the recordings, got {path}; choose another one")
+    return place, report
 
 
 def run_study(
