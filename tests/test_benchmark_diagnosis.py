@@ -11,6 +11,7 @@ import pytest
 from benchmarks import diagnosis
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.data.writers import save_episodes
+from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import train_model
 from dfstrans.diagnosis.scores import AttentionTrust
 
@@ -21,7 +22,7 @@ def test_every_kind_has_chance_baselines_and_controls(
     episodes = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
     save_episodes(episodes, tmp_path / "planted.h5")
     slim = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "batch_size": 8, "epochs": 10}
-    train_model(episodes, tmp_path / "model", **slim)
+    train_model(Diagnoser.from_settings(**slim), episodes, tmp_path / "model")
     kinds = sorted(set(episodes.fault_kinds()) - {""})
     monkeypatch.setattr(diagnosis, "TELLING", dict.fromkeys(kinds, episodes.sensors[:1]))
     written = tmp_path / "result.json"

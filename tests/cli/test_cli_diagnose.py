@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dfstrans.report.page import file_stem
+from dfstrans.report.page import file_stem, page_name
 from tests.cli.command_line import run
 
 
@@ -68,6 +68,12 @@ def test_diagnose_writes_pages(model: Path, table: Path, tmp_path: Path) -> None
     names = {path.name for path in (tmp_path / "pages").iterdir()}
     assert len(names) == 5  # with the index and plotly's code
     assert all(name in names for name in re.findall(r'href="([^"]+)"', (tmp_path / "pages" / "index.html").read_text()))
+    (tmp_path / "pages" / "mine-0123abcd.html").write_text("not written by diagnose")
+    code, _, _ = run("diagnose", model, table, *some[2:], "--no-trust", "--html", tmp_path / "pages")
+    assert code == 0
+    left = {path.name for path in (tmp_path / "pages").iterdir()}
+    assert names - left == {page_name("run_0001")}
+    assert left - names == {"mine-0123abcd.html"}
     code, _, err = run("diagnose", model, table, "--html", page)
     assert code == 2
     assert "one --episode" in err

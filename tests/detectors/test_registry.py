@@ -33,9 +33,9 @@ def test_every_name_gives_the_estimator_of_that_name() -> None:
     assert detector_kind("dfstrans") is Diagnoser
 
 
-def test_the_leakage_baseline_cannot_be_trained_as_a_model(tmp_path: Path) -> None:
+def test_the_leakage_baseline_cannot_be_trained_as_a_model() -> None:
     with pytest.raises(DfstransError, match=r"boosting.*got 'leakage'"):
-        train_model(EPISODES, tmp_path / "model", model="leakage")
+        detector_kind("leakage")
 
 
 def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
@@ -109,7 +109,7 @@ def test_an_interrupted_rival_resumes_to_the_weights_of_an_uninterrupted_one(
 
 
 def test_train_model_trains_tests_and_saves_any_kind(tmp_path: Path) -> None:
-    detector = train_model(EPISODES, tmp_path / "model", model="boosting", trees=5, fewest_in_leaf=3)
+    detector = train_model(detector_kind("boosting")(trees=5, fewest_in_leaf=3), EPISODES, tmp_path / "model")
     assert detector.metrics_["test"]["episodes"] == 6
     assert load_detector(tmp_path / "model").metrics_ == detector.metrics_
     assert "boosting detector" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
@@ -118,7 +118,7 @@ def test_train_model_trains_tests_and_saves_any_kind(tmp_path: Path) -> None:
 def test_fixed_length_network_fits_the_longest_episode(tmp_path: Path) -> None:
     values = [x[:, : 30 + i // 2] for i, x in enumerate(EPISODES.values)]
     episodes = type(EPISODES).from_arrays(values, EPISODES.labels)
-    detector = train_model(episodes, tmp_path / "model", model="tapnet", **{**QUICK, "epochs": 1})
+    detector = train_model(detector_kind("tapnet")(**{**QUICK, "epochs": 1}), episodes, tmp_path / "model")
     assert detector.network_settings_.n_timepoints == max(value.shape[1] for value in values)
 
 

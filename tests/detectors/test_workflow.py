@@ -4,14 +4,18 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
+from dfstrans.detectors.registry import detector_kind
 from dfstrans.detectors.saved_model import _own_checksum
 from dfstrans.detectors.workflow import part_of, partial_folder, predict_table, train_model
+from dfstrans.errors import Note
+from dfstrans.training.lightning_module import EpochLog
 from tests.tiny import TINY, tiny_episodes
 
 EPISODES = tiny_episodes()
@@ -20,7 +24,7 @@ EPISODES = tiny_episodes()
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pipeline") / "model"
-    train_model(EPISODES, folder, **TINY)
+    train_model(Diagnoser.from_settings(**TINY), EPISODES, folder)
     return folder
 
 
@@ -34,7 +38,7 @@ def test_training_saves_test_metrics_and_removes_its_checkpoint(model: Path) -> 
 def test_resuming_a_finished_run_does_not_train_again(model: Path) -> None:
     written = {path: path.stat().st_mtime_ns for path in model.iterdir()}
     with pytest.warns(UserWarning, match="is the result of this run: nothing to resume; train without resume"):
-        kept = train_model(EPISODES, model, resume=True, **TINY)
+        kept = train_model(Diagnoser.from_settings(**TINY), EPISODES, model, resume=True)
     assert {path: path.stat().st_mtime_ns for path in model.iterdir()} == written
     assert kept.metrics_ == Diagnoser.load(model).metrics_
 
@@ -46,7 +50,7 @@ def test_a_finished_run_of_other_versions_is_kept_with_a_warning(model: Path, tm
     (copy / "model.json").write_text(json.dumps(record | {"own_checksum": _own_checksum(record)}))
     said = r"comes from other versions .torch 0\.1 instead of .*different weights.*train without resume to repeat it"
     with pytest.warns(UserWarning, match=said) as warned:
-        train_model(EPISODES, copy, resume=True, **TINY)
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, copy, resume=True)
     assert not any("is the result of this run" in str(one.message) for one in warned)
     assert json.loads((copy / "model.json").read_text())["versions"]["torch"] == "0.1"
 
@@ -59,17 +63,32 @@ def test_a_damaged_model_is_not_a_finished_run(model: Path, tmp_path: Path, name
         pytest.warns(UserWarning, match=r"is trained again: .*got a damaged one"),
         pytest.warns(UserWarning, match="starting a new one"),
     ):
-        train_model(EPISODES, copy, resume=True, **TINY)
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, copy, resume=True)
     assert Diagnoser.load(copy).metrics_ == Diagnoser.load(model).metrics_
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"epochs": 1}, {"head_width": 9}])
-def test_a_run_with_other_settings_replaces_the_model(model: Path, tmp_path: Path, change: dict[str, int]) -> None:
-    copy = Path(shutil.copytree(model, tmp_path / "model"))
-    with pytest.warns(UserWarning, match="starting a new one"):
-        trained = train_model(EPISODES, copy, resume=True, **TINY | change)
-    assert trained.all_settings().items() >= change.items()
-    assert Diagnoser.load(copy).metrics_ == trained.metrics_
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"seed": 1}, "seed=1 instead of 0, another train part"),
+        ({"epochs": 1}, "epochs=1 instead of 3"),
+        ({"head_width": 9}, "head_width=9 instead of 8"),
+    ],
+)
+def test_resume_does_not_replace_a_finished_model_of_other_settings(
+    model: Path, change: dict[str, int], difference: str
+) -> None:
+    written = {path: path.stat().st_mtime_ns for path in model.iterdir()}
+    with pytest.raises(DfstransError, match=f"finished model in .*got {difference}.*choose another out, or .* without"):
+        train_model(Diagnoser.from_settings(**TINY | change), EPISODES, model, resume=True)
+    assert {path: path.stat().st_mtime_ns for path in model.iterdir()} == written
+
+
+def test_resume_does_not_replace_a_finished_model_of_other_data_or_kind(model: Path) -> None:
+    with pytest.raises(DfstransError, match="got another train part"):
+        train_model(Diagnoser.from_settings(**TINY), tiny_episodes(seed=3), model, resume=True)
+    with pytest.raises(DfstransError, match="got model='boosting' instead of dfstrans"):
+        train_model(detector_kind("boosting")(), EPISODES, model, resume=True)
 
 
 def test_the_test_part_can_be_evaluated_again(model: Path) -> None:
@@ -101,7 +120,7 @@ def test_predictions_have_a_row_per_episode(model: Path) -> None:
 
 def test_a_grouped_split_needs_groups(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"expected episodes with a group.*group_column=….*split='random'"):
-        train_model(EPISODES, tmp_path / "model", split="grouped", **TINY)
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, tmp_path / "model", split="grouped")
 
 
 @pytest.mark.parametrize(
@@ -115,43 +134,66 @@ def test_too_few_of_a_class_are_counted_in_the_whole_set(tmp_path: Path, n_anoma
     labels = EPISODES.require_labels()
     kept = np.concatenate([np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)[:n_anomalous]])
     with pytest.raises(DfstransError, match=message):
-        train_model(EPISODES[kept], tmp_path / "model", **TINY)
+        train_model(Diagnoser.from_settings(**TINY), EPISODES[kept], tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_error_for_transposed_data_names_the_axes(tmp_path: Path) -> None:
     swapped = Episodes.from_arrays(np.asarray(EPISODES.values).transpose(0, 2, 1), EPISODES.labels)
     with pytest.raises(DfstransError, match=r"got 3 points of 48 sensors, which looks transposed; swap"):
-        train_model(swapped, tmp_path / "model", **TINY)
+        train_model(Diagnoser.from_settings(**TINY), swapped, tmp_path / "model")
 
 
 def test_more_sensors_than_points_are_trained_on_with_a_warning(tmp_path: Path) -> None:
     wide = Episodes.from_arrays(np.tile(np.asarray(EPISODES.values), (1, 17, 1)), EPISODES.labels)
     with pytest.warns(UserWarning, match="51 sensors and only 48 points look transposed"):
-        train_model(wide, tmp_path / "model", **{**TINY, "epochs": 1})
+        train_model(Diagnoser.from_settings(**{**TINY, "epochs": 1}), wide, tmp_path / "model")
 
 
 def test_a_new_run_moves_an_interrupted_one_aside(tmp_path: Path) -> None:
     out = tmp_path / "model"
     partial_folder(out).mkdir()
     (partial_folder(out) / "last.ckpt").write_text("hours of work")
-    with pytest.warns(UserWarning, match="moved an unfinished run"):
-        train_model(EPISODES, out, **TINY)
+    with pytest.warns(UserWarning, match=r"to continue it, rename that folder to .*model\.partial and train with"):
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, out)
     assert (tmp_path / "model.partial.old" / "last.ckpt").read_text() == "hours of work"
+
+
+def test_resume_finds_the_run_that_was_moved_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: EpochLog, trainer: Any, module: object) -> None:
+        if trainer.current_epoch == 1:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "model"
+    with monkeypatch.context() as patch:
+        patch.setattr(EpochLog, "on_train_epoch_start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train_model(Diagnoser.from_settings(**TINY), EPISODES, out)
+    partial_folder(out).rename(tmp_path / "model.partial.old")
+    with pytest.warns(Note, match=r"resuming the unfinished run .*\.old"):
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, out, resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_missing_labels_list_the_sensors_and_the_likely_label(tmp_path: Path) -> None:
+    columns = dataclasses.replace(EPISODES, labels=None, sensors=("a", "b", "Lable"))
+    expected = r"without labels, whose sensors are a, b, Lable; is Lable the label\?; name .*label_column='Lable'"
+    with pytest.raises(DfstransError, match=expected):
+        train_model(Diagnoser.from_settings(**TINY), columns, tmp_path / "model")
 
 
 def test_an_episode_too_short_for_a_segment_is_refused_before_training(tmp_path: Path) -> None:
     series = [values[:, :48] for values in np.asarray(EPISODES.values)]
     series[7] = series[7][:, :10]
     with pytest.raises(DfstransError, match="of a segment, got 10 in episode 'episode_7'"):
-        train_model(Episodes.from_arrays(series, EPISODES.labels), tmp_path / "model", **TINY)
+        train_model(Diagnoser.from_settings(**TINY), Episodes.from_arrays(series, EPISODES.labels), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_with_other_files_is_refused_before_training(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("all of it")
     with pytest.raises(DfstransError, match="got other files"):
-        train_model(EPISODES, tmp_path, **TINY)
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
@@ -171,5 +213,5 @@ def test_the_segment_length_suits_the_shortest_episode_of_all_parts(tmp_path: Pa
     episodes = Episodes.from_arrays(series, whole.labels, ids=whole.ids, sensors=whole.sensors)
     assert in_test in episodes.split(0)[2].ids
     settings = {**TINY, "segment_length": None, "epochs": 1, "network": {**TINY["network"], "filters": None}}
-    detector = train_model(episodes, tmp_path / "model", **settings)
+    detector = train_model(Diagnoser.from_settings(**settings), episodes, tmp_path / "model")
     assert detector.network_settings_.segment_length == 30

@@ -48,6 +48,7 @@ class LazyCommands(TyperGroup):
         if name in COMMANDS:
             found = typer.main.get_command(import_module(f"dfstrans.cli.{name}").app)
             found.name = name
+            import_module("dfstrans.cli.options").refuse_settings_as_options(found, rest)
         return name, found, rest
 
 

@@ -33,6 +33,7 @@ from dfstrans.report.page import page_name, write_script
 from dfstrans.report.print_figures import FigureFolder
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
+BACK_TO_INDEX = '<a href="index.html">All diagnoses</a>'
 
 app = typer.Typer(add_completion=False)
 
@@ -182,8 +183,16 @@ def diagnose_table(
         if prints is not None:
             prints.add_comparisons(episodes)
     if pages is not None and script is not None:
+        _remove_other_pages(pages, {page_name(content["episode_id"]) for content in found})
         write_index(pages / "index.html", found)
     return found
+
+
+def _remove_other_pages(folder: Path, written: set[str]) -> None:
+    """Remove the pages that an earlier diagnose wrote, recognised by their names and their link to the index."""
+    for page in folder.glob("*-????????.html"):
+        if page.name not in written and BACK_TO_INDEX in page.read_text(encoding="utf-8", errors="replace"):
+            page.unlink()
 
 
 def _page(pages: Path, episode_id: str) -> Path:

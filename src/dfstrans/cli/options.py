@@ -102,6 +102,26 @@ def _merge_settings(given: dict[str, Any]) -> dict[str, Any]:
     return merged | given
 
 
+def refuse_settings_as_options(command: Any, arguments: list[str]) -> None:
+    """Reject a setting given as an option that does not exist, such as `--heads 4` instead of `--set heads=4`."""
+    options = {option for parameter in command.params for option in parameter.opts}
+    unknown = [n for n, text in enumerate(arguments) if text.startswith("--") and text.split("=")[0] not in options]
+    if "--set" not in options or not unknown:
+        return
+    from dfstrans.detectors.registry import detector_kind, detector_names  # commands without a model need no torch
+
+    settings = {setting for name in detector_names() for setting in detector_kind(name).default_settings()}
+    for n in unknown:
+        option, equals, value = arguments[n].partition("=")
+        name = option.removeprefix("--").replace("-", "_")
+        if name in settings:
+            following = arguments[n + 1] if n + 1 < len(arguments) else "…"
+            raise DfstransError(
+                f"expected an option, got {option}, which is a setting without its own option; use --set "
+                f"{name}={value if equals else following}"
+            )
+
+
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -55,13 +55,13 @@ def train(
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""
     if preset != "tuned":  # an option overrides --set
         settings = {**settings, "preset": preset}
-    detector_kind(model).from_settings(**settings)  # refuses wrong settings before the recordings are read
+    detector = detector_kind(model).from_settings(**settings)  # refuses wrong settings before the recordings are read
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
     earlier = model_written_at(out)
     warn_of_overlap(split, read)
     try:
-        detector = train_model(episodes, out, split=split, resume=resume, progress=True, model=model, **settings)
+        detector = train_model(detector, episodes, out, split=split, resume=resume, progress=True)
     except KeyboardInterrupt:
         remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}; continue with --resume")
         raise typer.Exit(INTERRUPTED) from None

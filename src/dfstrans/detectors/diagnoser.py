@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,8 +12,8 @@ import torch
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
-from dfstrans.detectors.network import TRAINING, NetworkClassifier
-from dfstrans.detectors.parameters import GivenSettings
+from dfstrans.detectors.network import NetworkClassifier
+from dfstrans.detectors.parameters import describe_arguments
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.diagnosis.diagnose import diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
@@ -26,19 +27,18 @@ from dfstrans.settings import (
     DFSTRANS,
     PRESETS,
     Encoding,
-    Imbalance,
     NetworkSettings,
     NetworkShape,
-    Precision,
     Preset,
     Settings,
-    ThresholdRule,
 )
 
 KNOWN_FEATURES = "known_cases.features"  # name of an array in the reference
 NETWORK = NetworkSettings()  # argument defaults
 
 
+@describe_arguments
+@dataclass(kw_only=True, eq=False, repr=False)
 class Diagnoser(NetworkClassifier):
     """Detects anomalous episodes, and shows which sensors deviate from normal, and when.
 
@@ -46,18 +46,7 @@ class Diagnoser(NetworkClassifier):
 
     Parameters:
         preset: Base settings: "tuned" (our network), or "paper" (the paper's network and training).
-        segment_length: Points per segment; by default a tenth of the median episode, at most 100.
-        encoding: Positional encoding: "faithful", "vanilla" or "none".
-        epochs: Maximum epochs; by default enough for 600 steps, 20 to 100.
-        batch_size: Episodes per training step; by default a tenth of an epoch, 16 to 64.
-        learning_rate: Highest learning rate of the schedule.
-        imbalance: "weighted" weights the rarer class more, "none" uses the plain loss.
-        normals_per_anomaly: Maximum normal episodes per anomaly in an epoch, resampled each epoch; all by default.
-        validation_fraction: Share of the episodes held out if fit gets no validation part.
-        threshold_rule: How the threshold is chosen in validation: "f1", "false-alarm-rate" or "fixed".
-        threshold_value: The threshold ("fixed"), or the highest false-alarm rate ("false-alarm-rate").
-        precision: Numeric precision of training: "32", "bf16", or "auto" (bf16 if the processor supports it).
-        seed: Seed of split, weights, order and noise.
+        {settings}
         network: All other settings of the network, as a mapping or a `NetworkSettings`.
         training: All other settings of training, as a mapping or a `TrainingSettings`.
 
@@ -71,46 +60,14 @@ class Diagnoser(NetworkClassifier):
     estimator_name: ClassVar[str] = DFSTRANS
     network_kind: ClassVar[type[Settings]] = NetworkSettings
     shape_kind: ClassVar[type[Settings]] = NetworkShape
-    network_: DFSTrans
-    reference_: NormalReference
-    known_cases_: KnownCases
 
-    def __init__(
-        self,
-        *,
-        preset: Preset = "tuned",
-        segment_length: int | None = None,
-        encoding: Encoding = NETWORK.encoding,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        imbalance: Imbalance | None = None,
-        normals_per_anomaly: float | None = None,
-        validation_fraction: float = TRAINING.validation_fraction,
-        threshold_rule: ThresholdRule = TRAINING.threshold_rule,
-        threshold_value: float | None = None,
-        precision: Precision = TRAINING.precision,
-        seed: int = TRAINING.seed,
-        network: GivenSettings = None,
-        training: GivenSettings = None,
-    ) -> None:
-        super().__init__(
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            imbalance=imbalance,
-            normals_per_anomaly=normals_per_anomaly,
-            validation_fraction=validation_fraction,
-            threshold_rule=threshold_rule,
-            threshold_value=threshold_value,
-            precision=precision,
-            seed=seed,
-            network=network,
-            training=training,
-        )
-        self.preset = preset
-        self.segment_length = segment_length
-        self.encoding = encoding
+    preset: Preset = "tuned"
+    segment_length: int | None = None
+    encoding: Encoding = NETWORK.encoding
+
+    network_: DFSTrans = field(init=False)
+    reference_: NormalReference = field(init=False)
+    known_cases_: KnownCases = field(init=False)
 
     @staticmethod
     def build(network: NetworkShape, scaler: SensorScaler) -> DFSTrans:

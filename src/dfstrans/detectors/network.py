@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self, get_args
 
@@ -33,6 +34,7 @@ PREDICTION_BATCH = 32
 TRAINING = TrainingSettings()  # argument defaults
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor; the rest is scikit-learn's
 class NetworkClassifier(EpisodeClassifier):
     """Base class of detectors that are networks; a subclass builds the network.
 
@@ -42,36 +44,22 @@ class NetworkClassifier(EpisodeClassifier):
 
     training_kind: ClassVar[type[DecisionSettings]] = TrainingSettings
     plan_kind: ClassVar[type[DecisionSettings]] = TrainingPlan
-    _prediction_precision: Precision = "32"  # depends on the machine: neither a setting nor part of a saved model
 
-    def __init__(
-        self,
-        *,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        imbalance: Imbalance | None = None,
-        normals_per_anomaly: float | None = None,
-        validation_fraction: float = TRAINING.validation_fraction,
-        threshold_rule: ThresholdRule = TRAINING.threshold_rule,
-        threshold_value: float | None = None,
-        precision: Precision = TRAINING.precision,
-        seed: int = TRAINING.seed,
-        network: GivenSettings = None,
-        training: GivenSettings = None,
-    ) -> None:
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.imbalance = imbalance
-        self.normals_per_anomaly = normals_per_anomaly
-        self.validation_fraction = validation_fraction
-        self.threshold_rule = threshold_rule
-        self.threshold_value = threshold_value
-        self.precision = precision
-        self.seed = seed
-        self.network = network
-        self.training = training
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    imbalance: Imbalance | None = None
+    normals_per_anomaly: float | None = None
+    validation_fraction: float = TRAINING.validation_fraction
+    threshold_rule: ThresholdRule = TRAINING.threshold_rule
+    threshold_value: float | None = None
+    precision: Precision = TRAINING.precision
+    seed: int = TRAINING.seed
+    network: GivenSettings = None
+    training: GivenSettings = None
+
+    # depends on the machine: neither a setting nor part of a saved model
+    _prediction_precision: Precision = field(default="32", init=False)
 
     @staticmethod
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
 
 from sklearn.base import BaseEstimator
 
@@ -125,8 +125,24 @@ class Configurable(BaseEstimator):  # type: ignore[misc]
         return kind(**{name: value for name, value in every.items() if name in kind.model_fields})
 
 
+Kind = TypeVar("Kind", bound=Configurable)
+
+
 def _user_settings(group: GivenSettings) -> dict[str, Any]:
     """Return the settings that the user put into `network` or `training`."""
     if group is None:
         return {}
     return group.model_dump(exclude_unset=True) if isinstance(group, Settings) else dict(group)
+
+
+def describe_arguments(kind: type[Kind]) -> type[Kind]:
+    """Replace `{settings}` in the docstring of a class by the help of its arguments, from the settings classes."""
+    fields = {**kind.network_kind.model_fields, **kind.training_kind.model_fields}
+    names = [name for name in inspect.signature(kind).parameters if name in fields]
+    lines = [f"{name}: {fields[name].description}{_choices(fields[name].annotation)}" for name in names]
+    kind.__doc__ = (kind.__doc__ or "").replace("{settings}", "\n        ".join(lines))
+    return kind
+
+
+def _choices(annotation: Any) -> str:
+    return f" One of {', '.join(get_args(annotation))}." if get_origin(annotation) is Literal else ""

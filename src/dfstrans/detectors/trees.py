@@ -5,6 +5,7 @@ scikit-learn's `HistGradientBoostingClassifier` trains the trees; they are store
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -122,6 +123,7 @@ class Trees(NamedTuple):
 TREES = BoostingSettings(n_sensors=1)  # argument defaults
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor
 class BoostingClassifier(EpisodeClassifier):
     """Boosted trees on per-sensor statistics: the baseline that a network must beat to justify its cost.
 
@@ -132,28 +134,15 @@ class BoostingClassifier(EpisodeClassifier):
     estimator_name: ClassVar[str] = "boosting"
     network_kind = shape_kind = BoostingSettings
 
-    def __init__(
-        self,
-        *,
-        trees: int = TREES.trees,
-        shrinkage: float = TREES.shrinkage,
-        leaves: int = TREES.leaves,
-        fewest_in_leaf: int = TREES.fewest_in_leaf,
-        imbalance: Imbalance = DECISION.imbalance,
-        validation_fraction: float = DECISION.validation_fraction,
-        threshold_rule: ThresholdRule = DECISION.threshold_rule,
-        threshold_value: float | None = None,
-        seed: int = DECISION.seed,
-    ) -> None:
-        self.trees = trees
-        self.shrinkage = shrinkage
-        self.leaves = leaves
-        self.fewest_in_leaf = fewest_in_leaf
-        self.imbalance = imbalance
-        self.validation_fraction = validation_fraction
-        self.threshold_rule = threshold_rule
-        self.threshold_value = threshold_value
-        self.seed = seed
+    trees: int = TREES.trees
+    shrinkage: float = TREES.shrinkage
+    leaves: int = TREES.leaves
+    fewest_in_leaf: int = TREES.fewest_in_leaf
+    imbalance: Imbalance = DECISION.imbalance
+    validation_fraction: float = DECISION.validation_fraction
+    threshold_rule: ThresholdRule = DECISION.threshold_rule
+    threshold_value: float | None = None
+    seed: int = DECISION.seed
 
     def _train(self, task: TrainingTask) -> TrainingResult:
         settings, labels = task.network, task.train.require_labels()

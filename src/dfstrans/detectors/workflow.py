@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,40 +18,36 @@ from dfstrans.data.segments import looks_transposed
 from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
-from dfstrans.detectors.registry import detector_kind
-from dfstrans.detectors.saved_model import check_place, holds_model, library_versions, read_record
+from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model, library_versions, read_whole_record
 from dfstrans.diagnosis.metrics.assessment import assess
-from dfstrans.errors import DfstransError, Note, option_name
+from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
-from dfstrans.training.run_folder import TENSORBOARD, can_resume
+from dfstrans.training.run_folder import TENSORBOARD, can_resume, list_changes
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
+Detector = TypeVar("Detector", bound=EpisodeClassifier)
 
 # ---- train --------------------------------------------------------------------------------------------------------
 
 
 def train_model(
+    detector: Detector,
     episodes: Episodes,
     out: Path,
     *,
     split: SplitKind = "random",
     resume: bool = False,
     progress: bool = False,
-    model: str = DFSTRANS,
-    **settings: Any,
-) -> EpisodeClassifier:
-    """Split 70/15/15, train, evaluate on the test part, and save the model with its metrics at `out`.
+) -> Detector:
+    """Split 70/15/15, train the detector, evaluate it on the test part, and save it with its metrics at `out`.
 
-    `model` is a kind of detector, see `dfstrans.detectors.registry`; `settings` are its settings by name. Until the
-    model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues; if the
-    model is already finished, `resume` returns it unchanged.
+    Until the model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues.
+    If the model is already finished, `resume` returns it unchanged; a model of another run is refused.
     """
-    detector = detector_kind(model).from_settings(**settings)
-    seed = detector.training_settings(len(episodes)).seed
     check_place(out)
-    require_both_classes(episodes.require_labels())
+    _require_labels(episodes)
     suited(detector, episodes)
     if looks_transposed(episodes):
         warnings.warn(
@@ -58,24 +55,39 @@ def train_model(
             "sensor, timepoint)",
             stacklevel=2,
         )
+    seed = detector.training_settings(len(episodes)).seed
     train, validation, test = _split_parts(episodes, split, seed)
+    source = {"split": {"kind": split, "seed": seed}, "source_fingerprint": episodes.fingerprint()}
     partial = partial_folder(out)
-    how_split = {"kind": split, "seed": seed}
-    if resume and not can_resume(partial):
-        finished = _finished_model(out, detector, train, episodes, how_split)
-        if finished is not None:
-            return finished
     if not resume:
         _move_aside(partial)
+    elif not can_resume(partial):
+        record = DataRecord.of(train, validation).model_copy(update=source)
+        finished = _finished_model(out, detector, train, record)
+        if finished is not None:
+            return finished
+        _move_back(partial)
     detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
-    source = {"split": how_split, "source_fingerprint": episodes.fingerprint()}
     detector.data_ = detector.data_.model_copy(update=source)
     detector.save(out)
     if (partial / TENSORBOARD).exists():
         shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
     shutil.rmtree(partial, ignore_errors=True)
     return detector
+
+
+def _require_labels(episodes: Episodes) -> None:
+    """Reject episodes without labels or of one class; a misnamed label column was read as a sensor, so list those."""
+    if episodes.labels is None:
+        similar = [name for name in episodes.sensors if get_close_matches(name.lower(), ("label", "anomaly", "class"))]
+        guess = f"; is {similar[0]} the label?" if similar else ""
+        raise DfstransError(
+            "expected labelled episodes (0 normal, 1 anomalous), got episodes without labels, whose sensors are "
+            f"{list_few(episodes.sensors, limit=20)}{guess}; name the label column "
+            f"({reading_option_name('label_column', similar[0] if similar else ...)}), or add one, or a label table"
+        )
+    require_both_classes(episodes.labels)
 
 
 def suited(detector: EpisodeClassifier, episodes: Episodes) -> EpisodeClassifier:
@@ -112,28 +124,38 @@ def _split_parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episo
     return parts
 
 
-def _finished_model(
-    out: Path, detector: EpisodeClassifier, train: Episodes, episodes: Episodes, how_split: dict[str, Any]
-) -> EpisodeClassifier | None:
-    """Return the model at `out` if this run would produce the same one, so that there is nothing to resume."""
+def _finished_model(out: Path, detector: Detector, train: Episodes, data: DataRecord) -> Detector | None:
+    """Return the model at `out` if it is the result of this run; reject the model of another run.
+
+    A damaged model, or one in the format of another version, is trained again with a warning.
+    """
     if not holds_model(out):
         return None
     try:
-        record = read_record(out)
-        if record.estimator != detector.estimator_name:
-            return None
-        kept = type(detector).load(out)
+        record = read_whole_record(out)
     except DfstransError as error:
         warnings.warn(f"the model in {out} is trained again: {error}", stacklevel=3)
         return None
-    same = (
-        kept.network_settings_ == detector.network_settings(train)
-        and kept.training_settings_ == detector.training_settings(len(train), train.n_anomalous)
-        and kept.data_.split == how_split
-        and trained_from(kept, episodes)
-    )
-    if not same:
-        return None
+    if record.estimator == detector.estimator_name:
+        now = {
+            "network": detector.network_settings(train).model_dump(mode="json"),
+            "training": detector.training_settings(len(train), train.n_anomalous).model_dump(mode="json"),
+            **data.model_dump(mode="json"),
+        }
+        differences = list_changes({"network": record.network, "training": record.training, **dict(record.data)}, now)
+        if not differences and (record.data.split, record.data.source_fingerprint) != (
+            data.split,
+            data.source_fingerprint,
+        ):
+            differences = ["other recordings or another split"]
+    else:
+        differences = [f"{option_name('model', detector.estimator_name)} instead of {record.estimator}"]
+    if differences:
+        raise DfstransError(
+            f"expected the settings and recordings of the finished model in {out}, got {', '.join(differences)}; use "
+            f"the same ones, choose another {option_name('out')}, or train without {option_name('resume')} to replace "
+            "the model"
+        )
     remedy = f"nothing to resume; train without {option_name('resume')} to repeat it"
     others = [
         f"{name} {record.versions.get(name, 'unknown')} instead of {version}"
@@ -148,17 +170,33 @@ def _finished_model(
         )
     else:
         warnings.warn(f"the model in {out} is the result of this run: {remedy}", Note, stacklevel=3)
-    return kept
+    return type(detector).load(out)
 
 
 def _move_aside(partial: Path) -> None:
     """Rename the folder of an interrupted run, so that a new run does not destroy it; only the latest is kept."""
     if not partial.is_dir():
         return
-    old = partial.with_name(partial.name + ".old")
+    old = _set_aside(partial)
     shutil.rmtree(old, ignore_errors=True)
     partial.rename(old)
-    warnings.warn(f"moved an unfinished run to {old}; resume would continue it", stacklevel=3)
+    warnings.warn(
+        f"moved an unfinished run to {old}; to continue it, rename that folder to {partial} and train with its "
+        f"settings and {option_name('resume', True)}",
+        stacklevel=3,
+    )
+
+
+def _move_back(partial: Path) -> None:
+    """Make the run that `_move_aside` kept the one to resume, if there is one."""
+    if can_resume(_set_aside(partial)):
+        shutil.rmtree(partial, ignore_errors=True)  # without a checkpoint
+        _set_aside(partial).rename(partial)
+        warnings.warn(f"resuming the unfinished run that was moved to {_set_aside(partial)}", Note, stacklevel=3)
+
+
+def _set_aside(partial: Path) -> Path:
+    return partial.with_name(partial.name + ".old")
 
 
 # ---- evaluate -----------------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ class Epochs(NamedTuple):
 def prepare_run_folder(folder: Path, record: dict[str, Any], resume: bool) -> Path | None:
     """Write the record of a new run, or check it against the run to resume; return the checkpoint, if any."""
     if resume and can_resume(folder):
-        changed = _changes(_read_run_record(folder), json.loads(json.dumps(record)))
+        changed = list_changes(_read_run_record(folder), json.loads(json.dumps(record)))
         if changed:
             raise OtherRunError(
                 folder,
@@ -103,7 +103,7 @@ def epochs_of(run_folder: Path) -> Epochs | None:
     return Epochs(len(rows), of, sum(row["seconds"] for row in rows))
 
 
-def _changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
+def list_changes(earlier: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """List the differences between the records of two runs, with both values."""
     changed = []
     for group in ("network", "training"):

@@ -57,7 +57,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A model, and the recordings that it was trained from."""
     folder = tmp_path_factory.mktemp("trained")
     save_episodes(journeys(KINDS), folder / "journeys.h5")
-    train_model(load_episodes(folder / "journeys.h5"), folder / "model", **TINY)
+    train_model(Diagnoser.from_settings(**TINY), load_episodes(folder / "journeys.h5"), folder / "model")
     return folder / "model", folder / "journeys.h5"
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.data.readers import load_episodes
+from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import train_model
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import recordings_of
@@ -52,7 +53,7 @@ def run_demo(
         simulate_to_file(recordings, fleet, jobs=2, overwrite=True, advance=advance)
     episodes = load_episodes(recordings).load()
     remark("training a detector on 70 % of them, calibrating it on 15 %")
-    detector = train_model(episodes, out / "model", progress=True, seed=seed, **settings)
+    detector = train_model(Diagnoser.from_settings(seed=seed, **settings), episodes, out / "model", progress=True)
     *_, test = episodes.split(seed)
     remark(f"diagnosing {len(test)} test journeys")
     diagnoses = list(detector.diagnose(test, trust=True))

@@ -182,7 +182,14 @@ def run_study(
     require_replaceable(folder / TRIALS_FILE)
     show = no_progress if progress is None else progress
     place = folder / "model"
-    detector = train_model(planted, place, split="grouped", resume=resume, progress=progress is not None, **training)
+    detector = train_model(
+        Diagnoser.from_settings(**training),
+        planted,
+        place,
+        split="grouped",
+        resume=resume,
+        progress=progress is not None,
+    )
     seed = detector.training_settings_.seed
     train, _, test = planted.split(seed, by_group=True)
     test_ids = set(test.ids.tolist())

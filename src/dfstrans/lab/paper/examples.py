@@ -87,7 +87,7 @@ def trained_model(request: Request, episodes: Episodes) -> Diagnoser:
         return detector
     resume = checkpoint_is_whole(partial_folder(place))
     try:
-        detector = train_model(episodes, place, resume=resume, progress=True, **settings)
+        detector = train_model(Diagnoser.from_settings(**settings), episodes, place, resume=resume, progress=True)
     except OtherRunError as other:
         raise DfstransError(
             f"expected the interrupted training of this request at {other.folder}, got {other.found}; give the same "
