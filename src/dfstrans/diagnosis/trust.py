@@ -39,7 +39,8 @@ def attention_trust_score(
     """Return AT_k of each episode for one or several k, with random and bottom controls.
 
     AT_k = logit − logit without the top k % of the weights of an episode's whole temporal and whole spatial tensor
-    (the paper does not say whether the k % are of a tensor, a matrix or a row). The random draws of an episode depend only on the seed and its row among `episodes`.
+    (the paper does not say whether the k % are of a tensor, a matrix or a row).
+    The random draws of an episode depend only on the seed and its row among `episodes`.
     """
     ks: list[float] = np.atleast_1d(np.asarray(percentages, dtype=np.float64)).tolist()
     check_request(ks, draws)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -25,7 +26,7 @@ def write_comparison(folder: Path, result: ComparisonResult) -> list[Path]:
     """Write a self-contained page with the figure, the tables and the tests; and the tables as Markdown."""
     tables, figure = result.tables(), as_div(comparison_figure(result))
     caption = CAPTION if result.leakage("f1") is None else CAPTION + LEAKAGE_CAPTION
-    parts = {"tables": tables, "figure": figure, "caption": caption}
+    parts: dict[str, Any] = {"tables": tables, "figure": figure, "caption": caption}
     page = write_page(folder / "comparison.html", "comparison.html", package="dfstrans.lab", **parts)
     return [page, write_tables(folder / "comparison.md", tables)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +44,7 @@ def write_journeys(path: Path, fleet: Fleet) -> Path:
     for row in faulty:
         sections.append({"title": _title(fleet, row), "figure": as_div(fault_figure(fleet.journey(row)))})
     seed, colours = fleet.settings.seed, PHASE_COLOURS
-    content = {"seed": seed, "sections": sections, "colours": colours, "affected": AFFECTED}
+    content: dict[str, Any] = {"seed": seed, "sections": sections, "colours": colours, "affected": AFFECTED}
     return write_page(path, "journeys.html", package="dfstrans.lab", **content)
 
 
