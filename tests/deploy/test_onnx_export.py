@@ -70,7 +70,6 @@ def test_generated_episodes_keep_resting_sensors_at_rest() -> None:
     assert np.nanmax(np.abs(generated[:, 2])) < 20
 
 
-@pytest.mark.usefixtures("exported")
 def test_an_exported_file_names_no_path_of_the_machine(exported: Path) -> None:
     assert b"/dfstrans/" not in exported.read_bytes()
     assert b"site-packages" not in exported.read_bytes()

@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import Attention, AttentionPair, DFSTrans
-from dfstrans.model.quantile_features import STATISTICS
+from dfstrans.model.quantile_features import N_STATISTICS
 from dfstrans.settings import NetworkShape
 from tests.model.test_quantile_features import slow_features
 
@@ -45,7 +45,7 @@ def random_network(seed: int = 0, **changes: object) -> DFSTrans:
             norm.running_mean.normal_()
             norm.running_var.uniform_(0.5, 2)
     if network.quantile_features is not None:
-        network.quantile_features.edges.copy_(torch.randn(S, STATISTICS, 4).sort(dim=-1).values)
+        network.quantile_features.edges.copy_(torch.randn(S, N_STATISTICS, 4).sort(dim=-1).values)
     return network.double()
 
 

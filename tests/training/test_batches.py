@@ -84,18 +84,6 @@ def test_loader_yields_segments_and_labels_of_each_episode() -> None:
     assert row == 7
 
 
-def test_a_shuffled_loader_gives_the_same_batches_again() -> None:
-    episodes = some_episodes()
-    scaler = SensorScaler.fit(episodes)
-    first, again = (list(batch_loader(episodes, scaler, 4, 3, shuffle_seed=2)) for _ in range(2))
-    for one, other in zip(first, again, strict=True):
-        assert torch.equal(one.segments, other.segments)
-        assert torch.equal(one.labels, other.labels)
-    plain = torch.cat([batch.labels for batch in batch_loader(episodes, scaler, 4, 3)])
-    shuffled = torch.cat([batch.labels for batch in first])
-    assert shuffled.sum() == plain.sum()
-
-
 def test_shuffling_is_over_all_files_and_not_within_neighbours(tmp_path: Path) -> None:
     n, size = 240, 12
     parts = []

@@ -93,6 +93,7 @@ def test_an_interrupted_run_resumes_to_the_weights_of_an_uninterrupted_one(
             train(tmp_path, **settings)
     assert can_resume(tmp_path)
     assert len(read_log(tmp_path / "training_log.csv")) == epochs
+    monkeypatch.setattr(QuantileFeatures, "fit", lambda *_: pytest.fail("quantiles were estimated again"))
     resumed = train(tmp_path, resume=True, **settings)
     assert_same_weights(resumed, whole)
     assert resumed.best_epoch == whole.best_epoch
@@ -104,16 +105,6 @@ def test_quantile_edges_are_those_of_the_training_part() -> None:
     expected = DFSTrans(CODED)
     expected.prepare_training(batch_loader(TRAIN, SCALER, CODED.segment_length, 8))
     assert torch.equal(train(network=CODED, epochs=2).network.quantile_features.edges, expected.quantile_features.edges)
-
-
-def test_a_resumed_run_keeps_its_quantile_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        interrupt_after(1, patch)
-        with pytest.raises(KeyboardInterrupt):
-            train(tmp_path, network=CODED)
-    begun = torch.load(tmp_path / "last.ckpt", weights_only=True)["state_dict"]["network.quantile_features.edges"]
-    monkeypatch.setattr(QuantileFeatures, "fit", lambda *_: pytest.fail("quantiles were estimated again"))
-    assert torch.equal(train(tmp_path, resume=True, network=CODED).network.quantile_features.edges, begun)
 
 
 def test_finished_but_unsaved_run_resumes_without_another_epoch(tmp_path: Path) -> None:

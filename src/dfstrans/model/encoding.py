@@ -42,7 +42,7 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
     >>> np.allclose(encoding @ encoding.T, np.eye(4))
     True
     """
-    _check_width(d_model)
+    frequency = lattice_frequencies(d_model)[1:-1]  # ω₁ … ω_K
     if n_segments > d_model:
         raise DfstransError(
             f"expected at most {d_model} segments (the embedding width d_model), got {n_segments}: beyond that the "
@@ -50,7 +50,6 @@ def faithful_encoding(n_segments: int, d_model: int) -> npt.NDArray[np.float64]:
             f"{option_name('segment_length')}, more filters, or the vanilla encoding"
         )
     position = np.arange(n_segments)[:, None]  # τ from 0: the Gram matrix is the same as from 1
-    frequency = lattice_frequencies(d_model)[1:-1]  # ω₁ … ω_K
     encoding = np.empty((n_segments, d_model))
     encoding[:, 0] = 1 / math.sqrt(2)
     encoding[:, 1:-1:2] = np.cos(position * frequency)

@@ -32,7 +32,7 @@ from dfstrans.model.network import (
     SensorCNN,
     SpatioTemporalLayer,
 )
-from dfstrans.model.quantile_features import STATISTICS
+from dfstrans.model.quantile_features import N_STATISTICS
 from dfstrans.settings import NetworkShape
 
 PART_VALUES = 1 << 22  # in memory per part; larger parts gain nothing, smaller ones add call overhead
@@ -93,7 +93,7 @@ def episodes_at_once(settings: NetworkShape, n_segments: int, part_values: int =
     """
     attended = settings.layers * (settings.d_model + settings.heads * (n_segments + settings.n_sensors))
     convolved = settings.filters * (settings.segment_length // 2)
-    coded = settings.quantile_features * STATISTICS
+    coded = settings.quantile_features * N_STATISTICS
     return max(1, part_values // (n_segments * settings.n_sensors * max(attended, convolved, coded)))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dfstrans.model.detector import TrainingPart
 from dfstrans.settings import NetworkShape
 
-STATISTICS = 6  # number returned by `statistics`
+N_STATISTICS = 6  # number returned by `statistics`
 MOST_SEGMENTS = 20_000  # of the training part, for computing quantiles
 MOST_VALUES = 1 << 24  # statistics in memory; with very many sensors, fewer segments are used
 NARROWEST = 1e-4  # minimum step, as a share of a sensor's range; smaller movements count as none
@@ -33,9 +33,9 @@ class QuantileFeatures(nn.Module):
     def __init__(self, settings: NetworkShape) -> None:
         super().__init__()
         s, steps = settings.n_sensors, settings.quantile_features
-        self.register_buffer("edges", torch.linspace(0, 1, steps + 1).expand(s, STATISTICS, -1).clone())
-        bound = (STATISTICS * steps) ** -0.5
-        self.weight = nn.Parameter(torch.empty(s, STATISTICS * steps, settings.d_model).uniform_(-bound, bound))
+        self.register_buffer("edges", torch.linspace(0, 1, steps + 1).expand(s, N_STATISTICS, -1).clone())
+        bound = (N_STATISTICS * steps) ** -0.5
+        self.weight = nn.Parameter(torch.empty(s, N_STATISTICS * steps, settings.d_model).uniform_(-bound, bound))
 
     def forward(self, segments: Tensor) -> Tensor:
         """Embed each segment of each sensor."""
