@@ -120,6 +120,15 @@ def test_values_labels_and_names_change_the_fingerprint_but_padding_does_not() -
     assert len({one.fingerprint(), *(other.fingerprint() for other in others)}) == 4
 
 
+def test_copies_are_found_and_dropped() -> None:
+    values = np.random.default_rng(0).normal(size=(5, 2, 4))
+    values[3], values[2], values[4] = values[1], 0, 0  # nothing moves in the last two: equal by chance
+    episodes = Episodes.from_arrays(values, [0, 0, 1, 1, 1], ids=["a", "b", "c", "d", "e"])
+    assert episodes.copies().tolist() == [0, 1, 2, 1, 4]
+    with pytest.warns(UserWarning, match=r"1 episodes with the same values as others of the other label: d"):
+        assert episodes.without_copies().ids.tolist() == ["a", "b", "c", "e"]
+
+
 def test_fault_cells_are_the_segments_and_sensors_that_a_fault_touches() -> None:
     episodes = Episodes.from_arrays(
         np.zeros((1, 2, 10)), sensors=["a", "b"], faults=[[Fault(3, 7, ("b",)), Fault(0, 1)]]

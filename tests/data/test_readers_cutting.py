@@ -46,7 +46,7 @@ def test_recordings_with_ids_are_cut_separately(tmp_path: Path) -> None:
 
 
 def test_days_of_a_recording_can_be_groups(tmp_path: Path) -> None:
-    rows = [(t, t % 3, int(t % 10 < 2), f"day {t // 20}") for t in range(120)]
+    rows = [(t, t * t % 97, int(t % 10 < 2), f"day {t // 20}") for t in range(120)]
     text = "time,a,label,day\n" + "".join(f"{t},{a},{label},{day}\n" for t, a, label, day in rows)
     one = from_text(tmp_path, text, length=5, drop_sensors=["day"])
     with pytest.raises(DfstransError, match=r"at least 3 groups .*got 1 \(runs\); .*id_column=…"):
@@ -57,12 +57,59 @@ def test_days_of_a_recording_can_be_groups(tmp_path: Path) -> None:
     assert sum(map(len, parts)) == len(set.union(*parts)) == 6
 
 
-def test_recording_is_cut_with_its_faults(tmp_path: Path) -> None:
+def _rows(labels: str, name: str = "y", points: int = 5) -> str:
+    """Rows of a recording, with `points` rows for each label."""
+    every = [label for label in labels for _ in range(points)]
+    return "".join(f"{name},{t},{t % 7},{label}\n" for t, label in enumerate(every))
+
+
+def test_fault_table_never_takes_a_label_away(tmp_path: Path) -> None:
     write(tmp_path, runs_faults="id,fault,sensors,start,end|y,rust,a,6,8")
-    rows = "".join(f"{name},{t},1,{label}\n" for name, label in (("x", 0), ("y", 1)) for t in range(10))
-    pieces = from_text(tmp_path, "id,time,a,label\n" + rows, length=5)
-    assert pieces.require_labels().tolist() == [0, 0, 0, 1]
-    assert pieces.faults == ((), (), (), (Fault(1, 3, ("a",), "rust"),))
+    with pytest.warns(UserWarning, match=r"anomalous by label, without a fault in .*: 1 \(y@15\)"):
+        pieces = from_text(tmp_path, "id,time,a,label\n" + _rows("0101"), length=5)
+    assert pieces.require_labels().tolist() == [0, 1, 0, 1]
+    rust, others = Fault(1, 3, ("a",), "rust"), (Fault(0, 1), Fault(3, 5))
+    assert pieces.faults == ((), (others[0], rust, others[1]), (), (Fault(0, 5),))
+
+
+def test_rows_that_are_all_labelled_anomalous_stay_so(tmp_path: Path) -> None:
+    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8")
+    with pytest.warns(UserWarning, match=r"1 \(y@0\)"):
+        pieces = from_text(tmp_path, "id,time,a,label\n" + _rows("11"), length=5)
+    assert pieces.require_labels().tolist() == [1, 1]
+
+
+def test_fault_table_shows_which_part_of_a_labelled_recording_is_anomalous(tmp_path: Path) -> None:
+    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8", runs_labels="id,label|x,0|y,1")
+    text = "id,time,a\n" + "".join(f"{name},{t},{t}\n" for name in "xy" for t in range(10))
+    assert from_text(tmp_path, text, length=5).require_labels().tolist() == [0, 0, 0, 1]
+
+
+def test_normal_label_within_a_fault_is_refused_with_the_pieces(tmp_path: Path) -> None:
+    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8|y,jam,12,13")
+    with pytest.raises(DfstransError, match=r"got 2 labelled normal .*: y@5, y@10; correct .* end \(exclusive\)"):
+        from_text(tmp_path, "id,time,a,label\n" + _rows("0001"), length=5)
+
+
+@pytest.mark.parametrize(("columns", "stop"), [("start,end|y,rust,5,10", 5), ("start,last|y,rust,5,9", 5)])
+def test_end_is_exclusive_and_last_is_inclusive(tmp_path: Path, columns: str, stop: int) -> None:
+    write(tmp_path, runs_faults=f"id,fault,{columns}")
+    pieces = from_text(tmp_path, "id,time,a,label\n" + _rows("010"), length=5)
+    assert pieces.require_labels().tolist() == [0, 1, 0]
+    assert pieces.faults is not None
+    assert pieces.faults[1] == (Fault(0, stop, kind="rust"),)
+
+
+def test_end_and_last_together_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, runs_faults="id,fault,start,end,last|y,rust,5,10,9")
+    with pytest.raises(DfstransError, match=r"expected end or last in row 1 .*got both"):
+        from_text(tmp_path, "id,time,a,label\n" + _rows("010"), length=5)
+
+
+def test_recordings_without_labels_take_them_from_the_fault_table(tmp_path: Path) -> None:
+    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8")
+    text = "id,time,a\n" + "".join(f"{name},{t},{t}\n" for name in "xy" for t in range(10))
+    assert from_text(tmp_path, text, length=5).require_labels().tolist() == [0, 0, 0, 1]
 
 
 def test_rows_without_a_label_are_refused_when_a_recording_is_cut(tmp_path: Path) -> None:

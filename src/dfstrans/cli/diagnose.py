@@ -28,12 +28,11 @@ from dfstrans.diagnosis.trust import attention_trust_score
 from dfstrans.errors import DfstransError, counted
 from dfstrans.files import atomic_fill, atomic_write
 from dfstrans.report.diagnosis_page import write_diagnosis
-from dfstrans.report.index import NUMBERS, diagnoses_table, write_index
+from dfstrans.report.index import NUMBERS, diagnoses_table, remove_earlier_pages, write_index
 from dfstrans.report.page import page_name, write_script
 from dfstrans.report.print_figures import FigureFolder
 
 EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
-BACK_TO_INDEX = '<a href="index.html">All diagnoses</a>'
 
 app = typer.Typer(add_completion=False)
 
@@ -183,16 +182,11 @@ def diagnose_table(
         if prints is not None:
             prints.add_comparisons(episodes)
     if pages is not None and script is not None:
-        _remove_other_pages(pages, {page_name(content["episode_id"]) for content in found})
+        removed = remove_earlier_pages(pages / "index.html", found)
         write_index(pages / "index.html", found)
+        if removed:
+            remark(f"removed {counted(len(removed), 'page')} of an earlier diagnose from {pages}")
     return found
-
-
-def _remove_other_pages(folder: Path, written: set[str]) -> None:
-    """Remove the pages that an earlier diagnose wrote, recognised by their names and their link to the index."""
-    for page in folder.glob("*-????????.html"):
-        if page.name not in written and BACK_TO_INDEX in page.read_text(encoding="utf-8", errors="replace"):
-            page.unlink()
 
 
 def _page(pages: Path, episode_id: str) -> Path:

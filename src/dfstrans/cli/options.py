@@ -7,6 +7,7 @@ import inspect
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +24,7 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, list_few
-from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings
+from dfstrans.settings import DFSTRANS, OPTIONS, NetworkSettings, TrainingSettings
 from dfstrans.training.evaluation import ChanceCheck
 
 if TYPE_CHECKING:  # commands without a model need no torch
@@ -104,18 +105,20 @@ def _merge_settings(given: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_settings_as_options(command: Any, arguments: list[str]) -> None:
     """Reject a setting given as an option that does not exist, such as `--heads 4` instead of `--set heads=4`."""
-    options = {option for parameter in command.params for option in parameter.opts}
-    unknown = [n for n, text in enumerate(arguments) if text.startswith("--") and text.split("=")[0] not in options]
+    given = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    options = {"--help", *(option for parameter in command.params for option in parameter.opts)}
+    unknown = [n for n, text in enumerate(given) if text.startswith("--") and text.split("=")[0] not in options]
     if "--set" not in options or not unknown:
         return
     from dfstrans.detectors.registry import detector_kind, detector_names  # commands without a model need no torch
 
-    settings = {setting for name in detector_names() for setting in detector_kind(name).default_settings()}
+    model = next((name for flag, name in pairwise(given) if flag == "--model"), DFSTRANS)
+    settings = detector_kind(model).default_settings() if model in detector_names() else {}
     for n in unknown:
-        option, equals, value = arguments[n].partition("=")
+        option, equals, value = given[n].partition("=")
         name = option.removeprefix("--").replace("-", "_")
         if name in settings:
-            following = arguments[n + 1] if n + 1 < len(arguments) else "…"
+            following = given[n + 1] if n + 1 < len(given) and not given[n + 1].startswith("--") else "…"
             raise DfstransError(
                 f"expected an option, got {option}, which is a setting without its own option; use --set "
                 f"{name}={value if equals else following}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
@@ -248,9 +249,13 @@ class Episodes:
     def split(
         self, seed: int = 0, fractions: Fractions = PAPER_FRACTIONS, *, by_group: bool = False
     ) -> tuple[Episodes, Episodes, Episodes]:
-        """Split into a training, validation and test part: stratified by label, or with each group in only one part."""
+        """Split into a training, validation and test part: stratified by label, or with each group in only one part.
+
+        Copies of an episode are in the same part.
+        """
         groups = self.require_groups() if by_group else None
-        train, validation, test = three_way_split(self.require_labels(), groups, seed=seed, fractions=fractions)
+        split = three_way_split(self.require_labels(), groups, copies=self.copies(), seed=seed, fractions=fractions)
+        train, validation, test = split
         return self[train], self[validation], self[test]
 
     def __iter__(self) -> Iterator[Episode]:
@@ -296,7 +301,37 @@ class Episodes:
             time_unit=time_units.pop() if len(time_units) == 1 else "",
         )
 
-    # ---- fingerprint and known faults ---------------------------------------------------------------------------
+    # ---- copies, fingerprint and known faults -------------------------------------------------------------------
+
+    def copies(self) -> npt.NDArray[np.intp]:
+        """Return, for each episode, the row of the first episode with the same values: (n_episodes,).
+
+        Episodes in which no sensor moves are equal by chance; they are copies of none.
+        """
+        return self._copies
+
+    @cached_property
+    def _copies(self) -> npt.NDArray[np.intp]:
+        first: dict[bytes, int] = {}
+        rows = np.arange(len(self))
+        for row, (_, values, *_others) in enumerate(self):
+            if (values != values[:, :1]).any():
+                digest = hashlib.blake2b(values.tobytes(), digest_size=16, key=str(values.shape).encode()).digest()
+                rows[row] = first.setdefault(digest, row)
+        return rows
+
+    def without_copies(self) -> Episodes:
+        """Return only the first of episodes with the same values, and warn if their labels differ."""
+        rows, copies = np.arange(len(self)), self.copies()
+        if self.labels is not None:
+            differ = self.ids[self.labels != self.labels[copies]]
+            if len(differ):
+                warnings.warn(
+                    f"dropped {len(differ)} episodes with the same values as others of the other label: "
+                    f"{list_few(differ)}; check which label is right",
+                    stacklevel=2,
+                )
+        return self if (rows == copies).all() else self[rows == copies]
 
     def fingerprint(self) -> str:
         """Return a digest of everything that splits and training use: values, labels, groups, sensor names and ids."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from dfstrans.errors import DfstransError, list_few, reading_option_name
+from dfstrans.errors import DfstransError, counted, list_few, reading_option_name
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
@@ -17,13 +20,16 @@ SplitKind = Literal["random", "grouped"]  # grouped keeps each group in one part
 PAPER_FRACTIONS: Fractions = (0.70, 0.15, 0.15)
 MIN_PER_CLASS = 3  # validation episodes needed to calibrate a threshold and a temperature
 MIN_TRAINING_PER_CLASS = 8  # training episodes per class that are never moved to the validation part
-MAX_DRAWS = 100  # attempts to find parts that all have both classes
+MAX_DRAWS = 30  # attempts to find groups that match the fractions
+MAX_SWAPPED = 100  # groups; with more, moves suffice
+TOLERANCE = 0.2  # of the episodes that a part should have
 
 
 def three_way_split(
     labels: npt.NDArray[Any],
     groups: npt.NDArray[Any] | None = None,
     *,
+    copies: Index | None = None,
     seed: int = 0,
     fractions: Fractions = PAPER_FRACTIONS,
 ) -> Split:
@@ -31,21 +37,33 @@ def three_way_split(
 
     Without groups, each class is shuffled and cut by the fractions, so that all parts have the same class balance. If
     validation gets only two of a class, a third one is moved there from training, as long as eight remain. With groups,
-    whole groups are assigned to the parts, with the class balance as close as the groups allow.
+    whole groups are assigned to the parts, with sizes and class balance as close as the groups allow.
+
+    `copies` holds the row of the first episode with the same values; copies go to the part of the first one, and groups
+    that share copies to one part.
     """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise DfstransError(f"expected three fractions that add up to 1, got {fractions}")
-    labels = np.asarray(labels)
+    labels, rng = np.asarray(labels), np.random.default_rng(seed)
+    first = np.arange(len(labels)) if copies is None else copies
     if groups is None:
-        part = _assign_rows(labels, fractions, np.random.default_rng(seed))
+        distinct = np.flatnonzero(first == np.arange(len(labels)))
+        part = np.zeros(len(labels), dtype=np.int8)
+        part[distinct] = _assign_rows(labels[distinct], fractions, rng)
+        part = part[first]
     else:
-        part = _assign_groups(labels, np.asarray(groups), fractions, np.random.default_rng(seed))
+        part = _assign_groups(labels, _joined_groups(np.asarray(groups), first, fractions), fractions, rng)
     train, validation, test = (np.flatnonzero(part == number) for number in range(3))
     return train, validation, test
 
 
 def folds(
-    labels: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, k: int = 5, seed: int = 0
+    labels: npt.NDArray[Any],
+    groups: npt.NDArray[Any] | None = None,
+    *,
+    copies: Index | None = None,
+    k: int = 5,
+    seed: int = 0,
 ) -> Iterator[Split]:
     """Return k independent 70/15/15 splits, each with its own seed."""
     fewest = int(np.bincount(np.asarray(labels, dtype=np.int64), minlength=2).min())
@@ -55,14 +73,21 @@ def folds(
             "use fewer folds"
         )
     for fold_seed in np.random.SeedSequence(seed).generate_state(k):
-        yield three_way_split(labels, groups, seed=int(fold_seed))
+        yield three_way_split(labels, groups, copies=copies, seed=int(fold_seed))
 
 
 def validation_split(
-    labels: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, fraction: float, seed: int = 0
+    labels: npt.NDArray[Any],
+    groups: npt.NDArray[Any] | None = None,
+    *,
+    copies: Index | None = None,
+    fraction: float,
+    seed: int = 0,
 ) -> tuple[Index, Index]:
     """Return the row numbers of a training and a validation part, for a fit without a validation part."""
-    train, validation, _ = three_way_split(labels, groups, seed=seed, fractions=(1 - fraction, fraction, 0.0))
+    train, validation, _ = three_way_split(
+        labels, groups, copies=copies, seed=seed, fractions=(1 - fraction, fraction, 0.0)
+    )
     return train, validation
 
 
@@ -94,12 +119,36 @@ def _part_sizes(n: int, fractions: Fractions) -> list[int]:
     return counts
 
 
+def _joined_groups(groups: npt.NDArray[Any], first: Index, fractions: Fractions) -> npt.NDArray[Any]:
+    """Give groups that share copies one name, that of the first in the alphabet, if the result can still be split.
+
+    >>> groups = np.array(["a", "b", "c", "a", "d", "e"])
+    >>> _joined_groups(groups, np.array([0, 1, 0, 3, 4, 5]), PAPER_FRACTIONS).tolist()
+    ['a', 'b', 'a', 'a', 'd', 'e']
+    """
+    names, member = np.unique(groups, return_inverse=True)
+    links = coo_array((np.ones(len(groups)), (member, member[first])), shape=(len(names), len(names)))
+    _, joined = connected_components(links, directed=False)
+    _, leaders = np.unique(joined, return_index=True)
+    if len(leaders) == len(names):
+        return groups
+    if np.bincount(joined[member]).max() > max(fractions) * len(groups) or len(leaders) < np.count_nonzero(fractions):
+        warnings.warn(
+            "episodes with the same values are in so many groups that a grouped split cannot keep them in one part, so "
+            f"results may be too good; keep one of each ({reading_option_name('drop_duplicates', True)})",
+            stacklevel=4,
+        )
+        return groups
+    return np.asarray(names[leaders[joined]][member])
+
+
 def _assign_groups(
     labels: npt.NDArray[Any], groups: npt.NDArray[Any], fractions: Fractions, rng: np.random.Generator
 ) -> npt.NDArray[np.int8]:
     """Return the part of each row, with whole groups in one part.
 
-    The groups are redrawn while a part lacks a class and there are enough groups of that class for all parts.
+    Each draw assigns the groups in random order and improves the assignment. The first draw within the tolerance is
+    taken, so that seeds differ; if there is none, the best.
     """
     names, member = np.unique(groups, return_inverse=True)
     wanted_parts = int(np.count_nonzero(fractions))
@@ -111,42 +160,112 @@ def _assign_groups(
             f"({reading_option_name('id_column', ...)}), so that each is a group; or split at random"
         )
     classes, coded = np.unique(labels, return_inverse=True)
-    counts = np.zeros((len(names), len(classes)))
+    counts = np.zeros((len(names), len(classes) + 1))  # episodes of each class, and of all
     np.add.at(counts, (member, coded), 1)
-    share = counts / counts.sum(axis=0)  # (group, class): the group's share of the class
-    part_of = greedy = _draw_parts(share, fractions, rng.permutation(len(names)))
-    held_by = (share > 0).sum(axis=0)  # (class,): the number of groups that contain it
-    if held_by.min() >= wanted_parts:
-        rarer = np.flatnonzero(share[:, held_by.argmin()])
-        for _ in range(MAX_DRAWS):
-            if all((share[part_of == number] > 0).any(axis=0).all() for number in np.flatnonzero(fractions)):
-                return part_of[member]
-            first = rng.permutation(rarer)[:wanted_parts]  # one for each part
-            others = rng.permutation(np.setdiff1d(np.arange(len(names)), first))
-            part_of = _draw_parts(share, fractions, np.concatenate([first, others]), wanted_parts)
-    return greedy[member]
+    counts[:, -1] = counts.sum(axis=1)
+    found = [_improve(_draw_parts(counts[:, :-1], fractions, rng.permutation(len(names))), counts, fractions)]
+    while found[-1][1] > 0 and len(found) < MAX_DRAWS:
+        found.append(_improve(_draw_parts(counts[:, :-1], fractions, rng.permutation(len(names))), counts, fractions))
+    return min(found, key=lambda assignment: assignment[1])[0][member]
 
 
-def _draw_parts(
-    share: npt.NDArray[np.float64], fractions: Fractions, order: Index, one_each: int = 0
-) -> npt.NDArray[np.int8]:
+def _draw_parts(counts: npt.NDArray[np.float64], fractions: Fractions, order: Index) -> npt.NDArray[np.int8]:
     """Assign groups in the given order, each to the part that most needs the classes of the group.
 
-    The first `one_each` groups go to different parts.
-
     Shape:
-        share (group, class) → (group,)
+        counts (group, class) → (group,)
     """
+    share = counts / counts.sum(axis=0)
     n_groups, n_classes = share.shape
     missing = np.outer(fractions, np.ones(n_classes))  # (part, class): the share that each part still lacks
     part_of = np.zeros(n_groups, dtype=np.int8)
     open_parts = [number for number in range(3) if fractions[number] > 0]
     empty = set(open_parts)
     for assigned, group in enumerate(order):
-        scarce = assigned < one_each or n_groups - assigned <= len(empty)  # leave no part without a group
-        candidates = sorted(empty) if scarce and empty else open_parts
+        candidates = sorted(empty) if n_groups - assigned <= len(empty) else open_parts  # no part without a group
         choice = max(candidates, key=lambda number: float((missing[number] * share[group]).sum()))
         part_of[group] = choice
         missing[choice] -= share[group]
         empty.discard(choice)
     return part_of
+
+
+def _improve(
+    part_of: npt.NDArray[np.int8], counts: npt.NDArray[np.float64], fractions: Fractions
+) -> tuple[npt.NDArray[np.int8], float]:
+    """Move and swap groups between parts while that brings the parts closer to what was promised.
+
+    Shape:
+        part_of (group,); counts (group, class and total) → the improved parts, and how far they are off
+    """
+    open_parts = [number for number in range(3) if fractions[number] > 0]
+    part_of = part_of.copy()
+    totals = np.stack([counts[part_of == number].sum(axis=0) for number in range(3)])
+    cost, improved = imbalance(totals, fractions), True
+    while cost > 0 and improved:
+        improved = False
+        for group, other in _moves_and_swaps(len(part_of), open_parts):
+            old = part_of[group]
+            new, back = (other, None) if other >= 0 else (part_of[-other - 1], counts[-other - 1])
+            if new == old or (back is None and (part_of == old).sum() == 1):
+                continue
+            changed = totals.copy()
+            shift = counts[group] if back is None else counts[group] - back
+            changed[old] -= shift
+            changed[new] += shift
+            changed_cost = imbalance(changed, fractions)
+            if changed_cost < cost - 1e-12:
+                part_of[group] = new
+                if back is not None:
+                    part_of[-other - 1] = old
+                totals, cost, improved = changed, changed_cost, True
+                if cost == 0:
+                    break
+    return part_of, cost
+
+
+def _moves_and_swaps(n_groups: int, open_parts: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield (group, part) for each move, then (group, −1 − other group) for each swap."""
+    for group in range(n_groups):
+        yield from ((group, part) for part in open_parts)
+    if n_groups <= MAX_SWAPPED:
+        for group in range(n_groups):
+            yield from ((group, -1 - other) for other in range(group))
+
+
+def imbalance(totals: npt.NDArray[np.float64], fractions: Fractions) -> float:
+    """Return how far parts are from their fractions, beyond the tolerance; 0 is as promised.
+
+    A part may miss its number of episodes, or of one class, by a fifth or by one; a part without a class counts most.
+
+    Shape:
+        totals (part, class and total)
+
+    >>> imbalance(np.array([[35, 35, 70.0], [7, 8, 15], [8, 7, 15]]), PAPER_FRACTIONS)
+    0.0
+    """
+    wanted = np.outer(fractions, totals.sum(axis=0))
+    off = np.maximum(np.abs(totals - wanted) - np.maximum(TOLERANCE * wanted, 1), 0) / np.maximum(wanted, 1)
+    lacking = (totals < 1) & (np.array(fractions)[:, np.newaxis] > 0)
+    return float((off**2).sum() + 100 * lacking.sum())
+
+
+def describe_split(parts: Sequence[npt.NDArray[Any]]) -> str:
+    """Describe the episodes and anomalies of each part, given its labels.
+
+    >>> describe_split([np.array([0, 1, 0]), np.array([1])])
+    '3 episodes (1 anomalous), 1 (1 anomalous)'
+    """
+    counts = [f"{len(part)} ({int(part.sum())} anomalous)" for part in parts]
+    return ", ".join([counts[0].replace(" (", " episodes (", 1), *counts[1:]])
+
+
+def warn_of_copies(copies: Index) -> None:
+    """Warn about episodes with the same values as others."""
+    n = int((copies != np.arange(len(copies))).sum())
+    if n:
+        warnings.warn(
+            f"{n} of {counted(len(copies), 'episode')} have the same values as another one; copies stay in one part of "
+            f"the split; to keep one of each, use {reading_option_name('drop_duplicates', True)}",
+            stacklevel=3,
+        )

@@ -118,7 +118,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         require_both_classes(labels)
         if validation is None:
             groups = episodes.groups if episodes.groups is not None and len(set(episodes.groups)) > 1 else None
-            rows = validation_split(labels, groups, fraction=training.validation_fraction, seed=training.seed)
+            fraction, seed = training.validation_fraction, training.seed
+            rows = validation_split(labels, groups, copies=episodes.copies(), fraction=fraction, seed=seed)
             train, validation = episodes[rows[0]], episodes[rows[1]]
         else:
             train, validation = episodes, match_sensors(validation, episodes.sensors)

@@ -5,17 +5,18 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from dfstrans.data.check import check_episodes
 from dfstrans.data.episodes import Episode, Episodes
 from dfstrans.data.inputs import match_sensors, require_both_classes
 from dfstrans.data.segments import looks_transposed
-from dfstrans.data.splits import SplitKind
+from dfstrans.data.splits import PAPER_FRACTIONS, SplitKind, describe_split, imbalance, warn_of_copies
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model, library_versions, read_whole_record
@@ -23,7 +24,7 @@ from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
-from dfstrans.training.run_folder import TENSORBOARD, can_resume, list_changes
+from dfstrans.training.run_folder import TENSORBOARD, OtherRunError, can_resume, list_changes
 
 Part = Literal["all", "train", "validation", "test"]
 PARTS = ("train", "validation", "test")
@@ -66,8 +67,7 @@ def train_model(
         finished = _finished_model(out, detector, train, record)
         if finished is not None:
             return finished
-        _move_back(partial)
-    detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
+    _fit(detector, train, validation, partial, resume, progress)
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
     detector.data_ = detector.data_.model_copy(update=source)
     detector.save(out)
@@ -77,10 +77,28 @@ def train_model(
     return detector
 
 
+def _fit(
+    detector: EpisodeClassifier, train: Episodes, validation: Episodes, partial: Path, resume: bool, progress: bool
+) -> None:
+    """Fit the detector in the folder of the run; to resume, an unfinished run that was set aside is used if it fits."""
+    aside = resume and not can_resume(partial) and can_resume(_set_aside(partial))
+    if aside:
+        shutil.rmtree(partial, ignore_errors=True)  # without a checkpoint
+        _set_aside(partial).rename(partial)
+        warnings.warn(f"trying the unfinished run that was moved to {_set_aside(partial)}", Note, stacklevel=3)
+    try:
+        detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
+    except OtherRunError:
+        if not aside:
+            raise
+        partial.rename(_set_aside(partial))
+        detector.fit(train, validation=validation, run_folder=partial, resume=True, progress=progress)
+
+
 def _require_labels(episodes: Episodes) -> None:
     """Reject episodes without labels or of one class; a misnamed label column was read as a sensor, so list those."""
     if episodes.labels is None:
-        similar = [name for name in episodes.sensors if get_close_matches(name.lower(), ("label", "anomaly", "class"))]
+        similar = check_episodes(episodes).label_like_sensors
         guess = f"; is {similar[0]} the label?" if similar else ""
         raise DfstransError(
             "expected labelled episodes (0 normal, 1 anomalous), got episodes without labels, whose sensors are "
@@ -113,6 +131,7 @@ def _split_parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episo
     """Return the training, validation and test part; the training part must have enough of both classes."""
     if split == "grouped":
         episodes.require_groups()
+    warn_of_copies(episodes.copies())
     parts = episodes.split(seed, by_group=split == "grouped")
     anomalous, normal = parts[0].n_anomalous, len(parts[0]) - parts[0].n_anomalous
     if min(anomalous, normal) < 2:
@@ -121,7 +140,27 @@ def _split_parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episo
             f"{anomalous} there, of {len(episodes) - episodes.n_anomalous} normal and {episodes.n_anomalous} anomalous "
             "in all; add episodes of the rarer class (at least four of each), or groups that contain them"
         )
+    if split == "grouped":
+        _check_grouped(episodes, [part.require_labels() for part in parts])
     return parts
+
+
+def _check_grouped(episodes: Episodes, parts: list[npt.NDArray[np.int8]]) -> None:
+    """Reject a grouped split with a part that lacks a class, and state sizes that are far from 70/15/15."""
+    if any(len(np.unique(part)) < 2 for part in parts):
+        holding = {label: len(set(episodes.require_groups()[episodes.labels == label].tolist())) for label in (0, 1)}
+        raise DfstransError(
+            "expected groups that give the training, validation and test part both classes, got "
+            f"{describe_split(parts)} from {holding[0]} groups with normal and {holding[1]} with anomalous episodes; "
+            f"add groups with the rarer class, name a finer group ({reading_option_name('group_column', ...)}), or use "
+            f"{option_name('split', 'random')}"
+        )
+    totals = np.array([[len(part) - part.sum(), part.sum(), len(part)] for part in parts], dtype=np.float64)
+    if imbalance(totals, PAPER_FRACTIONS) > 0:
+        warnings.warn(
+            f"the groups do not allow parts of 70, 15 and 15 %: the best assignment found has {describe_split(parts)}",
+            stacklevel=4,
+        )
 
 
 def _finished_model(out: Path, detector: Detector, train: Episodes, data: DataRecord) -> Detector | None:
@@ -185,14 +224,6 @@ def _move_aside(partial: Path) -> None:
         f"settings and {option_name('resume', True)}",
         stacklevel=3,
     )
-
-
-def _move_back(partial: Path) -> None:
-    """Make the run that `_move_aside` kept the one to resume, if there is one."""
-    if can_resume(_set_aside(partial)):
-        shutil.rmtree(partial, ignore_errors=True)  # without a checkpoint
-        _set_aside(partial).rename(partial)
-        warnings.warn(f"resuming the unfinished run that was moved to {_set_aside(partial)}", Note, stacklevel=3)
 
 
 def _set_aside(partial: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,16 @@ def write_index(path: Path, found: list[dict[str, Any]]) -> Path:
     """Write a page that links to the pages of diagnoses, most probable anomaly first."""
     chance_check = next((content["detector"] for content in found if content["detector"]), None)
     return write_page(path, "index.html", found=found, chance_check=chance_check, **table_content(found))
+
+
+def remove_earlier_pages(index: Path, found: list[dict[str, Any]]) -> list[Path]:
+    """Remove the pages that an earlier index links to and the next one will not, and return their paths."""
+    pages = {page_name(content["episode_id"]) for content in found}
+    earlier = set(re.findall(r'href="([^"/]+\.html)"', index.read_text(encoding="utf-8"))) if index.exists() else set()
+    removed = [page for name in sorted(earlier - pages) if (page := index.parent / name).is_file()]
+    for page in removed:
+        page.unlink()
+    return removed
 
 
 def table_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, Any]:

@@ -25,7 +25,9 @@ __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
 
 # the first reader that recognises a path is used
 READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, NUMPY, UEA, LONG_TABLE)
-_FOR_ALL = frozenset({"drop_sensors", "infinite_as_missing"})  # options that `load_episodes` applies itself
+_FOR_ALL = frozenset(
+    {"drop_sensors", "drop_duplicates", "infinite_as_missing"}
+)  # options that `load_episodes` applies itself
 
 
 def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
@@ -42,7 +44,8 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
     episodes = reader.read(place, chosen)
     if "drop_sensors" not in reader.options:
         episodes = drop_sensors(episodes, chosen, place)
-    return handle_infinite(episodes, chosen)
+    episodes = handle_infinite(episodes, chosen)
+    return episodes.without_copies() if chosen.drop_duplicates else episodes
 
 
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:

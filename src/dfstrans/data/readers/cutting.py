@@ -127,8 +127,8 @@ def _warn_of_labels_for_whole_recordings(recordings: Episodes, counts: npt.NDArr
     if len(whole):
         warnings.warn(
             f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {list_few(whole)}; if "
-            "only a part of them is, label each row, or add a fault table with start and end "
-            f"({option_name('faults', ...)})",
+            "only a part of them is, label normal rows with 0; or give one label per recording in a label table "
+            f"({option_name('labels', ...)}), and the start and end of each fault ({option_name('faults', ...)})",
             stacklevel=3,
         )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_labels, to_texts
@@ -23,11 +24,15 @@ _FAULT_COLUMNS = {
     "sensors": ("sensors", "sensor"),
     "start": ("start", "begin", "from"),
     "end": ("end", "stop", "to"),
+    "last": ("last",),
     "severity": ("severity",),
 }
 _FAULTS = "faults"  # the usual file name
-_FAULT_TIMES = "start and end count from the start of the episode, in its time unit, or in points if it has none"
-_NUMBERS = ("start", "end", "severity")
+_FAULT_TIMES = (
+    "start, end (exclusive) and last (inclusive) count from the start of the recording that the id names, in its time "
+    "unit, or in points if it has none"
+)
+_NUMBERS = ("start", "end", "last", "severity")
 
 
 def find_table(recordings: Path, name: str) -> Path | None:
@@ -172,10 +177,14 @@ class _NoFaultColumnsError(DfstransError):
     """The table has no fault columns and may contain something else."""
 
 
-def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> Episodes:
+def with_faults(
+    episodes: Episodes, recordings: Path, options: ReadOptions, *, labelled_by_row: bool = False
+) -> Episodes:
     """Add the faults of the table named in the options, or found next to the recordings.
 
-    `recordings` is their file or folder. Episodes that the table does not mention keep their faults.
+    `recordings` is their file or folder. The table only adds faults: points that labels or earlier faults mark stay
+    anomalous. Only a label of a whole recording, which says nothing about its rows (`labelled_by_row`), is made more
+    precise when the recording is cut. Recordings without labels take them from the table.
     """
     path = options.faults or find_table(recordings, _FAULTS)
     if path is None or (options.faults is None and path.absolute() == recordings.absolute()):
@@ -212,9 +221,92 @@ def with_faults(episodes: Episodes, recordings: Path, options: ReadOptions) -> E
     for number, row in enumerate(rows, start=1):
         where = f"in row {number} of {path}"
         found.setdefault(row["id"], []).append(_fault(row, episodes, position[row["id"]], where))
+    if labelled_by_row and options.length is not None:
+        episodes = _with_anomalous_rows(episodes, found)
+    _compare_with_labels(episodes, found, path, options)
     earlier = ((),) * len(episodes) if episodes.faults is None else episodes.faults
-    faults = tuple(tuple(found.get(name, before)) for name, before in zip(position, earlier, strict=True))
-    return replace(episodes, faults=faults)
+    faults = []
+    for name, before in zip(position, earlier, strict=True):
+        of_table = found.get(name, [])
+        faults.append(tuple(sorted([*of_table, *_uncovered(before, of_table)])) if before else tuple(of_table))
+    if episodes.labels is None:
+        episodes = episodes.with_labels([int(name in found) for name in position])
+    return replace(episodes, faults=tuple(faults))
+
+
+def _with_anomalous_rows(episodes: Episodes, found: Collection[str]) -> Episodes:
+    """Mark recordings whose rows are all labelled anomalous, if the table lists some of their points."""
+    earlier = ((),) * len(episodes) if episodes.faults is None else episodes.faults
+    faults = [
+        (Fault(0, length),) if label and not known and name in found else known
+        for name, label, length, known in zip(
+            episodes.ids.tolist(), episodes.require_labels(), episodes.lengths.tolist(), earlier, strict=True
+        )
+    ]
+    return replace(episodes, faults=tuple(faults))
+
+
+def _compare_with_labels(
+    episodes: Episodes, found: Mapping[str, Sequence[Fault]], path: Path, options: ReadOptions
+) -> None:
+    """Reject episodes or pieces that are normal by label and faulty by the table; warn about the reverse.
+
+    The label of a whole recording that will be cut does not say which pieces are anomalous.
+    """
+    if episodes.labels is None:
+        return
+    normal_by_label, absent_from_table = [], []
+    for row, name in enumerate(episodes.ids.tolist()):
+        length = int(episodes.lengths[row])
+        earlier = () if episodes.faults is None else episodes.faults[row]
+        by_table, by_label = (_marked(faults, length) for faults in (found.get(name, ()), earlier))
+        whole = episodes.labels[row] == 1 and not earlier
+        if whole and options.length is not None and name in found:
+            continue
+        size = options.length or length
+        for start in range(0, max(length - size, 0) + 1, options.stride or size):
+            piece = name if options.length is None else f"{name}@{start}"
+            label = whole or by_label[start : start + size].any()
+            fault = by_table[start : start + size].any()
+            if fault and not label:
+                normal_by_label.append(piece)
+            elif label and not fault:
+                absent_from_table.append(piece)
+    if normal_by_label:
+        raise DfstransError(
+            f"expected labels that agree with the fault table {path}, got {len(normal_by_label)} labelled normal with "
+            f"a fault in the table: {list_few(normal_by_label)}; correct the labels or the table: {_FAULT_TIMES}"
+        )
+    if absent_from_table:
+        warnings.warn(
+            f"anomalous by label, without a fault in {path}: {len(absent_from_table)} "
+            f"({list_few(absent_from_table)}); they stay anomalous; if the table is complete, check its times: "
+            f"{_FAULT_TIMES}",
+            stacklevel=3,
+        )
+
+
+def _marked(faults: Iterable[Fault], length: int) -> npt.NDArray[np.bool_]:
+    """Mark the points of a recording that lie in a fault: (length,)."""
+    marked = np.zeros(length, dtype=np.bool_)
+    for fault in faults:
+        marked[fault.start : fault.stop] = True
+    return marked
+
+
+def _uncovered(earlier: Sequence[Fault], by_table: Sequence[Fault]) -> list[Fault]:
+    """Return the parts of earlier faults that no fault of the table covers.
+
+    >>> _uncovered([Fault(10, 30)], [Fault(15, 20, kind="jam")])  # doctest: +ELLIPSIS
+    [Fault(start=10, stop=15, ...), Fault(start=20, stop=30, ...)]
+    """
+    end = max(fault.stop for fault in [*earlier, *by_table])
+    free = ~_marked(by_table, end)
+    parts = []
+    for fault in earlier:
+        edges = np.flatnonzero(np.diff(np.pad(_marked([fault], end) & free, 1).astype(np.int8)))
+        parts += [fault._replace(start=int(a), stop=int(b)) for a, b in edges.reshape(-1, 2)]
+    return parts
 
 
 def is_fault_table(path: Path, options: ReadOptions) -> bool:
@@ -241,8 +333,8 @@ def _fault_table_columns(table: Table, options: ReadOptions) -> dict[str, str]:
     }
     if id_column is None or columns.keys().isdisjoint(("kind", "sensors", "start")):
         raise _NoFaultColumnsError(
-            f"expected the columns id and fault, and optionally sensors, start, end and severity, in the fault table "
-            f"{table.path}, got {list_few(table.names)}; rename them"
+            "expected the columns id and fault, and optionally sensors, start, end (exclusive) or last (inclusive) "
+            f"and severity, in the fault table {table.path}, got {list_few(table.names)}; rename them"
         )
     return {"id": id_column, **columns}
 
@@ -264,9 +356,12 @@ def _read_fault_table(path: Path, options: ReadOptions) -> list[dict[str, str]]:
 
 def _fault(row: dict[str, str], episodes: Episodes, position: int, where: str) -> Fault:
     """Convert a row of the table to a fault in points of its episode."""
-    begin, end, severity = (_number(row[role], role, where) if role in row else None for role in _NUMBERS)
+    begin, end, last, severity = (_number(row[role], role, where) if role in row else None for role in _NUMBERS)
     length, step = int(episodes.lengths[position]), episodes.interval or 1.0
     begin = 0.0 if begin is None else begin
+    if end is not None and last is not None:
+        raise DfstransError(f"expected end or last {where}, got both; remove one: {_FAULT_TIMES}")
+    end = end if last is None else last + step
     end = length * step if end is None else end
     start, stop = round(begin / step), round(end / step)
     if begin <= end:  # even the shortest fault covers one point

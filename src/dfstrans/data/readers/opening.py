@@ -45,6 +45,7 @@ class ReadOptions(Settings):
     irregular_time: Literal["error", "ignore"] = Field(
         default="error", description="Reject irregular time steps, or ignore the time and use the rows in order."
     )
+    drop_duplicates: bool = Field(default=False, description="Keep only the first of episodes with equal values.")
     infinite_as_missing: bool = Field(default=False, description="Treat infinite values as missing.")
 
     @field_validator("anomalous_value", mode="before")

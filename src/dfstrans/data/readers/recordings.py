@@ -59,13 +59,14 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         warn_of_second_label(roles, path)
         require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
-    wanted = options.labels is not None or bool(elsewhere)
+    wanted, by_row = options.labels is not None or bool(elsewhere), episodes.labels is not None
     if label_path is not None and (
         wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
     ):
         keep_labels = options.labels is None and "label" not in elsewhere
         episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
-    return cut_if_requested(with_faults(episodes, path, options), options)
+        by_row &= keep_labels
+    return cut_if_requested(with_faults(episodes, path, options, labelled_by_row=by_row), options)
 
 
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:
@@ -162,9 +163,10 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     warn_of_second_label(roles[0], files[0])
     require_occurs(options.anomalous_value, rows.label_words, path)
     episodes = gather(rows, options)
+    by_row = label_table is None and episodes.labels is not None
     if label_table is not None:
         episodes = label_table.apply(episodes)
-    return cut_if_requested(with_faults(episodes, path, options), options)
+    return cut_if_requested(with_faults(episodes, path, options, labelled_by_row=by_row), options)
 
 
 def _is_recording(path: Path) -> bool:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
-from dfstrans.data.splits import Split, SplitKind, folds
+from dfstrans.data.splits import Split, SplitKind, folds, warn_of_copies
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
@@ -68,7 +68,8 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
     if n_folds > (rarer := _rarer(labels)):
         splits_of(episodes, split, rarer, seed)  # reports what fewer folds would not solve
     groups = episodes.require_groups() if split == "grouped" else None
-    found = list(folds(labels, groups, k=n_folds, seed=seed))
+    warn_of_copies(episodes.copies())
+    found = list(folds(labels, groups, copies=episodes.copies(), k=n_folds, seed=seed))
     for number, parts in enumerate(found):
         for part, rows in zip(("training", "validation", "test"), parts, strict=True):
             anomalous = int(labels[rows].sum())
