@@ -15,7 +15,6 @@ from dfstrans.cli.options import (
     Model,
     reading,
     warn_of_guessing,
-    warn_of_silent_sensors,
     warn_out_of_range,
     with_or_without_labels,
 )
@@ -89,7 +88,6 @@ def diagnose(
     elif part == "all" and trained_from(detector, beside):
         remark("the model was trained on most of these episodes, so results look too good; use --part test")
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
-    warn_of_silent_sensors(detector, episodes)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder "

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dfstrans.cli.options import Data, Model, reading, warn_of_silent_sensors, warn_out_of_range
+from dfstrans.cli.options import Data, Model, reading, warn_out_of_range
 from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json, progress, remark
 from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.registry import load_detector
@@ -36,7 +36,6 @@ def evaluate(
     """Compare a model's decisions with labels and, on request, its diagnoses with known causes."""
     detector, episodes = load_detector(model), load_episodes(data, **read)
     tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
-    warn_of_silent_sensors(detector, tested)
     figures = detector.evaluate(tested).to_dict()
     outside = warn_out_of_range(detector, tested)
     found = None

@@ -11,14 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import match_sensors
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
@@ -204,22 +202,6 @@ def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
             raise
         remark(f"the recordings are read without their labels: {error}")
         return load_episodes(data, **{**read, "drop_sensors": [*read.get("drop_sensors", ()), error.column]})
-
-
-def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> None:
-    """Warn about sensors without any value in these recordings, for which the model uses the training mean."""
-    silent = np.ones(len(detector.sensors_), dtype=np.bool_)
-    for episode in match_sensors(episodes, detector.sensors_):
-        silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
-        if not silent.any():
-            return
-    names = [name for name, hit in zip(detector.sensors_, silent, strict=True) if hit]
-    if len(episodes):
-        warnings.warn(
-            f"no values of {list_few(names)} in these recordings: the model sets such sensors to their training mean, "
-            "so they contribute nothing; record them, or train without them",
-            stacklevel=2,
-        )
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:

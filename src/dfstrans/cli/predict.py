@@ -12,7 +12,6 @@ from dfstrans.cli.options import (
     Model,
     reading,
     warn_of_guessing,
-    warn_of_silent_sensors,
     warn_out_of_range,
     with_or_without_labels,
 )
@@ -49,7 +48,6 @@ def predict(
     episodes = with_or_without_labels(data, read)
     warn_of_guessing(detector.chance_check)
     episodes, left_out = scorable(detector, episodes, remark)
-    warn_of_silent_sensors(detector, episodes)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:

@@ -96,6 +96,22 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     return episodes.select_sensors(sensors)
 
 
+def warn_of_silent_sensors(episodes: Episodes) -> None:
+    """Warn about sensors without any value in all of these episodes, which a model replaces by their training mean."""
+    silent = np.ones(episodes.n_sensors, dtype=np.bool_)
+    for episode in episodes:
+        silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
+        if not silent.any():
+            return
+    if len(episodes):
+        names = [name for name, hit in zip(episodes.sensors, silent, strict=True) if hit]
+        warnings.warn(
+            f"no values of {list_few(names)} in these recordings: the model sets such sensors to their training mean, "
+            "so they contribute nothing; record them, or train without them",
+            stacklevel=3,
+        )
+
+
 def require_both_classes(labels: npt.NDArray[np.int8]) -> None:
     """Reject labels with fewer than two episodes of a class."""
     n_anomalous = int(labels.sum())

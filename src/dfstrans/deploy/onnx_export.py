@@ -87,7 +87,7 @@ def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: E
         rows = episodes[start : start + len(ours.logit)]
         (theirs,) = detector.forward(rows, return_attention=True)
         assert theirs.attention is not None  # requested above
-        logit = max(logit, _largest(ours.logit, theirs.logit))
+        logit = max(logit, _largest(ours.logit, theirs.raw_logit))
         attention = max(attention, _largest(ours.temporal_attention, theirs.attention.temporal))
         attention = max(attention, _largest(ours.spatial_attention, theirs.attention.spatial))
         start += len(rows)

@@ -23,6 +23,7 @@ from dfstrans.data.inputs import (
     match_sensors,
     require_both_classes,
     require_finite_logits,
+    warn_of_silent_sensors,
 )
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
@@ -161,7 +162,9 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the logit of each episode, before calibration: (n_episodes,)."""
-        return self._checked_logits(self.check_input(X))
+        episodes = self.check_input(X)
+        warn_of_silent_sensors(episodes)
+        return self._checked_logits(episodes)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
@@ -181,6 +184,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
     def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
         """Return the detection metrics on labelled episodes."""
         episodes = self.check_input(X, y)
+        warn_of_silent_sensors(episodes)
         probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
         return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
 

@@ -256,7 +256,7 @@ def evaluate_diagnoses(
 
 
 def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFrame:
-    """Return one row per episode: id, anomaly probability, decision, logit."""
+    """Return one row per episode: id, anomaly probability, decision, logit before calibration."""
     logits = detector.decision_function(episodes)
     probabilities = detector.calibration_.probabilities(logits)
     return pd.DataFrame(
@@ -264,7 +264,7 @@ def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFra
             "episode_id": episodes.ids,
             "probability": probabilities,
             "anomalous": (probabilities >= detector.threshold_.value).astype(int),
-            "logit": logits,
+            "raw_logit": logits,
         }
     )
 
