@@ -80,7 +80,8 @@ def diagnose(
     """
     if raw and not as_json:
         raise DfstransError("expected --json with --raw, got --raw alone; add --json, or use --out for a table")
-    detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
+    detector = Diagnoser.load(model)
+    beside = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)
     episodes = beside if part == "all" else part_of(detector, beside, part)
     if episode:

@@ -17,7 +17,6 @@ from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import load_episodes
 from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, list_few
@@ -91,7 +90,7 @@ _FILE = inspect.Parameter(
 def _merge_settings(given: dict[str, Any]) -> dict[str, Any]:
     """Merge the settings given as options, with `--set` and in a file."""
     file, texts = given.pop("settings_file", None), given.pop("set_values", [])
-    merged = {} if file is None else _read_toml(file)
+    merged = {} if file is None else _read_toml(file, "--settings")
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
@@ -120,13 +119,13 @@ def refuse_settings_as_options(command: Any, arguments: list[str]) -> None:
             )
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path, option: str) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DfstransError(f"expected a TOML file for --settings, got nothing at {path}; check the path") from None
+        raise DfstransError(f"expected a TOML file for {option}, got nothing at {path}; check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DfstransError(f"expected a TOML file for --settings, got {path}: {error}; correct it") from None
+        raise DfstransError(f"expected a TOML file for {option}, got {path}: {error}; correct it") from None
     tables = [name for name, value in content.items() if isinstance(value, dict)]
     if tables:
         raise DfstransError(
@@ -190,18 +189,45 @@ def _whole_number(text: str) -> int:
         raise typer.BadParameter(f"expected a whole number, got {text!r}") from None
 
 
-reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
+READING_PANEL = "Reading the recordings"
+_RECIPE = inspect.Parameter(
+    "recipe",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(
+            "--recipe",
+            metavar="FILE.toml",
+            help="A TOML file with these options, as `dfstrans data recipe` prints it; options override it.",
+            rich_help_panel=READING_PANEL,
+            show_default=False,
+        ),
+    ],
+)
 
 
-def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of reading; it receives those that were set, or are in a recipe, as `read`."""
+    options = [_option(name, field, READING_PANEL) for name, field in ReadOptions.model_fields.items()]
+    return _add_options([*options, _RECIPE], "read", _merge_recipe)(command)
+
+
+def _merge_recipe(given: dict[str, Any]) -> dict[str, Any]:
+    file = given.pop("recipe", None)
+    return given if file is None else {**_read_toml(file, "--recipe"), **given}
+
+
+def with_or_without_labels(detector: EpisodeClassifier, data: Path, read: dict[str, Any]) -> Episodes:
     """Read recordings for a command that does not need labels; unreadable labels are ignored with a remark."""
     try:
-        return load_episodes(data, **read)
+        return detector.load_episodes(data, need_labels=False, **read)
     except UnreadableLabelsError as error:
         if error.column is None:
             raise
         remark(f"the recordings are read without their labels: {error}")
-        return load_episodes(data, **{**read, "drop_sensors": [*read.get("drop_sensors", ()), error.column]})
+        dropped = read.get("drop_sensors") or detector.reading_.get("drop_sensors") or ()
+        return detector.load_episodes(data, need_labels=False, **{**read, "drop_sensors": [*dropped, error.column]})
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:

@@ -45,7 +45,7 @@ def predict(
 ) -> None:
     """Predict the anomaly probability of each episode and whether it is anomalous."""
     detector = load_detector(model).predict_in(precision)
-    episodes = with_or_without_labels(data, read)
+    episodes = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)
     episodes, left_out = scorable(detector, episodes, remark)
     table = predict_table(detector, episodes)

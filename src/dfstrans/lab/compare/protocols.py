@@ -84,6 +84,12 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
     return found
 
 
+def part_ids(episodes: Episodes, split: Split) -> dict[str, list[str]]:
+    """The ids of the episodes in each part of a split."""
+    parts = zip(("train", "validation", "test"), split, strict=True)
+    return {part: episodes.ids[rows].tolist() for part, rows in parts}
+
+
 def recordings_on_both_sides(episodes: Episodes, splits: Sequence[Split]) -> int:
     """The number of recordings with pieces both in the training and in the test part of some split."""
     places = [recording_and_start(str(piece)) for piece in episodes.ids]
