@@ -29,6 +29,7 @@ from dfstrans.training.run_folder import LogRows, write_log
 
 LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
 TIMED_STEPS = 3  # after the first, which is slower
+SLOW = 10.0  # seconds after which fewer steps are enough for a forecast
 LONG = 60.0  # seconds of training from which ways to shorten it are named
 MONITOR = "validation_score"  # metric that compares epochs
 
@@ -265,6 +266,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
             disable=not self.console.is_terminal,
         )
         self.figures = ""
+        self.forecast = ""  # how long training takes
         self.line = ""  # printed once the epoch's checkpoint is on disk
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -282,12 +284,12 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         loss = f"epoch {trainer.current_epoch + 1}  loss {float(trainer.callback_metrics['loss_step']):.3f}"
         self.progress.update(self.task, completed=trainer.global_step, figures=f"{loss}  {self.figures}")
         steps, now = trainer.global_step - self.first_step, time.monotonic()
+        if not self.forecast and (steps > TIMED_STEPS or now - self.began > SLOW):
+            each = (now - self.timed_from) / (steps - 1) if steps > 1 else now - self.began
+            self.forecast = _forecast(trainer, each)
+            self.console.print(self.forecast, highlight=False, soft_wrap=True)
         if steps == 1:
             self.timed_from = now
-        if steps == 1 + TIMED_STEPS:
-            self.console.print(
-                _forecast(trainer, (now - self.timed_from) / TIMED_STEPS), highlight=False, soft_wrap=True
-            )
         if self.progress.disable and now - self.said_at >= LINE_SECONDS:
             self.said_at, of = now, int(trainer.estimated_stepping_batches)
             left = time_left(steps, of - self.first_step, now - self.began)
