@@ -38,6 +38,7 @@ def recordings(lengths: list[int]) -> list[np.ndarray]:
     return series
 
 
+@pytest.mark.filterwarnings("ignore:no values of")
 @pytest.mark.parametrize(
     "lengths",
     [[16], [48], [128], [17, 128, 16, 90], [48] * 40, list(range(16, 129, 2))],
@@ -52,6 +53,7 @@ def test_scores_equal_those_of_torch(detector: Diagnoser, runtime: OnnxDetector,
     np.testing.assert_array_equal(np.argsort(runtime.decision_function(series)), np.argsort(expected))
 
 
+@pytest.mark.filterwarnings("ignore:no values of")
 def test_a_score_does_not_depend_on_batch_mates(runtime: OnnxDetector) -> None:
     series = recordings([17, 128, 16, 90])
     alone = np.concatenate([runtime.decision_function([one]) for one in series])

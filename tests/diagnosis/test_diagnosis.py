@@ -143,6 +143,7 @@ def test_the_summary_names_what_stands_out_and_unhealthy_sensors(detector: Diagn
     assert "least like normal: sensor" in loud.summary()
 
 
+@pytest.mark.filterwarnings("ignore:no values of")
 def test_episode_without_values_has_no_diagnosis(detector: Diagnoser) -> None:
     (one,) = detector.diagnose(np.full((1, 4, 96), np.nan, dtype=np.float32))
     assert "no sensor has any readings" in one.summary()

@@ -47,14 +47,14 @@ def three_way_split(
 def folds(
     labels: npt.NDArray[Any], groups: npt.NDArray[Any] | None = None, *, k: int = 5, seed: int = 0
 ) -> Iterator[Split]:
-    """Return k independent 70/15/15 splits, each with its own seed; the first is the split of `seed` itself."""
+    """Return k independent 70/15/15 splits, each with its own seed."""
     fewest = int(np.bincount(np.asarray(labels, dtype=np.int64), minlength=2).min())
     if fewest < k:
         raise DfstransError(
             f"expected at least {k} episodes of each class for {k} folds, got {fewest} of the rarer class; "
             "use fewer folds"
         )
-    for fold_seed in (seed, *np.random.SeedSequence(seed).generate_state(k)[1:]):
+    for fold_seed in np.random.SeedSequence(seed).generate_state(k):
         yield three_way_split(labels, groups, seed=int(fold_seed))
 
 
