@@ -215,3 +215,12 @@ def test_the_segment_length_suits_the_shortest_episode_of_all_parts(tmp_path: Pa
     settings = {**TINY, "segment_length": None, "epochs": 1, "network": {**TINY["network"], "filters": None}}
     detector = train_model(Diagnoser.from_settings(**settings), episodes, tmp_path / "model")
     assert detector.network_settings_.segment_length == 30
+
+
+def test_raw_logit_of_a_row_gives_its_probability_by_the_calibration(model: Path) -> None:
+    detector = Diagnoser.load(model)
+    table = predict_table(detector, EPISODES)
+    assert "logit" not in table.columns
+    shift, temperature = detector.calibration_.shift, detector.calibration_.temperature
+    expected = 1 / (1 + np.exp(-(table.raw_logit - shift) / temperature))
+    np.testing.assert_allclose(table.probability, expected)
