@@ -22,3 +22,27 @@ def track(items: Iterable[Item], what: str, total: int, progress: Progress) -> I
         for item in items:
             yield item
             advance(1)
+
+
+LINE_SECONDS = 30.0  # between progress lines without a terminal
+
+
+def duration(seconds: float) -> str:
+    """Format a duration.
+
+    >>> duration(9.6), duration(90), duration(3 * 3600 + 125)
+    ('10 s', '1 min 30 s', '3 h 2 min')
+    """
+    minutes, whole = divmod(round(seconds), 60)
+    if minutes == 0:
+        return f"{whole} s"
+    return f"{minutes} min {whole} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def time_left(done: int, total: int, seconds: float) -> str:
+    """Estimate the time left after `done` of `total` equal items took `seconds`.
+
+    >>> time_left(10, 40, 30.0), time_left(0, 40, 5.0)
+    ('about 1 min 30 s left', 'time left: unknown')
+    """
+    return f"about {duration(seconds / done * (total - done))} left" if done else "time left: unknown"

@@ -24,7 +24,7 @@ def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_
     assert found == Diagnoser.load(model).metrics_["test"]
     code, out, _ = run("predict", model, table)
     assert code == 0
-    assert out.splitlines()[0] == "episode_id,probability,anomalous,logit"
+    assert out.splitlines()[0] == "episode_id,probability,anomalous,raw_logit"
     assert len(out.splitlines()) == 37
     code, out, err = run("predict", model, table, "--out", tmp_path / "p.csv", "--json")
     assert code == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 from rich.text import Text
@@ -11,18 +12,20 @@ from dfstrans.cli import output as cli_output
 from dfstrans.cli.output import print_columns, progress
 
 
-def test_long_work_reports_progress_every_ten_per_cent(
+def test_long_work_reports_progress_every_ten_per_cent_and_every_30_s(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli_output, "QUIET_SECONDS", -1.0)
+    clock = iter((0.0, 5.0, 35.0, 36.0, 50.0, 80.0))
+    monkeypatch.setattr(cli_output, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     with progress("simulating", 40) as advance:
         for n in (1, 2, 3, 14, 20):
             advance(n)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "simulating: 15 % (6 of 40)",
-        "simulating: 50 % (20 of 40)",
+        "simulating: 7 % (3 of 40), about 7 min 12 s left",
+        "simulating: 15 % (6 of 40), about 3 min 24 s left",
+        "simulating: 50 % (20 of 40), about 50 s left",
         "simulating: 100 % (40 of 40)",
     ]
 

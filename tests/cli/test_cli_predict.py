@@ -38,12 +38,20 @@ def test_predict_and_diagnose_ignore_unreadable_labels(model: Path, table: Path,
 
 @pytest.mark.filterwarnings("always")
 def test_each_warning_is_shown_once(model: Path, table: Path, tmp_path: Path) -> None:
+    pd.read_csv(table).assign(more=1.0).to_csv(tmp_path / "more.csv", index=False)
+    code, _, err = run("predict", model, tmp_path / "more.csv")
+    assert code == 0, err
+    assert err.count("ignoring sensors that are unknown to the model: more") == 1
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "diagnose"])
+def test_another_sampling_interval_is_refused(model: Path, table: Path, tmp_path: Path, command: str) -> None:
     slower = pd.read_csv(table)
     slower["time"] *= 5
     slower.to_csv(tmp_path / "slower.csv", index=False)
-    code, _, err = run("predict", model, tmp_path / "slower.csv")
-    assert code == 0
-    assert err.count("sampling interval is 5, in training it was 1") == 1
+    code, _, err = run(command, model, tmp_path / "slower.csv")
+    assert code == 2
+    assert "expected a sampling interval of 1, as in training, got 5; resample the recordings" in err
 
 
 @pytest.mark.filterwarnings("ignore:values outside the range")

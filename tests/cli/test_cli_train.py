@@ -114,6 +114,7 @@ def test_ctrl_c_explains_how_to_continue(table: Path, tmp_path: Path, monkeypatc
 )
 def test_impossible_settings_are_refused_before_reading_the_data(tmp_path: Path, options: list[str]) -> None:
     given = [part for option in options for part in ("--set", option)]
+    (tmp_path / "nothing.csv").touch()
     code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *given)
     assert code == 2
     assert f"expected --set {options[-1].split('=')[0]}=… to" in err
@@ -122,9 +123,10 @@ def test_impossible_settings_are_refused_before_reading_the_data(tmp_path: Path,
 
 @pytest.mark.parametrize("options", [["10"], ["30"], ["40"], ["60"], ["16", "--set", "heads=7"]])
 def test_filters_are_chosen_for_any_segment_length(tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "nothing.csv").touch()
     code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", "--segment-length", *options)
     assert code == 2
-    assert "got nothing there" in err  # the settings are right: the data were looked for
+    assert "got an empty file" in err  # the settings are right: the data were looked for
 
 
 def test_the_help_explains_the_default_segment_length(monkeypatch: Any) -> None:
@@ -192,6 +194,7 @@ def test_the_commands_work_with_any_kind_of_detector(table: Path, tmp_path: Path
 def test_unknown_models_and_settings_are_refused_before_reading_the_data(
     tmp_path: Path, options: list[str], message: str
 ) -> None:
+    (tmp_path / "nothing.csv").touch()
     code, _, err = run("train", tmp_path / "nothing.csv", "--out", tmp_path / "m", *options)
     assert code == 2
     assert message in err

@@ -38,6 +38,7 @@ def recordings(lengths: list[int]) -> list[np.ndarray]:
     return series
 
 
+@pytest.mark.filterwarnings("ignore:no values of")
 @pytest.mark.parametrize(
     "lengths",
     [[16], [48], [128], [17, 128, 16, 90], [48] * 40, list(range(16, 129, 2))],
@@ -50,6 +51,13 @@ def test_scores_equal_those_of_torch(detector: Diagnoser, runtime: OnnxDetector,
     np.testing.assert_allclose(runtime.predict_proba(series), detector.predict_proba(series), atol=1e-5)
     np.testing.assert_array_equal(runtime.predict(series), detector.predict(series))
     np.testing.assert_array_equal(np.argsort(runtime.decision_function(series)), np.argsort(expected))
+
+
+@pytest.mark.filterwarnings("ignore:no values of")
+def test_a_score_does_not_depend_on_batch_mates(runtime: OnnxDetector) -> None:
+    series = recordings([17, 128, 16, 90])
+    alone = np.concatenate([runtime.decision_function([one]) for one in series])
+    np.testing.assert_allclose(runtime.decision_function(series), alone, atol=1e-5)
 
 
 def test_arrays_lists_and_reordered_sensors_score_the_same(runtime: OnnxDetector) -> None:

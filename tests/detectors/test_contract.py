@@ -292,3 +292,17 @@ def test_a_wrong_number_of_unnamed_sensors_is_refused(fitted: Any) -> None:
         fitted.predict(X[:, :2])
     with pytest.raises(DfstransError, match="is the array transposed"):
         fitted.predict(np.swapaxes(X, 1, 2))
+
+
+@pytest.mark.filterwarnings("always:no values of")
+def test_sensor_without_any_value_is_warned_of_once_per_call() -> None:
+    episodes = tiny_episodes()
+    detector = Diagnoser(**TINY).fit(episodes)
+    values = np.asarray(episodes.values).copy()
+    values[:, 1] = np.nan
+    silent = Episodes.from_arrays(values, episodes.labels, sensors=episodes.sensors)
+    calls = (detector.predict_proba, detector.predict, detector.evaluate, lambda x: list(detector.diagnose(x)))
+    for call in calls:
+        with pytest.warns(UserWarning, match=f"no values of {episodes.sensors[1]} in these recordings") as found:
+            call(silent)
+        assert len([one for one in found if "no values of" in str(one.message)]) == 1

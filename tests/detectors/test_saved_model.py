@@ -44,6 +44,7 @@ def test_a_model_is_a_folder_of_json_and_safetensors(saved: Path) -> None:
         "weights.safetensors",
         "scaler.json",
         "reference.safetensors",
+        "parts.json",
         "MODEL_CARD.md",
         "training_log.csv",
     }

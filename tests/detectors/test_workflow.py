@@ -248,3 +248,12 @@ def test_groups_that_leave_a_part_without_a_class_are_refused(tmp_path: Path) ->
             tmp_path / "model",
             split="grouped",
         )
+
+
+def test_raw_logit_of_a_row_gives_its_probability_by_the_calibration(model: Path) -> None:
+    detector = Diagnoser.load(model)
+    table = predict_table(detector, EPISODES)
+    assert "logit" not in table.columns
+    shift, temperature = detector.calibration_.shift, detector.calibration_.temperature
+    expected = 1 / (1 + np.exp(-(table.raw_logit - shift) / temperature))
+    np.testing.assert_allclose(table.probability, expected)

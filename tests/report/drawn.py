@@ -48,7 +48,7 @@ def made_diagnosis(
         scores.spatial_attention,
         episode_id=name,
         probability=probability,
-        logit=1.0,
+        raw_logit=1.0,
         threshold=0.5,
         sensors=sensors,
         segment_bounds=np.stack([starts, starts + segment_length], axis=1) * 0.5,

@@ -6,6 +6,7 @@ import sys
 import traceback
 import warnings
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -31,6 +32,13 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
 }
 
 
+PATHS = {  # what the first arguments of a command are, checked before its module is loaded
+    **dict.fromkeys(("train", "inject", "compare"), ("recordings",)),
+    **dict.fromkeys(("evaluate", "predict", "diagnose"), ("a saved model", "recordings")),
+    "export": ("a saved model",),
+}
+
+
 class LazyCommands(TyperGroup):
     """Imports a command's module only when it is called, so that `--help` does not wait for torch."""
 
@@ -46,10 +54,25 @@ class LazyCommands(TyperGroup):
         """Return the command itself."""
         name, found, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
+            _require_paths(name, rest)
             found = typer.main.get_command(import_module(f"dfstrans.cli.{name}").app)
             found.name = name
             import_module("dfstrans.cli.options").refuse_settings_as_options(found, rest)
         return name, found, rest
+
+
+def _require_paths(command: str, arguments: list[str]) -> None:
+    """Reject paths that do not exist within a second, since loading a command that trains or predicts takes longer."""
+    if "--help" in arguments:
+        return
+    missing = []
+    for what, given in zip(PATHS.get(command, ()), arguments, strict=False):
+        if given.startswith("-"):  # the command itself checks paths that follow options
+            break
+        if not Path(given).exists():
+            missing.append(f"expected {what} at {given}, got nothing there")
+    if missing:
+        raise DfstransError(f"{'; '.join(missing)}; check the path{'s' if len(missing) > 1 else ''}")
 
 
 app = typer.Typer(

@@ -19,11 +19,11 @@ from dfstrans.lab.compare.figures import write_comparison
 from dfstrans.lab.compare.grid import Comparison, Grid, RunOutcome, compute_runs
 from dfstrans.lab.compare.progress import RunStatus, what_is_kept
 from dfstrans.lab.compare.runs import RunKey, require_some
+from dfstrans.progress import LINE_SECONDS
 
 STORE = "runs.jsonl"  # in the results folder
 WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # text columns of result tables
 BAR_SECONDS = 1.0  # between updates of the bars
-LINE_SECONDS = 60.0  # between lines without a terminal
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
 app = typer.Typer(add_completion=False)

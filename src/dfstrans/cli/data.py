@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dfstrans.cli.options import Data, reading
+from dfstrans.cli.options import Data, Model, reading
 from dfstrans.cli.output import AsJson, print_json, print_result, progress
 from dfstrans.data.check import Finding, check_episodes
 from dfstrans.data.episodes import Episodes
@@ -79,3 +79,16 @@ def convert(
     episodes = load_episodes(data, **read)
     save_episodes(episodes, out)
     print_result({"written": str(out), "episodes": len(episodes), "anomalous": episodes.n_anomalous}, as_json)
+
+
+@app.command("recipe", epilog="Example: dfstrans data recipe model > recipe.toml")
+def recipe(model: Model, as_json: AsJson = False) -> None:
+    """Print how the recordings of a model were read, as TOML; --recipe of other commands takes it."""
+    from dfstrans.detectors.recipe import recipe_as_toml  # other commands need no saved model
+    from dfstrans.detectors.saved_model import read_record
+
+    found = read_record(model).reading
+    if as_json:
+        print_json(found)
+    else:
+        print(recipe_as_toml(found) or "# no options were set\n", end="")

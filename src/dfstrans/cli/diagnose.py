@@ -15,7 +15,6 @@ from dfstrans.cli.options import (
     Model,
     reading,
     warn_of_guessing,
-    warn_of_silent_sensors,
     warn_out_of_range,
     with_or_without_labels,
 )
@@ -80,7 +79,8 @@ def diagnose(
     """
     if raw and not as_json:
         raise DfstransError("expected --json with --raw, got --raw alone; add --json, or use --out for a table")
-    detector, beside = Diagnoser.load(model), with_or_without_labels(data, read)
+    detector = Diagnoser.load(model)
+    beside = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)
     episodes = beside if part == "all" else part_of(detector, beside, part)
     if episode:
@@ -88,7 +88,6 @@ def diagnose(
     elif part == "all" and trained_from(detector, beside):
         remark("the model was trained on most of these episodes, so results look too good; use --part test")
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
-    warn_of_silent_sensors(detector, episodes)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder "

@@ -112,7 +112,9 @@ def inject(
         return
     earlier = model_written_at(report / "model")
     try:
-        study = run_study(planted, load_episodes(place), report, chosen, resume=resume, progress=progress, **training)
+        study = run_study(
+            planted, load_episodes(place), report, chosen, read=read, resume=resume, progress=progress, **training
+        )
     except KeyboardInterrupt:
         partial = partial_folder(report / "model")
         kept = f"the finished epochs are kept in {partial}" if partial.is_dir() else f"the model is in {report}/model"

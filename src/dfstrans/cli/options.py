@@ -12,15 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import match_sensors
-from dfstrans.data.readers import load_episodes
 from dfstrans.data.readers.columns import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, list_few
@@ -94,7 +91,7 @@ _FILE = inspect.Parameter(
 def _merge_settings(given: dict[str, Any]) -> dict[str, Any]:
     """Merge the settings given as options, with `--set` and in a file."""
     file, texts = given.pop("settings_file", None), given.pop("set_values", [])
-    merged = {} if file is None else _read_toml(file)
+    merged = {} if file is None else _read_toml(file, "--settings")
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
@@ -125,13 +122,13 @@ def refuse_settings_as_options(command: Any, arguments: list[str]) -> None:
             )
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path, option: str) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise DfstransError(f"expected a TOML file for --settings, got nothing at {path}; check the path") from None
+        raise DfstransError(f"expected a TOML file for {option}, got nothing at {path}; check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DfstransError(f"expected a TOML file for --settings, got {path}: {error}; correct it") from None
+        raise DfstransError(f"expected a TOML file for {option}, got {path}: {error}; correct it") from None
     tables = [name for name, value in content.items() if isinstance(value, dict)]
     if tables:
         raise DfstransError(
@@ -195,34 +192,45 @@ def _whole_number(text: str) -> int:
         raise typer.BadParameter(f"expected a whole number, got {text!r}") from None
 
 
-reading = options_from(ReadOptions, into="read", panel="Reading the recordings")
+READING_PANEL = "Reading the recordings"
+_RECIPE = inspect.Parameter(
+    "recipe",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(
+            "--recipe",
+            metavar="FILE.toml",
+            help="A TOML file with these options, as `dfstrans data recipe` prints it; options override it.",
+            rich_help_panel=READING_PANEL,
+            show_default=False,
+        ),
+    ],
+)
 
 
-def with_or_without_labels(data: Path, read: dict[str, Any]) -> Episodes:
+def reading(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of reading; it receives those that were set, or are in a recipe, as `read`."""
+    options = [_option(name, field, READING_PANEL) for name, field in ReadOptions.model_fields.items()]
+    return _add_options([*options, _RECIPE], "read", _merge_recipe)(command)
+
+
+def _merge_recipe(given: dict[str, Any]) -> dict[str, Any]:
+    file = given.pop("recipe", None)
+    return given if file is None else {**_read_toml(file, "--recipe"), **given}
+
+
+def with_or_without_labels(detector: EpisodeClassifier, data: Path, read: dict[str, Any]) -> Episodes:
     """Read recordings for a command that does not need labels; unreadable labels are ignored with a remark."""
     try:
-        return load_episodes(data, **read)
+        return detector.load_episodes(data, need_labels=False, **read)
     except UnreadableLabelsError as error:
         if error.column is None:
             raise
         remark(f"the recordings are read without their labels: {error}")
-        return load_episodes(data, **{**read, "drop_sensors": [*read.get("drop_sensors", ()), error.column]})
-
-
-def warn_of_silent_sensors(detector: EpisodeClassifier, episodes: Episodes) -> None:
-    """Warn about sensors without any value in these recordings, for which the model uses the training mean."""
-    silent = np.ones(len(detector.sensors_), dtype=np.bool_)
-    for episode in match_sensors(episodes, detector.sensors_):
-        silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
-        if not silent.any():
-            return
-    names = [name for name, hit in zip(detector.sensors_, silent, strict=True) if hit]
-    if len(episodes):
-        warnings.warn(
-            f"no values of {list_few(names)} in these recordings: the model sets such sensors to their training mean, "
-            "so they contribute nothing; record them, or train without them",
-            stacklevel=2,
-        )
+        dropped = read.get("drop_sensors") or detector.reading_.get("drop_sensors") or ()
+        return detector.load_episodes(data, need_labels=False, **{**read, "drop_sensors": [*dropped, error.column]})
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:

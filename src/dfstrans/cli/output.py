@@ -18,6 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from dfstrans.detectors.card import FIGURES
+from dfstrans.progress import LINE_SECONDS, time_left
 
 GAP = 2  # between columns
 INTERRUPTED = 130  # exit code after Ctrl-C (shell convention)
@@ -120,15 +121,17 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _lines(what: str, total: int) -> Callable[[int], None]:
-    """Return a function that prints a line at every 10 %, except for short work."""
-    done, said, began = 0, 0, time.monotonic()
+    """Return a function that prints a line with the time left at every 10 % and every 30 s, except for short work."""
+    done, said = 0, 0
+    began = said_at = time.monotonic()
 
     def advance(n: int) -> None:
-        nonlocal done, said
+        nonlocal done, said, said_at
         done += n
-        per_cent = 100 * done // max(total, 1)
-        if per_cent // 10 > said and time.monotonic() - began > QUIET_SECONDS:
-            remark(f"{what}: {per_cent} % ({done} of {total})")
-            said = per_cent // 10
+        now, per_cent = time.monotonic(), 100 * done // max(total, 1)
+        if now - said_at >= LINE_SECONDS or (per_cent // 10 > said and now - began > QUIET_SECONDS):
+            left = f", {time_left(done, total, now - began)}" if done < total else ""
+            remark(f"{what}: {per_cent} % ({done} of {total}){left}")
+            said, said_at = per_cent // 10, now
 
     return advance

@@ -12,7 +12,6 @@ from dfstrans.cli.options import (
     Model,
     reading,
     warn_of_guessing,
-    warn_of_silent_sensors,
     warn_out_of_range,
     with_or_without_labels,
 )
@@ -46,10 +45,9 @@ def predict(
 ) -> None:
     """Predict the anomaly probability of each episode and whether it is anomalous."""
     detector = load_detector(model).predict_in(precision)
-    episodes = with_or_without_labels(data, read)
+    episodes = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)
     episodes, left_out = scorable(detector, episodes, remark)
-    warn_of_silent_sensors(detector, episodes)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:

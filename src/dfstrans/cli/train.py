@@ -61,7 +61,7 @@ def train(
     earlier = model_written_at(out)
     warn_of_overlap(split, read)
     try:
-        detector = train_model(detector, episodes, out, split=split, resume=resume, progress=True)
+        detector = train_model(detector, episodes, out, split=split, read=read, resume=resume, progress=True)
     except KeyboardInterrupt:
         remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}; continue with --resume")
         raise typer.Exit(INTERRUPTED) from None

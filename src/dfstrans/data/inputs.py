@@ -49,16 +49,32 @@ def align_to_training(
             "unit spelled differently; otherwise the scores are meaningless",
             stacklevel=3,
         )
-    if interval is not None and episodes.interval is not None:
-        given, trained_interval = _comparable((episodes.interval, episodes.time_unit), (interval, time_unit))
-        if abs(given / trained_interval - 1) > 0.01:
-            warnings.warn(
-                f"the sampling interval is {episodes.interval:g} {episodes.time_unit}".rstrip()
-                + f", in training it was {interval:g} {time_unit}".rstrip()
-                + "; resample the recordings, otherwise the scores are meaningless",
-                stacklevel=3,
-            )
+    if not _same_interval(episodes, interval, time_unit):
+        warnings.warn(
+            f"the sampling interval is {episodes.interval:g} {episodes.time_unit}".rstrip()
+            + f", in training it was {interval:g} {time_unit}".rstrip()
+            + "; resample the recordings, otherwise the scores are meaningless",
+            stacklevel=3,
+        )
     return episodes
+
+
+def require_interval(episodes: Episodes, interval: float | None, time_unit: str) -> None:
+    """Reject episodes whose sampling interval is known and differs from that of training."""
+    if not _same_interval(episodes, interval, time_unit):
+        raise DfstransError(
+            f"expected a sampling interval of {interval:g} {time_unit}".rstrip()
+            + f", as in training, got {episodes.interval:g} {episodes.time_unit}".rstrip()
+            + "; resample the recordings to that of training, or train a model on recordings like these"
+        )
+
+
+def _same_interval(episodes: Episodes, interval: float | None, time_unit: str) -> bool:
+    """Return whether the sampling intervals agree within 1 %, or one of them is unknown."""
+    if interval is None or episodes.interval is None:
+        return True
+    given, trained = _comparable((episodes.interval, episodes.time_unit), (interval, time_unit))
+    return abs(given / trained - 1) <= 0.01
 
 
 def _comparable(*intervals: tuple[float, str]) -> tuple[float, ...]:
@@ -94,6 +110,22 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     if extra:
         warnings.warn(f"ignoring sensors that are unknown to the model: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
+
+
+def warn_of_silent_sensors(episodes: Episodes) -> None:
+    """Warn about sensors without any value in all of these episodes, which a model replaces by their training mean."""
+    silent = np.ones(episodes.n_sensors, dtype=np.bool_)
+    for episode in episodes:
+        silent[silent] = np.isnan(episode.values[silent]).all(axis=1)
+        if not silent.any():
+            return
+    if len(episodes):
+        names = [name for name, hit in zip(episodes.sensors, silent, strict=True) if hit]
+        warnings.warn(
+            f"no values of {list_few(names)} in these recordings: the model sets such sensors to their training mean, "
+            "so they contribute nothing; record them, or train without them",
+            stacklevel=3,
+        )
 
 
 def require_both_classes(labels: npt.NDArray[np.int8]) -> None:

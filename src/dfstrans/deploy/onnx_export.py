@@ -84,10 +84,10 @@ def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: E
     logit = attention = 0.0
     start = 0
     for ours in exported.forward(episodes):
-        rows = episodes[start : start + len(ours.logit)]
+        rows = episodes[start : start + len(ours.raw_logit)]
         (theirs,) = detector.forward(rows, return_attention=True)
         assert theirs.attention is not None  # requested above
-        logit = max(logit, _largest(ours.logit, theirs.logit))
+        logit = max(logit, _largest(ours.raw_logit, theirs.logit))
         attention = max(attention, _largest(ours.temporal_attention, theirs.attention.temporal))
         attention = max(attention, _largest(ours.spatial_attention, theirs.attention.spatial))
         start += len(rows)

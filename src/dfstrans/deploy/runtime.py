@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from dfstrans import __version__
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import align_to_training, as_episodes, require_finite_logits
+from dfstrans.data.inputs import align_to_training, as_episodes, require_finite_logits, warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import count_segments, cut_segments
 from dfstrans.errors import DfstransError
@@ -40,12 +40,15 @@ INSTALL = "install it: pip install 'dfstrans[onnx]'"
 class OnnxPass(NamedTuple):
     """The network's outputs for some episodes; padded segments have attention and relevance 0."""
 
-    logit: npt.NDArray[np.float32]  # (episode,)
+    raw_logit: npt.NDArray[np.float32]  # (episode,), before calibration
     probability: npt.NDArray[np.float64]  # (episode,), calibrated
     temporal_attention: npt.NDArray[np.float32]  # (episode, layer, sensor, head, query, key)
     spatial_attention: npt.NDArray[np.float32]  # (episode, layer, segment, head, query, key)
     global_temporal_relevance: npt.NDArray[np.float32]  # (episode, segment)
     global_spatial_relevance: npt.NDArray[np.float32]  # (episode, sensor)
+
+
+OUTPUTS = ("logit", *OnnxPass._fields[1:])  # names in the file
 
 
 class OnnxDetector:
@@ -108,7 +111,7 @@ class OnnxDetector:
 
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
         """Yield all outputs of the network, a few episodes at a time, in order."""
-        for outputs in self._run(self.check_input(X), OnnxPass._fields):
+        for outputs in self._run(self.check_input(X), OUTPUTS):
             yield OnnxPass(*outputs)
 
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
@@ -119,9 +122,10 @@ class OnnxDetector:
         return episodes
 
     def _scores(self, X: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:  # noqa: N803
-        """Return the logit and the probability of each episode."""
+        """Return the logit before calibration and the calibrated probability of each episode."""
         episodes = self.check_input(X)
-        parts = list(self._run(episodes, OnnxPass._fields[:2]))
+        warn_of_silent_sensors(episodes)
+        parts = list(self._run(episodes, OUTPUTS[:2]))
         if not parts:
             return np.empty(0), np.empty(0)
         logits, probabilities = (np.concatenate(column).astype(np.float64) for column in zip(*parts, strict=True))

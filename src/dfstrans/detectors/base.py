@@ -23,10 +23,13 @@ from dfstrans.data.inputs import (
     match_sensors,
     require_both_classes,
     require_finite_logits,
+    require_interval,
+    warn_of_silent_sensors,
 )
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
 from dfstrans.detectors.parameters import Configurable
+from dfstrans.detectors.recipe import Recipe, load_with_recipe
 from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import DecisionSettings, Precision, setting_name
@@ -141,6 +144,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_ = result.best_epoch, result.log
         self.data_ = DataRecord.of(train, validation)
+        self.parts_ = {"train": train.ids.tolist(), "validation": validation.ids.tolist()}
+        self.reading_: Recipe = {}  # `train_model` remembers the options of reading
 
         labels, logits = validation.require_labels(), self._checked_logits(validation)
         self.calibration_ = calibrate(labels, logits, result.odds)
@@ -149,6 +154,20 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self.metrics_ = {"validation": evaluate_probabilities(labels, probabilities, self.threshold_.value).to_dict()}
         self._learn_reference(train)
         return self
+
+    # ---- read ---------------------------------------------------------------------------------------------------
+
+    def load_episodes(self, path: str | Path, *, need_labels: bool = True, **overrides: Any) -> Episodes:
+        """Read recordings as those of training were read; `overrides` are fields of `ReadOptions` to use instead.
+
+        Recordings that lack a sensor of training or have another sampling interval are refused. Without `need_labels`,
+        recordings without the label column of training are read as unlabelled ones.
+        """
+        self._require_fitted(f"call fit or {type(self).__name__}.load first")
+        episodes = load_with_recipe(self.reading_, path, overrides, need_labels=need_labels)
+        match_sensors(episodes, self.sensors_)
+        require_interval(episodes, self.data_.interval, self.data_.time_unit)
+        return episodes
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
@@ -162,7 +181,9 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the logit of each episode, before calibration: (n_episodes,)."""
-        return self._checked_logits(self.check_input(X))
+        episodes = self.check_input(X)
+        warn_of_silent_sensors(episodes)
+        return self._checked_logits(episodes)
 
     def predict_proba(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return the calibrated probabilities of normal and anomalous: (n_episodes, 2)."""
@@ -182,6 +203,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
     def evaluate(self, X: Any, y: npt.ArrayLike | None = None) -> Evaluation:  # noqa: N803
         """Return the detection metrics on labelled episodes."""
         episodes = self.check_input(X, y)
+        warn_of_silent_sensors(episodes)
         probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
         return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
 
@@ -248,10 +270,11 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
             threshold=self.threshold_,
             calibration=self.calibration_,
             data=self.data_,
+            reading=self.reading_,
             best_epoch=self.best_epoch_,
             metrics=self.metrics_,
         )
-        return StoredModel(record, self._weights(), self.scaler_, self.log_, {})
+        return StoredModel(record, self._weights(), self.scaler_, self.log_, {}, self.parts_)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -284,5 +307,6 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_ = record.best_epoch, stored.log
         self.metrics_, self.data_ = record.metrics, record.data
+        self.parts_, self.reading_ = stored.parts, record.reading
         self.calibration_, self.threshold_ = record.calibration, record.threshold
         return self

@@ -60,7 +60,7 @@ The model was trained on episodes of {_range(data["shortest"], data["longest"])}
 It predicts the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
 
 Sensors: {sensors}
-{_known_cases(record.get("known_cases", {}))}""".rstrip()
+{_known_cases(record.get("known_cases", {}))}{_reading(record.get("reading", {}))}""".rstrip()
 
 
 def _range(shortest: int, longest: int) -> str:
@@ -89,6 +89,13 @@ def _known_cases(kinds: dict[str, str]) -> str:
         return ""
     counts = ", ".join(f"{kind} ({n})" for kind, n in Counter(kinds.values()).most_common())
     return f"\nA diagnosis names the most similar of these known faults: {counts}.\n"
+
+
+def _reading(recipe: dict[str, Any]) -> str:
+    if not recipe:
+        return ""
+    options = ", ".join(f"{name} = {value}" for name, value in recipe.items())
+    return f"\nRecordings are read with: {options}.\n"
 
 
 def _export(export: dict[str, Any] | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
 from dfstrans.detectors.network import NetworkClassifier
@@ -98,6 +99,7 @@ class Diagnoser(NetworkClassifier):
         which takes about twenty forward passes.
         """
         episodes = self.check_input(X)
+        warn_of_silent_sensors(episodes)
         cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known))
         return diagnose(self, episodes, self.reference_, cases, trust=trust)
 

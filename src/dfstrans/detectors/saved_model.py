@@ -27,14 +27,15 @@ from dfstrans.training.run_folder import LOG, TENSORBOARD, LogRows, read_log, wr
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
 SCHEMA_VERSION = 2
-RECORD, WEIGHTS, SCALER, REFERENCE, CARD = (
+RECORD, WEIGHTS, SCALER, REFERENCE, PARTS, CARD = (
     "model.json",
     "weights.safetensors",
     "scaler.json",
     "reference.safetensors",
+    "parts.json",
     "MODEL_CARD.md",
 )
-OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, CARD, LOG, TENSORBOARD}
+OWN_FILES = {RECORD, WEIGHTS, SCALER, REFERENCE, PARTS, CARD, LOG, TENSORBOARD}
 LIBRARIES = ("dfstrans", "torch", "lightning", "numpy", "scikit-learn", "safetensors")
 
 
@@ -106,6 +107,7 @@ class ModelRecord(Settings):
     data: DataRecord
     best_epoch: int
     metrics: dict[str, dict[str, int | float | None]]
+    reading: dict[str, Any] = Field(default_factory=dict)  # options the recordings were read with, if remembered
     known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
@@ -126,6 +128,9 @@ class DamagedModelError(DfstransError):
     """A file of a saved model is missing or was changed."""
 
 
+PartIds = dict[str, list[str]]  # ids of the episodes of each part: train, validation and, after a split, test
+
+
 class StoredModel(NamedTuple):
     """The content of a model folder."""
 
@@ -134,6 +139,7 @@ class StoredModel(NamedTuple):
     scaler: SensorScaler
     log: LogRows
     reference: dict[str, npt.NDArray[Any]]  # statistics of normal episodes; empty for detectors without diagnoses
+    parts: PartIds = {}  # noqa: RUF012 never mutated
 
 
 def save_model(folder: Path, model: StoredModel) -> None:
@@ -147,8 +153,12 @@ def save_model(folder: Path, model: StoredModel) -> None:
         write_log(model.log, temporary / LOG)
         if model.reference:
             (temporary / REFERENCE).write_bytes(safetensors.numpy.save(model.reference))
+        if model.parts:
+            _write_parts(temporary / PARTS, model.parts)
         checksums = {
-            name: _sha256(temporary / name) for name in (WEIGHTS, SCALER, REFERENCE) if (temporary / name).exists()
+            name: _sha256(temporary / name)
+            for name in (WEIGHTS, SCALER, REFERENCE, PARTS)
+            if (temporary / name).exists()
         }
         content = _with_checksum(model.record.model_copy(update={"checksums": checksums}))
         _write_json(temporary / RECORD, content)
@@ -203,11 +213,12 @@ def load_model(folder: Path) -> StoredModel:
         scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
         log = read_log(folder / LOG)
         reference = safetensors.numpy.load_file(folder / REFERENCE) if REFERENCE in record.checksums else {}
+        parts = json.loads((folder / PARTS).read_text(encoding="utf-8")) if PARTS in record.checksums else {}
     except Exception as error:
         raise _damaged(folder, str(error)) from error
     if scaler.sensors != record.sensors:
         raise _damaged(folder, f"{RECORD} and {SCALER} name different sensors")
-    return StoredModel(record, weights, scaler, log, reference)
+    return StoredModel(record, weights, scaler, log, reference, parts)
 
 
 def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) -> AnySettings:
@@ -283,6 +294,12 @@ def _now() -> str:
 
 def _write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _write_parts(path: Path, parts: PartIds) -> None:
+    """Write the ids with one line per part, since there may be many."""
+    lines = (f"{json.dumps(part)}: {json.dumps(ids)}" for part, ids in parts.items())
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def _sha256(path: Path) -> str:

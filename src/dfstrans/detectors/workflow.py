@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -15,10 +15,12 @@ import pandas as pd
 from dfstrans.data.check import check_episodes
 from dfstrans.data.episodes import Episode, Episodes
 from dfstrans.data.inputs import match_sensors, require_both_classes
+from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.segments import looks_transposed
 from dfstrans.data.splits import PAPER_FRACTIONS, SplitKind, describe_split, imbalance, warn_of_copies
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.detectors.recipe import recipe_of
 from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model, library_versions, read_whole_record
 from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
@@ -39,10 +41,13 @@ def train_model(
     out: Path,
     *,
     split: SplitKind = "random",
+    read: ReadOptions | Mapping[str, Any] | None = None,
     resume: bool = False,
     progress: bool = False,
 ) -> Detector:
     """Split 70/15/15, train the detector, evaluate it on the test part, and save it with its metrics at `out`.
+
+    `read` are the options that the episodes were read with; the model remembers them for `detector.load_episodes`.
 
     Until the model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues.
     If the model is already finished, `resume` returns it unchanged; a model of another run is refused.
@@ -70,6 +75,8 @@ def train_model(
     _fit(detector, train, validation, partial, resume, progress)
     detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
     detector.data_ = detector.data_.model_copy(update=source)
+    detector.parts_ = {**detector.parts_, "test": test.ids.tolist()}
+    detector.reading_ = recipe_of(read)
     detector.save(out)
     if (partial / TENSORBOARD).exists():
         shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
@@ -257,6 +264,8 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
             f"evaluate all of these ({option_name('part', 'all')}), or give the training recordings, read with the "
             "same options"
         )
+    if part in detector.parts_:
+        return select_ids(episodes, detector.parts_[part])
     return episodes.split(record.split["seed"], by_group=record.split["kind"] == "grouped")[PARTS.index(part)]
 
 
@@ -287,7 +296,7 @@ def evaluate_diagnoses(
 
 
 def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFrame:
-    """Return one row per episode: id, anomaly probability, decision, logit."""
+    """Return one row per episode: id, anomaly probability, decision, logit before calibration."""
     logits = detector.decision_function(episodes)
     probabilities = detector.calibration_.probabilities(logits)
     return pd.DataFrame(
@@ -295,7 +304,7 @@ def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFra
             "episode_id": episodes.ids,
             "probability": probabilities,
             "anomalous": (probabilities >= detector.threshold_.value).astype(int),
-            "logit": logits,
+            "raw_logit": logits,
         }
     )
 

@@ -45,7 +45,7 @@ def diagnose(
             spatial_attention=scores.spatial_attention,
             episode_id=episode.id,
             probability=detector.probability(scores.logit),
-            logit=scores.logit,
+            raw_logit=scores.logit,
             threshold=detector.decision_threshold,
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),

@@ -48,7 +48,7 @@ class Diagnosis(AttentionScores):
 
     episode_id: str
     probability: float
-    logit: float
+    raw_logit: float  # of the network, before calibration; `contribution` and `occlusion` are parts of it
     threshold: float
     sensors: tuple[str, ...]
     segment_bounds: Array
@@ -341,7 +341,7 @@ class Diagnosis(AttentionScores):
                 episode_id=self.episode_id,
                 is_anomaly=self.is_anomaly,
                 probability=self.probability,
-                logit=self.logit,
+                raw_logit=self.raw_logit,
                 threshold=self.threshold,
                 time_unit=self.time_unit,
                 interpretation=self.top_sensors(n),

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter
 
-DIAGNOSIS_SCHEMA_VERSION = 2
+DIAGNOSIS_SCHEMA_VERSION = 3
 
 Support = Literal["supported", "weak", "not supported"]
 
@@ -193,8 +193,8 @@ class DiagnosisContent:
     """Whether `probability` reaches `threshold`."""
     probability: float
     """Calibrated probability that the episode is anomalous, 0 to 1."""
-    logit: float
-    """Output of the network, before calibration."""
+    raw_logit: float
+    """Output of the network, before calibration: not the logit of `probability`."""
     threshold: float
     """Lowest probability at which an episode counts as anomalous."""
     time_unit: str

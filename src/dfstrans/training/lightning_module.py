@@ -18,14 +18,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 from torch.nn import functional
 
+from dfstrans.errors import option_name
 from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, Mixing, TrainingPart
+from dfstrans.progress import LINE_SECONDS, duration, time_left
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
 from dfstrans.training.run_folder import LogRows, write_log
 
 LOGGED = ("loss", "validation_loss", "validation_f1", "validation_pr_auc")
+TIMED_STEPS = 3  # after the first, which is slower
+SLOW = 10.0  # seconds after which fewer steps are enough for a forecast
+LONG = 60.0  # seconds of training from which ways to shorten it are named
 MONITOR = "validation_score"  # metric that compares epochs
 
 
@@ -240,7 +245,9 @@ class EpochLog(Callback):  # type: ignore[misc]
 
 
 class TrainingProgress(Callback):  # type: ignore[misc]
-    """Shows a progress bar on stderr with loss, validation F1 and time left, or a line per epoch without a terminal.
+    """Shows a progress bar on stderr with loss, validation F1 and time left; without a terminal, lines.
+
+    After the first steps it says how long training will take. The lines come after each epoch and every 30 s.
 
     The F1 is at the best threshold, so it is higher than at the more robust threshold chosen in the end.
     """
@@ -259,6 +266,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
             disable=not self.console.is_terminal,
         )
         self.figures = ""
+        self.forecast = ""  # how long training takes
         self.line = ""  # printed once the epoch's checkpoint is on disk
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -266,6 +274,8 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         total = int(trainer.estimated_stepping_batches)
         self.task = self.progress.add_task("", total=total, completed=trainer.global_step, figures="")
         self.progress.start()
+        self.first_step, self.began = trainer.global_step, time.monotonic()
+        self.timed_from = self.said_at = self.began
         if trainer.current_epoch:
             self.console.print(f"continuing after epoch {trainer.current_epoch}", highlight=False)
 
@@ -273,6 +283,17 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         """Advance the bar."""
         loss = f"epoch {trainer.current_epoch + 1}  loss {float(trainer.callback_metrics['loss_step']):.3f}"
         self.progress.update(self.task, completed=trainer.global_step, figures=f"{loss}  {self.figures}")
+        steps, now = trainer.global_step - self.first_step, time.monotonic()
+        if not self.forecast and (steps > TIMED_STEPS or now - self.began > SLOW):
+            each = (now - self.timed_from) / (steps - 1) if steps > 1 else now - self.began
+            self.forecast = _forecast(trainer, each)
+            self.console.print(self.forecast, highlight=False, soft_wrap=True)
+        if steps == 1:
+            self.timed_from = now
+        if self.progress.disable and now - self.said_at >= LINE_SECONDS:
+            self.said_at, of = now, int(trainer.estimated_stepping_batches)
+            left = time_left(steps, of - self.first_step, now - self.began)
+            self.console.print(f"training: step {trainer.global_step} of {of}, {left}", highlight=False)
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Update the validation metrics."""
@@ -282,6 +303,9 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         )
         epoch = f"training: epoch {trainer.current_epoch + 1}/{trainer.max_epochs}"
         self.line = f"{epoch}  loss {float(metrics['loss_epoch']):.3f}  {self.figures}"
+        done, of = trainer.global_step - self.first_step, int(trainer.estimated_stepping_batches) - self.first_step
+        if done < of:
+            self.line += f"  {time_left(done, of, time.monotonic() - self.began)}"
 
     def on_train_epoch_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Print the line of the previous epoch, whose checkpoint is now on disk."""
@@ -298,5 +322,20 @@ class TrainingProgress(Callback):  # type: ignore[misc]
 
     def _print_line(self) -> None:
         if self.line and self.progress.disable:
-            self.console.print(self.line, highlight=False)
+            self.console.print(self.line, highlight=False, soft_wrap=True)
         self.line = ""
+
+
+def _forecast(trainer: pl.Trainer, step_seconds: float) -> str:
+    """Say how long the rest of training takes, from the time of a step; validation only runs forward."""
+    epochs = (trainer.max_epochs or 0) - trainer.current_epoch
+    validation = epochs * sum(trainer.num_val_batches) / 3
+    seconds = step_seconds * (int(trainer.estimated_stepping_batches) - trainer.global_step + validation)
+    said = f"training takes about {duration(seconds)} ({epochs} epochs of {int(trainer.num_training_batches)} steps)"
+    if seconds < LONG:
+        return said
+    shorter = (
+        f"fewer epochs ({option_name('epochs', ...)}), longer segments ({option_name('segment_length', ...)}), "
+        f"fewer normal episodes per epoch ({option_name('normals_per_anomaly', ...)})"
+    )
+    return f"{said}; it is shorter with {shorter} or boosted trees instead of a network"

@@ -61,7 +61,7 @@ def test_run_records_everything_to_repeat_it_and_no_path(finished: Path) -> None
     assert {"python", "dfstrans", "torch"} <= set(run.versions)
     assert str(finished.parent) not in finished.read_text()
     assert "somewhere" not in finished.read_text()
-    assert [path.name for path in finished.parent.iterdir()] == ["runs.jsonl"]
+    assert {path.name for path in finished.parent.iterdir()} == {"runs.jsonl", "runs.parts.jsonl"}
 
 
 def test_figures_of_a_run_are_those_of_the_model_on_its_split(finished: Path) -> None:

@@ -48,6 +48,14 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
     return episodes.without_copies() if chosen.drop_duplicates else episodes
 
 
+def applicable_options(path: Path) -> frozenset[str]:
+    """Return the fields of `ReadOptions` that apply to the format of a path; none if the format is unknown."""
+    with opening(path, "episodes"):
+        path.stat()
+        reader = next((reader for reader in READERS if reader.recognises(path)), None)
+    return frozenset() if reader is None else reader.options | _FOR_ALL
+
+
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:
     """Reject options that the reader would ignore, since the user expects them to have an effect."""
     applicable = reader.options | _FOR_ALL

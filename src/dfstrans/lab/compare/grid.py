@@ -26,7 +26,7 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import library_versions
 from dfstrans.errors import DfstransError, counted, option_name, settings_as_options
 from dfstrans.lab.compare.leakage import LEAKAGE, is_leakage_baseline
-from dfstrans.lab.compare.protocols import protocol_name, recordings_on_both_sides, splits_of
+from dfstrans.lab.compare.protocols import part_ids, protocol_name, recordings_on_both_sides, splits_of
 from dfstrans.lab.compare.runs import (
     AT_HALF,
     ON_VALIDATION,
@@ -43,8 +43,10 @@ from dfstrans.lab.compare.runs import (
     command_line,
     commit,
     data_name,
+    digest_of,
     is_claimed,
     read_runs,
+    save_parts,
     training_folder,
 )
 from dfstrans.lab.compare.variants import check_models, check_overrides, detector_for, recorded_settings
@@ -94,6 +96,7 @@ class Grid:
         loaded = load_episodes(comparison.data, **comparison.read) if episodes is None else episodes
         self.episodes = some_of(loaded, comparison.at_most, comparison.seed)
         self.splits = splits_of(self.episodes, comparison.split, comparison.folds, comparison.seed)
+        self.parts = [part_ids(self.episodes, split) for split in self.splits]
         for model in comparison.models:  # refuses impossible settings before hours of training
             detector_for(model, comparison.overrides, self.episodes).training_settings(len(self.episodes))
         settings = {model: recorded_settings(model, comparison.overrides) for model in comparison.models}
@@ -105,6 +108,7 @@ class Grid:
                 seed=comparison.seed,
                 fingerprint=self.episodes.fingerprint(),
                 settings=settings[model],
+                parts=digest_of(self.parts[fold]),
             )
             for fold in range(comparison.folds)
             for model in comparison.models
@@ -157,6 +161,7 @@ class Grid:
         with claimed(self.comparison.store, key) as free:
             if not free or key not in self.waiting():
                 return None
+            save_parts(self.comparison.store, self.parts)
             try:
                 run = self.compute(key)
             except DfstransError as error:
@@ -185,6 +190,7 @@ class Grid:
                 at_most=self.comparison.at_most,
             ),
             settings=key.settings,
+            parts=key.parts,
             training=_training_record(detector, len(train), seconds),
             test=on_test,
             test_at_half={name: at_half[name] for name in AT_HALF},

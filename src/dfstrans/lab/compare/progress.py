@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dfstrans.errors import DfstransError, list_few
 from dfstrans.lab.compare.grid import Grid, RunOutcome
 from dfstrans.lab.compare.runs import Run, RunKey
+from dfstrans.progress import duration
 from dfstrans.training.run_folder import Epochs, can_resume, checkpoint_is_whole, epochs_of
 
 
@@ -88,18 +89,6 @@ def seconds_left(waiting: list[RunKey], done: list[Run], running: Mapping[str, E
     usual = sum(means.values()) / len(means)
     spent = {key.label: epochs.seconds for key, epochs in under_way}
     return sum(max(means.get(key.model, usual) - spent.get(key.label, 0.0), 0.0) for key in waiting)
-
-
-def duration(seconds: float) -> str:
-    """A duration as text.
-
-    >>> duration(9.6), duration(90), duration(3 * 3600 + 125)
-    ('10 s', '1 min 30 s', '3 h 2 min')
-    """
-    minutes, whole = divmod(round(seconds), 60)
-    if minutes == 0:
-        return f"{whole} s"
-    return f"{minutes} min {whole} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def what_is_kept(grid: Grid) -> str:

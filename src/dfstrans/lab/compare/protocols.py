@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
-from dfstrans.data.splits import Split, SplitKind, folds, warn_of_copies
+from dfstrans.data.splits import Split, SplitKind, folds, three_way_split, warn_of_copies
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
@@ -61,15 +61,20 @@ def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:
 
 
 def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> list[Split]:
-    """The splits, each with both classes in all parts; the first splits do not depend on the number of folds."""
+    """The splits, each with both classes in all parts; the first splits do not depend on the number of folds.
+
+    The first is the split that `train` makes with the same seed.
+    """
     if n_folds < 1:
         raise DfstransError(f"expected at least one of {option_name('folds')}, got {n_folds}; correct it")
     labels = episodes.require_labels()
     if n_folds > (rarer := _rarer(labels)):
         splits_of(episodes, split, rarer, seed)  # reports what fewer folds would not solve
     groups = episodes.require_groups() if split == "grouped" else None
-    warn_of_copies(episodes.copies())
-    found = list(folds(labels, groups, copies=episodes.copies(), k=n_folds, seed=seed))
+    copies = episodes.copies()
+    warn_of_copies(copies)
+    _, *others = folds(labels, groups, copies=copies, k=n_folds, seed=seed)
+    found = [three_way_split(labels, groups, copies=copies, seed=seed), *others]
     for number, parts in enumerate(found):
         for part, rows in zip(("training", "validation", "test"), parts, strict=True):
             anomalous = int(labels[rows].sum())
@@ -83,6 +88,12 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
                     f"{option_name('seed')}{fewer}"
                 )
     return found
+
+
+def part_ids(episodes: Episodes, split: Split) -> dict[str, list[str]]:
+    """The ids of the episodes in each part of a split."""
+    parts = zip(("train", "validation", "test"), split, strict=True)
+    return {part: episodes.ids[rows].tolist() for part, rows in parts}
 
 
 def recordings_on_both_sides(episodes: Episodes, splits: Sequence[Split]) -> int:

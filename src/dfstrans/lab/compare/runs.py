@@ -6,6 +6,7 @@ it computes, and adds it under a lock.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -102,6 +103,7 @@ class Run(Settings):
     data: EpisodesRecord
     protocol: ProtocolRecord
     settings: dict[str, Any]  # all arguments of the detector
+    parts: str | None = None  # digest of the ids of the parts, which `parts_file` lists; None: not recorded
     training: TrainingRecord
     test: Annotated[Figures, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
     test_at_half: Annotated[Figures, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
@@ -120,6 +122,7 @@ class RunKey(Settings):
     seed: int
     fingerprint: str
     settings: dict[str, Any]
+    parts: str | None = None
 
     @property
     def label(self) -> str:
@@ -185,6 +188,10 @@ def check_run(store: Path, run: Run, key: RunKey, train_episodes: int) -> None:
     ):
         if not same:
             raise _unusable(store, f"{key.label} of {what}", "choose another folder for this comparison")
+    if key.parts is not None and run.parts != key.parts:
+        raise _unusable(
+            store, f"{key.label} of other parts (split by another version)", "choose another folder for this comparison"
+        )
     check_settings(store, run, key.settings)
     if run.training.train_episodes != train_episodes:
         learned = f"{key.label} trained on {run.training.train_episodes} episodes instead of {train_episodes}"
@@ -216,6 +223,29 @@ def _unusable(place: Path | str, what: str, remedy: str) -> DfstransError:
     return DfstransError(
         f"expected a run of this comparison at {place}, got {what}; {remedy} (nothing was overwritten)"
     )
+
+
+# ---- the parts of each split ----------------------------------------------------------------------------------------
+
+
+def parts_file(store: Path) -> Path:
+    """The file beside the store with the ids of the training, validation and test part, one split per line."""
+    return store.with_suffix(".parts.jsonl")
+
+
+def digest_of(parts: Mapping[str, Collection[str]]) -> str:
+    """A digest of the ids of the parts of a split."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def save_parts(store: Path, parts: Collection[Mapping[str, Collection[str]]]) -> None:
+    """Write the ids of the parts of each split, unless the file has at least as many splits already."""
+    path = parts_file(store)
+    with _locked(store):
+        if path.exists() and len(path.read_text(encoding="utf-8").splitlines()) >= len(parts):
+            return
+        with atomic_write(path) as temporary:
+            temporary.write_text("".join(json.dumps(one) + "\n" for one in parts), encoding="utf-8")
 
 
 # ---- unfinished runs ------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.diagnoser import Diagnoser
-from dfstrans.detectors.workflow import train_model
+from dfstrans.detectors.workflow import select_ids, train_model
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.errors import DfstransError, option_name
@@ -169,6 +169,7 @@ def run_study(
     folder: Path,
     settings: InjectionSettings,
     *,
+    read: Mapping[str, Any] | None = None,
     resume: bool = False,
     progress: Progress | None = None,
     **training: Any,
@@ -177,7 +178,8 @@ def run_study(
 
     `planted` is the set of the planting. It is split by group, so that an episode and its twins stay in one part. The
     normal episodes of the test part are tested without a fault, and some with each kind and strength
-    (`folder`/trials.h5). `resume` continues an interrupted training and keeps a finished one.
+    (`folder`/trials.h5). The model remembers `read`, the options of the recordings. `resume` continues an interrupted
+    training and keeps a finished one.
     """
     require_replaceable(folder / TRIALS_FILE)
     show = no_progress if progress is None else progress
@@ -187,12 +189,12 @@ def run_study(
         planted,
         place,
         split="grouped",
+        read=read,
         resume=resume,
         progress=progress is not None,
     )
     seed = detector.training_settings_.seed
-    train, _, test = planted.split(seed, by_group=True)
-    test_ids = set(test.ids.tolist())
+    train, test_ids = select_ids(planted, detector.parts_["train"]), set(detector.parts_["test"])
     unseen = planting.source[[name in test_ids for name in planting.source.ids.tolist()]]
     conditions = [condition for condition in settings.conditions if len(planting.normal.suited(condition[0]))]
     tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]

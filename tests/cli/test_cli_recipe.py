@@ -1,0 +1,160 @@
+"""A model remembers how its recordings were read; later commands need no repeated options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dfstrans import Diagnoser, Episodes, save_episodes
+from dfstrans.detectors.registry import load_detector
+from dfstrans.detectors.workflow import part_of
+from tests.cli.command_line import run
+
+pytestmark = pytest.mark.filterwarnings("always")  # the command line shows them
+
+READ = ("--length", "24", "--time-column", "when", "--label-column", "state", "--anomalous-value", "bad")
+RECIPE: dict[str, Any] = {
+    "length": 24,
+    "time_column": "when",
+    "label_column": "state",
+    "anomalous_value": "bad",
+}
+
+
+@pytest.fixture(scope="module")
+def raw(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The recordings in another habit: other names of time and label, words as labels."""
+    path = tmp_path_factory.mktemp("raw") / "raw.csv"
+    rows = pd.read_csv(table).rename(columns={"time": "when", "label": "state"})
+    rows.replace({"state": {0: "good", 1: "bad"}}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def trees(raw: Path) -> Path:
+    folder = raw.parent / "trees"
+    code, _, err = run("train", raw, "--out", folder, "--model", "boosting", "--seed", "3", *READ)
+    assert code == 0, err
+    return folder
+
+
+def test_commands_with_a_model_read_with_its_recipe(trees: Path, raw: Path) -> None:
+    _, expected, _ = run("predict", trees, raw, *READ)
+    code, out, err = run("predict", trees, raw)
+    assert (code, out) == (0, expected), err
+    assert len(out.splitlines()) == 1 + 2 * 36
+    assert "read as the model's training recordings: --length 24, --time-column when" in err
+    code, out, err = run("evaluate", trees, raw, "--part", "test", "--json")
+    assert code == 0, err
+    assert json.loads(out)["f1"] == load_detector(trees).metrics_["test"]["f1"]
+
+
+def test_an_option_overrides_the_recipe(trees: Path, raw: Path) -> None:
+    code, out, err = run("predict", trees, raw, "--length", "48")
+    assert code == 0, err
+    assert len(out.splitlines()) == 1 + 36
+    assert "--length 24" not in err
+
+
+def test_recordings_without_the_label_column_are_read_for_prediction_only(
+    trees: Path, raw: Path, tmp_path: Path
+) -> None:
+    pd.read_csv(raw).drop(columns="state").to_csv(tmp_path / "new.csv", index=False)
+    _, expected, _ = run("predict", trees, raw)
+    code, out, err = run("predict", trees, tmp_path / "new.csv")
+    assert (code, out) == (0, expected), err
+    assert "read without labels" in err
+    code, _, err = run("evaluate", trees, tmp_path / "new.csv")
+    assert code == 2
+    assert "state" in err
+
+
+def test_recordings_that_do_not_fit_are_refused(trees: Path, raw: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(raw)
+    rows.rename(columns={"when": "clock"}).to_csv(tmp_path / "clock.csv", index=False)
+    code, _, err = run("predict", trees, tmp_path / "clock.csv")
+    assert code == 2
+    assert "when" in err
+    rows.drop(columns="b").to_csv(tmp_path / "no_b.csv", index=False)
+    code, _, err = run("predict", trees, tmp_path / "no_b.csv")
+    assert code == 2
+    assert "missing: b" in err
+    save_episodes(Episodes.from_arrays(np.zeros((2, 3, 40)), sensors=["a", "b", "c"]), tmp_path / "whole.npz")
+    code, _, err = run("predict", trees, tmp_path / "whole.npz")
+    assert code == 2
+    assert "episodes of 24 points, as in training, got episodes of 40 points" in err
+
+
+def test_recipe_is_printed_as_toml_and_taken_by_other_commands(trees: Path, raw: Path, tmp_path: Path) -> None:
+    code, out, err = run("data", "recipe", trees)
+    assert code == 0, err
+    assert tomllib.loads(out) == RECIPE
+    (tmp_path / "recipe.toml").write_text(out)
+    code, out, err = run("data", "check", raw, "--recipe", tmp_path / "recipe.toml", "--json")
+    assert code == 0, err
+    assert json.loads(out)["episodes"] == 72
+    code, _, err = run("data", "check", raw, "--recipe", tmp_path / "none.toml")
+    assert code == 2
+    assert "expected a TOML file for --recipe, got nothing" in err
+    (tmp_path / "wrong.toml").write_text("lenght = 24\n")
+    code, _, err = run("data", "check", raw, "--recipe", tmp_path / "wrong.toml")
+    assert code == 2
+    assert "lenght" in err
+
+
+def test_label_and_fault_tables_are_not_remembered(table: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(table)
+    labels = rows.groupby("episode_id", as_index=False).label.first().rename(columns={"episode_id": "id"})
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    rows.drop(columns="label").to_csv(tmp_path / "rows.csv", index=False)
+    read = ("--labels", tmp_path / "labels.csv", "--length", "24")
+    code, _, err = run("train", tmp_path / "rows.csv", "--out", tmp_path / "m", "--model", "boosting", *read)
+    assert code == 0, err
+    assert load_detector(tmp_path / "m").reading_ == {"length": 24}
+
+
+def test_parts_are_stored_and_those_of_the_first_split_of_compare(trees: Path, raw: Path, tmp_path: Path) -> None:
+    parts = json.loads((trees / "parts.json").read_text())
+    assert [len(parts[name]) for name in ("train", "validation", "test")] == [
+        51,
+        10,
+        11,
+    ]  # of 48 normal and 24 anomalous pieces: 34, 7, 7 and 17, 3, 4
+    options = ("--models", "boosting", "--folds", "2", "--seed", "3", "--out", tmp_path)
+    code, _, err = run("compare", raw, *READ, *options)
+    assert code == 0, err
+    first, second = map(json.loads, (tmp_path / "runs.parts.jsonl").read_text().splitlines())
+    assert first == parts
+    assert second != parts
+    detector = load_detector(trees)
+    test = part_of(detector, detector.load_episodes(raw), "test")
+    assert test.ids.tolist() == parts["test"]
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "diagnose", "compare", "inject", "export"])
+def test_wrong_path_is_refused_before_torch_is_loaded(command: str) -> None:
+    code = (
+        "import sys; from dfstrans.cli.app import main; sys.argv = sys.argv[1:]\n"
+        "try: main()\nfinally: assert not {'torch', 'pandas', 'sklearn'} & set(sys.modules)"
+    )
+    given = [sys.executable, "-c", code, "dfstrans", command, "no/such/path", "--out", "x"]
+    done = subprocess.run(given, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "at no/such/path, got nothing there; check the path" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_python_reads_with_the_recipe_of_a_model(trees: Path, raw: Path) -> None:
+    detector = load_detector(trees)
+    assert not isinstance(detector, Diagnoser)
+    assert detector.reading_ == RECIPE
+    assert set(detector.load_episodes(raw).lengths.tolist()) == {24}
+    assert set(detector.load_episodes(raw, length=12).lengths.tolist()) == {12}
