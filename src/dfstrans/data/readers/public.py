@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.episodes import Episodes, Fault, default_sensor_names
+from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import to_labels
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening

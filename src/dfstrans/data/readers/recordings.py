@@ -7,6 +7,8 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, require_occurs, warn_of_second_label
 from dfstrans.data.readers.cutting import cut_if_requested
@@ -117,6 +119,8 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
         episodes,
         interval=known["interval"],
         time_unit=known.get("time_unit", ""),
+        starts=None if known.get("starts") is None else np.array(known["starts"], dtype="datetime64[ns]"),
+        time_zone=known.get("time_zone", ""),
         faults=None if faults is None else tuple(faults.get(name, ()) for name in episodes.ids.tolist()),
         truth=truth,
     )
