@@ -84,6 +84,8 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     """Cut recordings according to the `length` and `stride` of the options, and warn about lost points."""
     if options.length is None:
         return recordings
+    if recordings.truth is not None:
+        warnings.warn(f"{option_name('length', options.length)} drops the graded truth of the episodes", stacklevel=2)
     pieces = cut(recordings, options.length, options.stride)
     step = options.stride or options.length
     counts = _count_pieces(recordings.lengths, options.length, step)

@@ -11,7 +11,6 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, require_occurs, warn_of_second_label
-from dfstrans.data.readers.cutting import cut_if_requested
 from dfstrans.data.readers.labels import (
     LabelTable,
     covers,
@@ -32,20 +31,11 @@ from dfstrans.errors import DfstransError, list_few, option_name
 _OPTIONS = frozenset(ReadOptions.model_fields) - {"spacecraft", "n_sensors", "n_timepoints"}  # of other formats
 
 
-def _require_length_with_stride(options: ReadOptions) -> None:
-    if options.stride is not None and options.length is None:
-        raise DfstransError(
-            f"expected {option_name('length')} with {option_name('stride', options.stride)}, got none; set both "
-            "or neither"
-        )
-
-
 # ---- long tables ------------------------------------------------------------------------------------------------
 
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
-    """Read a table with one row per point; a continuous recording is cut if `length` is set."""
-    _require_length_with_stride(options)
+    """Read a table with one row per point; a continuous recording needs no id if it is cut (`length`)."""
     table = open_table(path)
     elsewhere: dict[str, str] = {}
     label_path = options.labels or find_table(path, "labels")
@@ -67,7 +57,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     ):
         keep_labels = options.labels is None and "label" not in elsewhere
         episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
-    return cut_if_requested(with_faults(episodes, path, options), options)
+    return with_faults(episodes, path, options)
 
 
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:
@@ -140,7 +130,6 @@ LONG_TABLE = Reader(
 
 def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     """Read one episode per file; its id is the file name without the suffix."""
-    _require_length_with_stride(options)
     label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
     files = sorted(
@@ -168,7 +157,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     episodes = gather(rows, options)
     if label_table is not None:
         episodes = label_table.apply(episodes)
-    return cut_if_requested(with_faults(episodes, path, options), options)
+    return with_faults(episodes, path, options)
 
 
 def _is_recording(path: Path) -> bool:
