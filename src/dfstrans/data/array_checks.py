@@ -123,3 +123,15 @@ def check_unique(what: str, names: Sequence[str], remedy: str) -> None:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise DfstransError(f"expected unique {what}, got repeated ones: {list_few(repeated)}; {remedy}")
+
+
+def join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
+    """Join arrays, None if one is missing."""
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if len(present) == len(parts) else None
+
+
+def time_span(starts: npt.NDArray[np.datetime64]) -> str:
+    """Format the earliest and the latest start to the second."""
+    known = np.sort(starts[~np.isnat(starts)]).astype("datetime64[s]")
+    return "unknown" if not len(known) else " to ".join(dict.fromkeys(str(time) for time in known[[0, -1]]))

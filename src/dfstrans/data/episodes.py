@@ -22,8 +22,11 @@ from dfstrans.data.array_checks import (
     check_count,
     check_unique,
     default_sensor_names,
+    join,
     pad,
+    time_span,
 )
+from dfstrans.data.frames import from_layout, from_long_frame, two_labels
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import GradedTruth
@@ -147,6 +150,53 @@ class Episodes:
             time_zone=time_zone,
         )
 
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        *,
+        id: str | None = None,
+        label: str | None = None,
+        time: str | None = None,
+        group: str | None = None,
+        normal_value: Any = None,
+        anomalous_value: Any = None,
+        time_unit: str = "",
+    ) -> Self:
+        """Build episodes from a pandas frame with a row per point; every column without another role is a sensor.
+
+        The columns are called episode_id, label, time and group unless others are named. Times are dates, or numbers
+        in `time_unit`; points that are missing on the regular grid of time become missing values. An episode is
+        anomalous if one of its points is.
+        """
+        columns = {"id": id, "label": label, "time": time, "group": group}
+        known = from_long_frame(frame, columns, time_unit, normal_value, anomalous_value)
+        stretches = known.pop("stretches", None)
+        faults = None if stretches is None else [[Fault(*one) for one in found] for found in stretches]
+        return cls.from_arrays(**known, faults=faults)
+
+    @classmethod
+    def from_dataset(
+        cls,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        *,
+        normal_value: Any = None,
+        anomalous_value: Any = None,
+        **known: Any,
+    ) -> Self:
+        """Build episodes from a data set of aeon, sktime or tsai.
+
+        `X` is an array (episode, channel, timepoint), a list of arrays (channel, timepoint), a nested frame, or a frame
+        with the index (episode, timepoint); `y` are two labels, one of which is the `normal_value`. `known` are other
+        arguments of `from_arrays`, such as sensors or groups.
+
+        >>> Episodes.from_dataset(np.zeros((2, 3, 50)), ["ok", "worn"], normal_value="ok").labels
+        array([0, 1], dtype=int8)
+        """
+        labels = None if y is None else two_labels(y, normal_value, anomalous_value)
+        return cls.from_arrays(**{**from_layout(X), "labels": labels, **known})
+
     # ---- contents -----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -208,7 +258,7 @@ class Episodes:
         if self.interval is not None:
             lines.append(f"interval  {self.interval:g} {self.time_unit or '(unit unknown)'}")
         if self.starts is not None:
-            lines.append(f"times     {_span(self.starts)} {self.time_zone or '(zone unknown)'}")
+            lines.append(f"times     {time_span(self.starts)} {self.time_zone or '(zone unknown)'}")
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
@@ -308,13 +358,13 @@ class Episodes:
         starts, time_zone = _join_starts(parts)
         return cls.from_arrays(
             values,
-            _join([part.labels for part in parts]),
+            join([part.labels for part in parts]),
             lengths=np.concatenate([part.lengths for part in parts]),
             ids=np.concatenate([part.ids for part in parts]),
             sensors=first.sensors,
             units=first.units,
             interval=intervals.pop() if len(intervals) == 1 else None,
-            groups=_join([part.groups for part in parts]),
+            groups=join([part.groups for part in parts]),
             faults=list(chain(*faults)) if len(faults) == len(parts) else None,
             truth=GradedTruth.concatenate(truths) if len(truths) == len(parts) else None,
             time_unit=time_units.pop() if len(time_units) == 1 else "",
@@ -359,11 +409,6 @@ class Episodes:
         return cells
 
 
-def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
-    present = [part for part in parts if part is not None]
-    return np.concatenate(present) if len(present) == len(parts) else None
-
-
 def _join_starts(parts: Sequence[Episodes]) -> tuple[npt.NDArray[np.datetime64] | None, str]:
     """Join the times of all parts; times of different zones are dropped with a warning."""
     zones = sorted({part.time_zone for part in parts if part.starts is not None})
@@ -377,9 +422,3 @@ def _join_starts(parts: Sequence[Episodes]) -> tuple[npt.NDArray[np.datetime64] 
         return None, ""
     unknown = np.datetime64("NaT", "ns")
     return np.concatenate([np.full(len(p), unknown) if p.starts is None else p.starts for p in parts]), zones[0]
-
-
-def _span(starts: npt.NDArray[np.datetime64]) -> str:
-    """Format the earliest and the latest start to the second."""
-    known = np.sort(starts[~np.isnat(starts)]).astype("datetime64[s]")
-    return "unknown" if not len(known) else " to ".join(dict.fromkeys(str(time) for time in known[[0, -1]]))
