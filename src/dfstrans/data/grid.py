@@ -250,7 +250,8 @@ def _require_one_rate(time: Floats, episode: Index, ids: Sequence[str], interval
         raise DfstransError(
             f"expected one sampling rate in all episodes (median step {interval:g}), got others in "
             f"{list_few(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
-            "rate, or read the recordings of each rate separately"
+            "rate where they are written, or read the recordings of each rate separately, each resampled to the same "
+            f"interval ({option_name('resample', ...)})"
         )
 
 
