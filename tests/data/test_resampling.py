@@ -85,7 +85,7 @@ def test_labels_faults_groups_and_starts_follow() -> None:
     ("known", "duration", "words"),
     [
         ({}, "500ms", "at least the interval of the recordings, 1 s, got 500ms; choose a longer one"),
-        ({}, "7s", r"recordings of at least 7s for resample='7s', got 1 of 1 that are shorter: x \(6\)"),
+        ({}, "7s", r"recordings of at least 7s for resample='7s', got 1 of 1 that are shorter: x \(6 s\)"),
         ({"interval": None, "time_unit": ""}, "2s", r"got no time; name the time column \(time_column=…\).*: points"),
         ({"time_unit": ""}, "2s", "got a time in an unknown unit; .*in the unit of the time column"),
         ({"interval": None, "time_unit": ""}, "0.5", "interval of the recordings, 1 point, got 0.5"),

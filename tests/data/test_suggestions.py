@@ -47,7 +47,10 @@ def test_labels_that_change_within_recordings_suggest_a_length() -> None:
     faults = [[Fault(100, 150), Fault(400, 460)] if row % 2 else [] for row in range(20)]
     found = findings(noise(20, 2000, faults=faults))
     assert "info: labels change within 10 recordings: episode_1," in found
-    assert "cut them (--length 200: twice a typical anomaly)" in found  # 2 × 55, rounded up
+    assert "cut them (--length 200)" in found  # 2 × 55, rounded up
     assert "labels change" not in findings(noise(20, 500, faults=faults))
+    both = findings(noise(20, 8000, faults=faults))
+    assert both.count("(--length 200") == 2
+    assert "--segment-length 20" in both
     whole = [[Fault(0, 2000)] if row % 2 else [] for row in range(20)]
     assert "labels change" not in findings(noise(20, 2000, faults=whole))

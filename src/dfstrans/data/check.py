@@ -279,7 +279,7 @@ def _findings(check: DataCheck, episodes: Episodes, tally: _Tally) -> Iterator[F
     yield from _value_findings(check)
     yield from _presence_findings(check, tally)
     yield from _shape_findings(check, episodes.n_timepoints, tally)
-    yield from map(_warning, suggest_shorter(episodes))
+    yield from map(_warning, suggest_shorter(episodes, check.partly_anomalous))
     yield from map(_info, suggest_cutting(episodes, check.partly_anomalous))
 
 

@@ -172,9 +172,10 @@ def points_per_bin(episodes: Episodes, duration: str) -> float:
             f"expected {option_name('resample')} of at least the interval of the recordings, {shown}, got {duration}; "
             "choose a longer one: a finer one would invent points"
         )
+    unit_shown = "points" if episodes.interval is None else episodes.time_unit
     short = np.flatnonzero(episodes.lengths < width - _ROUNDING)
     if len(short):
-        named = list_few(f"{episodes.ids[row]} ({episodes.lengths[row] * interval:g})" for row in short)
+        named = list_few(f"{episodes.ids[row]} ({episodes.lengths[row] * interval:g} {unit_shown})" for row in short)
         raise DfstransError(
             f"expected recordings of at least {duration} for {option}, got {len(short)} of {len(episodes)} that are "
             f"shorter: {named}, at an interval of {shown}; choose a shorter duration, or leave them out"

@@ -30,43 +30,51 @@ def estimate_training_seconds(n_episodes: int, n_segments: float, n_sensors: int
     return epochs * training * n_segments * n_sensors * SECONDS_PER_CELL
 
 
-def suggest_shorter(episodes: Episodes) -> Iterator[str]:
+def suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
     """Suggest a length, a resampling and a segment length if episodes are too long to train well."""
     median = float(np.median(episodes.lengths))
     if count_segments(int(median), MAX_DEFAULT_SEGMENT_LENGTH) <= MANY_SEGMENTS:
         return
     n, n_sensors = len(episodes), episodes.n_sensors
     segments = median / MAX_DEFAULT_SEGMENT_LENGTH
-    pieces = int((episodes.lengths // GOOD_LENGTH).sum())
+    length = _length_of_parts(episodes, partly) or GOOD_LENGTH
+    segment_length = length // DEFAULT_SEGMENTS
+    pieces = int((episodes.lengths // length).sum())
     width = round_up(median / GOOD_LENGTH)
     cut = estimate_training_seconds(pieces, DEFAULT_SEGMENTS, n_sensors)
-    coarse = estimate_training_seconds(n, median / width / MAX_DEFAULT_SEGMENT_LENGTH, n_sensors)
+    coarse = estimate_training_seconds(n, median / width / segment_length, n_sensors)
     yield (
         f"episodes of {median:.0f} points (median) are too long to train well: {segments:.0f} segments of "
         f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {_about(estimate_training_seconds(n, segments, n_sensors))} of "
-        f"training; cut them into {pieces} pieces ({reading_option_name('length', GOOD_LENGTH)}, {_about(cut)}), or "
-        f"make them coarser ({reading_option_name('resample', _duration(episodes, width))}, {_about(coarse)}), or "
-        f"both; then train with {option_name('segment_length', MAX_DEFAULT_SEGMENT_LENGTH)}"
+        f"training; cut them into {pieces} pieces ({reading_option_name('length', length)}, {_about(cut)}), or make "
+        f"them coarser ({reading_option_name('resample', _duration(episodes, width))}, {_about(coarse)}), or both; "
+        f"then train with {option_name('segment_length', segment_length)}"
     )
 
 
 def suggest_cutting(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
     """Suggest a length if the labels change within recordings; `partly` are the ids of those recordings."""
+    length = _length_of_parts(episodes, partly)
+    if length is not None:
+        yield (
+            f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label their parts and "
+            f"not only the whole, cut them ({reading_option_name('length', length)})"
+        )
+
+
+def _length_of_parts(episodes: Episodes, partly: Sequence[str]) -> int | None:
+    """Return about twice the length of a typical anomaly, None if recordings are labelled, or too short, as a whole."""
     if not partly or episodes.faults is None or episodes.truth is not None:
-        return
+        return None
     spans = [
         fault.stop - fault.start
         for faults, length in zip(episodes.faults, episodes.lengths.tolist(), strict=True)
         for fault in faults
         if fault.stop - fault.start < length
     ]
-    length = int(round_up(max(2 * float(np.median(spans)), MIN_SEGMENT_POINTS * DEFAULT_SEGMENTS)))
-    if 4 * length > np.median(episodes.lengths):  # too short to be continuous recordings
-        return
-    yield (
-        f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label their parts and not "
-        f"only the whole, cut them ({reading_option_name('length', length)}: twice a typical anomaly)"
-    )
+    wanted = max(2 * float(np.median(spans)), MIN_SEGMENT_POINTS * DEFAULT_SEGMENTS)
+    length = min(int(round_up(wanted)), GOOD_LENGTH)
+    return length if 4 * length <= np.median(episodes.lengths) else None
 
 
 def round_up(number: float) -> float:
