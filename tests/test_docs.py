@@ -76,6 +76,11 @@ def test_the_shell_of_the_readme_runs(tmp_path: Path) -> None:
     assert (tmp_path / "pages" / "index.html").exists()
 
 
+def test_arrays_become_episodes_as_documented(tmp_path: Path) -> None:
+    code = "\n".join(blocks(ROOT / "docs" / "how-to" / "my-arrays.md", "python"))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
+
+
 @pytest.mark.slow
 def test_the_tutorial_runs(tmp_path: Path) -> None:
     tutorial = ROOT / "docs" / "tutorial.md"

@@ -22,6 +22,7 @@ from dfstrans.data.scaling import (
     sampling_stride,
 )
 from dfstrans.data.segments import MIN_SEGMENT_POINTS
+from dfstrans.data.suggestions import suggest_cutting, suggest_shorter
 from dfstrans.errors import counted, list_few, reading_option_name
 
 MIN_EPISODES = 4  # of each class: 70 % of four leaves the two that training needs
@@ -278,6 +279,8 @@ def _findings(check: DataCheck, episodes: Episodes, tally: _Tally) -> Iterator[F
     yield from _value_findings(check)
     yield from _presence_findings(check, tally)
     yield from _shape_findings(check, episodes.n_timepoints, tally)
+    yield from map(_warning, suggest_shorter(episodes, check.partly_anomalous))
+    yield from map(_info, suggest_cutting(episodes, check.partly_anomalous))
 
 
 def _class_findings(check: DataCheck) -> Iterator[Finding]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import Counter
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -14,12 +13,24 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.data.array_checks import (
+    Values,
+    as_labels,
+    as_lengths,
+    as_starts,
+    as_values,
+    check_count,
+    check_unique,
+    default_sensor_names,
+    join,
+    pad,
+    time_span,
+)
+from dfstrans.data.frames import from_layout, from_long_frame, two_labels
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import GradedTruth
 from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
-
-Values = npt.NDArray[np.float32] | StoredValues
 
 
 class Fault(NamedTuple):
@@ -43,6 +54,7 @@ class Episode(NamedTuple):
     label: int | None
     group: str | None
     faults: tuple[Fault, ...] | None
+    start: np.datetime64 | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,8 +64,11 @@ class Episodes:
     Lengths may differ: everything beyond `lengths[i]` is padding, which is never used. NaN within the length is a
     missing value. `values` is an array, or `StoredValues`, which are read from a file on demand.
 
+    `starts` is the date and time of the first point of each episode, as the clock of the recording showed it (NaT where
+    unknown), and `time_zone` its zone: `UTC`, an offset such as `+02:00`, or empty if the recording names none.
+
     Shape:
-        values (n_episodes, n_sensors, n_timepoints) float32; lengths, labels, ids, groups (n_episodes,)
+        values (n_episodes, n_sensors, n_timepoints) float32; lengths, labels, ids, groups, starts (n_episodes,)
     """
 
     values: Values
@@ -67,6 +82,8 @@ class Episodes:
     faults: tuple[tuple[Fault, ...], ...] | None = None
     truth: GradedTruth | None = None
     time_unit: str = ""  # of the interval, such as s; empty if unknown
+    starts: npt.NDArray[np.datetime64] | None = None
+    time_zone: str = ""
 
     @classmethod
     def from_arrays(
@@ -83,6 +100,8 @@ class Episodes:
         faults: Sequence[Sequence[Fault]] | None = None,
         truth: GradedTruth | None = None,
         time_unit: str = "",
+        starts: npt.ArrayLike | Sequence[Any] | None = None,
+        time_zone: str = "",
     ) -> Self:
         """Check the arrays and build episodes from them.
 
@@ -94,20 +113,20 @@ class Episodes:
           sensors   sensor_1, sensor_2
           values    in memory, 0.0 MB
         """
-        checked_values, full_lengths = _as_values(values)
+        checked_values, full_lengths = as_values(values)
         n, n_sensors, n_timepoints = checked_values.shape
         id_list = [f"episode_{i}" for i in range(n)] if ids is None else [str(i) for i in ids]
         sensor_names = default_sensor_names(n_sensors) if sensors is None else tuple(map(str, sensors))
         unit_names = ("",) * n_sensors if units is None else tuple(map(str, units))
-        _check_count("episode ids", id_list, n)
-        _check_unique("episode ids", id_list, "rename or merge them")
-        _check_count("sensor names", sensor_names, n_sensors)
-        _check_unique("sensor names", sensor_names, "rename them")
-        _check_count("units", unit_names, n_sensors)
+        check_count("episode ids", id_list, n)
+        check_unique("episode ids", id_list, "rename or merge them")
+        check_count("sensor names", sensor_names, n_sensors)
+        check_unique("sensor names", sensor_names, "rename them")
+        check_count("units", unit_names, n_sensors)
         if groups is not None:
-            _check_count("groups", groups, n)
+            check_count("groups", groups, n)
         if faults is not None:
-            _check_count("lists of faults", faults, n)
+            check_count("lists of faults", faults, n)
         if truth is not None and (len(truth.relevance), truth.relevance.shape[2]) != (n, n_sensors):
             raise DfstransError(
                 f"expected the truth of {n} episodes and {n_sensors} sensors, got that of "
@@ -117,7 +136,7 @@ class Episodes:
             raise DfstransError(f"expected a sampling interval above 0, got {interval}")
         return cls(
             values=checked_values,
-            lengths=full_lengths if lengths is None else _as_lengths(lengths, n, n_timepoints),
+            lengths=full_lengths if lengths is None else as_lengths(lengths, n, n_timepoints),
             ids=np.asarray(id_list, dtype=np.str_),
             sensors=sensor_names,
             units=unit_names,
@@ -127,7 +146,56 @@ class Episodes:
             faults=None if faults is None else tuple(map(tuple, faults)),
             truth=truth,
             time_unit=time_unit,
+            starts=None if starts is None else as_starts(starts, n),
+            time_zone=time_zone,
         )
+
+    @classmethod
+    def from_dataframe(
+        cls,
+        frame: Any,
+        *,
+        id: str | None = None,
+        label: str | None = None,
+        time: str | None = None,
+        group: str | None = None,
+        normal_value: Any = None,
+        anomalous_value: Any = None,
+        time_unit: str = "",
+    ) -> Self:
+        """Build episodes from a pandas frame with a row per point; every column without another role is a sensor.
+
+        The columns are called episode_id, label, time and group unless others are named. Times are dates, or numbers
+        in `time_unit`; points that are missing on the regular grid of time become missing values. An episode is
+        anomalous if one of its points is.
+        """
+        columns = {"id": id, "label": label, "time": time, "group": group}
+        known = from_long_frame(frame, columns, time_unit, normal_value, anomalous_value)
+        stretches = known.pop("stretches", None)
+        faults = None if stretches is None else [[Fault(*one) for one in found] for found in stretches]
+        return cls.from_arrays(**known, faults=faults)
+
+    @classmethod
+    def from_dataset(
+        cls,
+        X: Any,  # noqa: N803
+        y: Any = None,
+        *,
+        normal_value: Any = None,
+        anomalous_value: Any = None,
+        **known: Any,
+    ) -> Self:
+        """Build episodes from a data set of aeon, sktime or tsai.
+
+        `X` is an array (episode, channel, timepoint), a list of arrays (channel, timepoint), a nested frame, or a frame
+        with the index (episode, timepoint); `y` are two labels, one of which is the `normal_value`. `known` are other
+        arguments of `from_arrays`, such as sensors or groups.
+
+        >>> Episodes.from_dataset(np.zeros((2, 3, 50)), ["ok", "worn"], normal_value="ok").labels
+        array([0, 1], dtype=int8)
+        """
+        labels = None if y is None else two_labels(y, normal_value, anomalous_value)
+        return cls.from_arrays(**{**from_layout(X), "labels": labels, **known})
 
     # ---- contents -----------------------------------------------------------------------------------------------
 
@@ -189,6 +257,8 @@ class Episodes:
         lines.append("sensors   " + ", ".join(named[:6]) + (f", … {n_sensors - 6} more" if n_sensors > 6 else ""))
         if self.interval is not None:
             lines.append(f"interval  {self.interval:g} {self.time_unit or '(unit unknown)'}")
+        if self.starts is not None:
+            lines.append(f"times     {time_span(self.starts)} {self.time_zone or '(zone unknown)'}")
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
@@ -221,6 +291,7 @@ class Episodes:
             groups=None if self.groups is None else self.groups[index],
             faults=None if self.faults is None else tuple(self.faults[i] for i in index),
             truth=None if self.truth is None else self.truth.select(index),
+            starts=None if self.starts is None else self.starts[index],
         )
 
     def select_sensors(self, names: Sequence[str]) -> Episodes:
@@ -266,6 +337,7 @@ class Episodes:
                 label=None if self.labels is None else int(self.labels[i]),
                 group=None if self.groups is None else str(self.groups[i]),
                 faults=None if self.faults is None else self.faults[i],
+                start=None if self.starts is None or np.isnat(self.starts[i]) else self.starts[i],
             )
 
     def batches(self, size: int = 64) -> Iterator[Episodes]:
@@ -283,22 +355,25 @@ class Episodes:
         if any(part.is_stored for part in parts):
             values: Values = StoredValues.join([part.values for part in parts])
         else:
-            values = _pad([episode for part in parts for episode in np.asarray(part.values)])[0]
+            values = pad([episode for part in parts for episode in np.asarray(part.values)])[0]
         intervals, time_units = {part.interval for part in parts}, {part.time_unit for part in parts}
         faults = [part.faults for part in parts if part.faults is not None]
         truths = [part.truth for part in parts if part.truth is not None]
+        starts, time_zone = _join_starts(parts)
         return cls.from_arrays(
             values,
-            _join([part.labels for part in parts]),
+            join([part.labels for part in parts]),
             lengths=np.concatenate([part.lengths for part in parts]),
             ids=np.concatenate([part.ids for part in parts]),
             sensors=first.sensors,
             units=first.units,
             interval=intervals.pop() if len(intervals) == 1 else None,
-            groups=_join([part.groups for part in parts]),
+            groups=join([part.groups for part in parts]),
             faults=list(chain(*faults)) if len(faults) == len(parts) else None,
             truth=GradedTruth.concatenate(truths) if len(truths) == len(parts) else None,
             time_unit=time_units.pop() if len(time_units) == 1 else "",
+            starts=starts,
+            time_zone=time_zone,
         )
 
     # ---- copies, fingerprint and known faults -------------------------------------------------------------------
@@ -368,99 +443,16 @@ class Episodes:
         return cells
 
 
-def default_sensor_names(n_sensors: int) -> tuple[str, ...]:
-    """Return names for unnamed sensors: sensor_1, sensor_2, …"""
-    return tuple(f"sensor_{i + 1}" for i in range(n_sensors))
-
-
-def as_labels(labels: npt.ArrayLike, n_episodes: int) -> npt.NDArray[np.int8]:
-    """Convert labels of any type to 0 and 1; reject all other values."""
-    array = np.asarray(labels)
-    if array.ndim != 1:
-        raise DfstransError(f"expected {n_episodes} labels, got an array with {array.ndim} axes; pass one per episode")
-    _check_count("labels", array, n_episodes)
-    try:
-        numbers = array.astype(np.float64)
-    except (TypeError, ValueError):
-        numbers = np.full(array.shape, np.nan)
-    bad = ~np.isin(numbers, (0, 1))
-    if bad.any():
-        strange = sorted({str(x) for x in array[bad].tolist()})
-        raise DfstransError(
-            f"expected labels 0 (normal) or 1 (anomalous), got {list_few(strange)}; use 0 and 1, or specify "
-            f"which value means anomalous ({reading_option_name('anomalous_value', ...)})"
+def _join_starts(parts: Sequence[Episodes]) -> tuple[npt.NDArray[np.datetime64] | None, str]:
+    """Join the times of all parts; times of different zones are dropped with a warning."""
+    zones = sorted({part.time_zone for part in parts if part.starts is not None})
+    if len(zones) > 1:
+        warnings.warn(
+            "dropped the date and time of the episodes: expected one time zone, got "
+            f"{list_few(zone or 'an unknown one' for zone in zones)}; write all times in UTC",
+            stacklevel=3,
         )
-    return numbers.astype(np.int8)
-
-
-def _pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
-    """Stack 2-D arrays (sensor, timepoint) of any lengths, padded with NaN; return the 3-D array and the lengths."""
-    arrays = [_as_numbers(one) for one in series]
-    shapes = {array.shape[0] if array.ndim == 2 else -1 for array in arrays}
-    if len(shapes) != 1 or -1 in shapes:
-        raise DfstransError(
-            "expected 2-D arrays (sensor, timepoint) with the same number of sensors, got shapes "
-            f"{list_few(sorted({array.shape for array in arrays}))}; is an array transposed?"
-        )
-    lengths = np.array([array.shape[1] for array in arrays], dtype=np.int64)
-    values = np.full((len(arrays), shapes.pop(), max(int(lengths.max()), 0)), np.nan, dtype=np.float32)
-    for row, array in enumerate(arrays):
-        values[row, :, : array.shape[1]] = array
-    return values, lengths
-
-
-def _as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
-    """Return the values as a 3-D array or `StoredValues`, and the default lengths."""
-    if isinstance(values, StoredValues):
-        return values, np.full(values.shape[0], values.shape[2], dtype=np.int64)
-    if isinstance(values, list | tuple) and len(values) and all(np.ndim(one) == 2 for one in values):
-        return _pad(values)
-    array = _as_numbers(values)
-    if array.ndim != 3:
-        raise DfstransError(
-            f"expected values of shape (n_episodes, n_sensors, n_timepoints), got {array.ndim} axes {array.shape}; "
-            "a single episode is values[np.newaxis], a single sensor values[:, np.newaxis]"
-        )
-    if 0 in array.shape[1:]:
-        raise DfstransError(
-            f"expected at least one sensor and one timepoint, got shape {array.shape}; is an axis empty?"
-        )
-    return array, np.full(array.shape[0], array.shape[2], dtype=np.int64)
-
-
-def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
-    if isinstance(values, np.ndarray) and np.iscomplexobj(values):
-        raise DfstransError("expected real numbers, got complex ones; pass magnitude and phase as separate sensors")
-    try:
-        with np.errstate(over="ignore"):  # a number above the float32 range becomes inf, which the data check reports
-            return np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise DfstransError(
-            "expected numbers in a 3-D array or a list of 2-D arrays (sensor, timepoint), got "
-            f"{type(values).__name__}; convert text to numbers and missing values to NaN first"
-        ) from None
-
-
-def _as_lengths(lengths: npt.ArrayLike, n: int, n_timepoints: int) -> npt.NDArray[np.int64]:
-    array = np.asarray(lengths, dtype=np.int64)
-    if array.shape != (n,) or (n and (array.min() < 1 or array.max() > n_timepoints)):
-        raise DfstransError(
-            f"expected {n} lengths between 1 and {n_timepoints}, got {list_few(array.tolist())}; remove empty episodes"
-        )
-    return array
-
-
-def _check_count(what: str, given: Sized, expected: int) -> None:
-    if len(given) != expected:
-        raise DfstransError(f"expected {expected} {what}, got {len(given)}; pass one for each, in the same order")
-
-
-def _check_unique(what: str, names: Sequence[str], remedy: str) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise DfstransError(f"expected unique {what}, got repeated ones: {list_few(repeated)}; {remedy}")
-
-
-def _join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
-    present = [part for part in parts if part is not None]
-    return np.concatenate(present) if len(present) == len(parts) else None
+    if len(zones) != 1:
+        return None, ""
+    unknown = np.datetime64("NaT", "ns")
+    return np.concatenate([np.full(len(p), unknown) if p.starts is None else p.starts for p in parts]), zones[0]

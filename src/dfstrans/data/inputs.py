@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.episodes import Episodes, default_sensor_names
+from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.grid import SECONDS
 from dfstrans.data.scaling import too_large_values
 from dfstrans.data.segments import looks_transposed
 from dfstrans.errors import DfstransError, list_few
-
-_SECONDS = {"s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 
 
 def as_episodes(X: Any, y: npt.ArrayLike | None = None, *, check_axes: bool = True) -> Episodes:  # noqa: N803
@@ -83,8 +83,8 @@ def _comparable(*intervals: tuple[float, str]) -> tuple[float, ...]:
     >>> _comparable((500, "ms"), (0.5, "s")), _comparable((500, "ms"), (0.5, ""))
     ((0.5, 0.5), (500, 0.5))
     """
-    if all(unit in _SECONDS for _, unit in intervals):
-        return tuple(value * _SECONDS[unit] for value, unit in intervals)
+    if all(unit in SECONDS for _, unit in intervals):
+        return tuple(value * SECONDS[unit] for value, unit in intervals)
     return tuple(value for value, _ in intervals)
 
 

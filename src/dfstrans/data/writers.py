@@ -114,6 +114,7 @@ def _attributes(episodes: Episodes) -> dict[str, Any]:
         "units": episodes.units,
         "interval": episodes.interval,
         "time_unit": episodes.time_unit or None,
+        "time_zone": episodes.time_zone or None,
     }
     return {name: value for name, value in known.items() if value is not None}
 
@@ -127,6 +128,7 @@ def _arrays(episodes: Episodes) -> dict[str, Any]:
         "labels": episodes.labels,
         "groups": episodes.groups,
         "faults": faults,
+        "starts": None if episodes.starts is None else episodes.starts.astype(np.int64),  # ns since 1970
         **({} if episodes.truth is None else truth_to_arrays(episodes.truth)),
     }
     return {name: array for name, array in known.items() if array is not None}
@@ -147,6 +149,8 @@ def _write_parquet(episodes: Episodes, path: Path) -> None:
         "units": episodes.units,
         "interval": episodes.interval,
         "time_unit": episodes.time_unit,
+        "time_zone": episodes.time_zone,
+        "starts": None if episodes.starts is None else episodes.starts.astype(np.int64).tolist(),
         "faults": None
         if episodes.faults is None
         else {name: faults_to_json(found) for name, found in zip(episodes.ids.tolist(), episodes.faults, strict=True)},

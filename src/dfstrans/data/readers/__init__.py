@@ -1,7 +1,8 @@
 """Readers: load `Episodes` from a path in any supported format.
 
 `recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. Tables pass through
-`tables` (files), `columns` and `times` (cells), `rows` (episodes), `labels` (label and fault tables) and `cutting`.
+`tables` (files), `columns` and `times` (cells), `rows` (episodes) and `labels` (label and fault tables). Recordings of
+all formats then pass through `preparing` (clipping, filling, resampling) and `cutting`.
 
 To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
 the documentation has an example (how-to/add-a-reader.md).
@@ -15,8 +16,10 @@ from typing import Any
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
-from dfstrans.data.readers.columns import drop_sensors, handle_infinite
+from dfstrans.data.readers.columns import drop_sensors
+from dfstrans.data.readers.cutting import cut_if_requested
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
+from dfstrans.data.readers.preparing import prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
 from dfstrans.data.readers.recordings import FOLDER, LONG_TABLE
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -25,9 +28,12 @@ __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
 
 # the first reader that recognises a path is used
 READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, NUMPY, UEA, LONG_TABLE)
-_FOR_ALL = frozenset(
-    {"drop_sensors", "drop_duplicates", "infinite_as_missing"}
-)  # options that `load_episodes` applies itself
+_FOR_ALL = frozenset(  # options that `load_episodes` applies itself
+    {
+        *("drop_sensors", "clip_beyond", "infinite_as_missing", "fill", "resample", "resample_by", "length", "stride"),
+        "drop_duplicates",
+    }
+)
 
 
 def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
@@ -41,10 +47,12 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
     if reader is None:
         raise _unknown_format(place)
     _require_applicable(reader, chosen, place)
+    _require_together(reader, chosen)
     episodes = reader.read(place, chosen)
-    if "drop_sensors" not in reader.options:
-        episodes = drop_sensors(episodes, chosen, place)
-    episodes = handle_infinite(episodes, chosen)
+    if not reader.cuts:
+        if "drop_sensors" not in reader.options:
+            episodes = drop_sensors(episodes, chosen, place)
+        episodes = cut_if_requested(prepare(episodes, chosen), chosen)
     return episodes.without_copies() if chosen.drop_duplicates else episodes
 
 
@@ -54,6 +62,18 @@ def applicable_options(path: Path) -> frozenset[str]:
         path.stat()
         reader = next((reader for reader in READERS if reader.recognises(path)), None)
     return frozenset() if reader is None else reader.options | _FOR_ALL
+
+
+def _require_together(reader: Reader, options: ReadOptions) -> None:
+    """Reject an option that has an effect only with another, which is missing."""
+    for name, needed in (("stride", "length"), ("resample_by", "resample")):
+        value = getattr(options, name)
+        given = value != getattr(ReadOptions(), name) and not (reader.cuts and name == "stride")
+        if given and getattr(options, needed) is None:
+            shown = ",".join(value) if isinstance(value, tuple) else value
+            raise DfstransError(
+                f"expected {option_name(needed)} with {option_name(name, shown)}, got none; set both or neither"
+            )
 
 
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:

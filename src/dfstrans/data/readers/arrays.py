@@ -21,19 +21,21 @@ from dfstrans.errors import DfstransError, list_few, option_name
 
 _VALUES = ("values", "X", "x", "data")
 _LABELS = ("labels", "y", "Y", "label")
-_OTHERS = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "groups", "faults")
+_OTHERS = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "groups", "faults", "starts", "time_zone")
 
 
 def _episodes(values: Any, labels: Any, about: Mapping[str, Any], truth: Mapping[str, Any]) -> Episodes:
     """Build episodes from values, labels and other fields, named as in `_OTHERS`."""
     known = {name: about.get(name) for name in _OTHERS}
-    interval, faults = known.pop("interval"), known.pop("faults")
+    interval, faults, starts = known.pop("interval"), known.pop("faults"), known.pop("starts")
     return Episodes.from_arrays(
         values,
         labels,
         interval=None if interval is None or np.isnan(interval) else float(interval),
         time_unit=str(known.pop("time_unit") or ""),
         faults=None if faults is None else [faults_from_json(str(text)) for text in faults],
+        starts=None if starts is None else np.asarray(starts).astype("datetime64[ns]"),
+        time_zone=str(known.pop("time_zone") or ""),
         truth=truth_from_arrays(truth),
         **known,
     )
@@ -111,6 +113,7 @@ def _read_hdf5(path: Path, options: ReadOptions) -> Episodes:
             )
         require_version(file.attrs["version"], path)
         about = {name: list(file[name].asstr()[:]) for name in ("ids", "groups", "faults") if name in file}
+        about |= {"starts": file["starts"][:]} if "starts" in file else {}
         about |= {name: [_text(word) for word in file.attrs[name]] for name in ("sensors", "units")}
         return _episodes(
             StoredValues.whole(StoredArray(path.resolve(), "values", file["values"].shape)),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episode, Episodes, Fault
+from dfstrans.data.grid import seconds_of
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, counted, list_few, option_name
 
@@ -49,7 +50,8 @@ def cut(
             if not np.isnan(values).all():
                 label = int(anomalous is not None and anomalous[start : start + length].any())
                 faults = _clip(recording.faults or (), start, length)
-                pieces.append(Episode(f"{recording.id}@{start}", values, label, group, faults))
+                begin = _time_of_point(recordings, recording.start, start)
+                pieces.append(Episode(f"{recording.id}@{start}", values, label, group, faults, begin))
     if not pieces:
         raise DfstransError(
             f"expected recordings with values, got none in any of {counted(total, 'piece')}; check whether the sensor "
@@ -65,13 +67,25 @@ def cut(
         time_unit=recordings.time_unit,
         groups=[str(piece.group) for piece in pieces],
         faults=None if recordings.faults is None else [piece.faults or () for piece in pieces],
+        starts=None if recordings.starts is None else [piece.start for piece in pieces],
+        time_zone=recordings.time_zone,
     )
+
+
+def _time_of_point(recordings: Episodes, begin: np.datetime64 | None, point: int) -> np.datetime64 | None:
+    """Return the date and time of a point of a recording that begins at `begin`; None if it is unknown."""
+    seconds = seconds_of(recordings.interval, recordings.time_unit)
+    if begin is None or point == 0:
+        return begin
+    return None if seconds is None else begin + np.timedelta64(round(point * seconds * 1e9), "ns")
 
 
 def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     """Cut recordings according to the `length` and `stride` of the options, and warn about lost points."""
     if options.length is None:
         return recordings
+    if recordings.truth is not None:
+        warnings.warn(f"{option_name('length', options.length)} drops the graded truth of the episodes", stacklevel=2)
     pieces = cut(recordings, options.length, options.stride)
     step = options.stride or options.length
     counts = _count_pieces(recordings.lengths, options.length, step)
@@ -79,7 +93,16 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     empty = int(counts.sum()) - len(pieces)
     if empty:
         warnings.warn(f"dropped {counted(empty, 'piece')} of {counts.sum()} that lie in gaps", stacklevel=2)
-    left = points_left(recordings.lengths, options.length, step)
+    short = recordings.ids[counts == 0]
+    if len(short):
+        named = list_few(f"{name} ({n})" for name, n in zip(short, recordings.lengths[counts == 0], strict=True))
+        warnings.warn(
+            f"left out {counted(len(short), 'recording')} of {len(recordings)} that "
+            f"{'is' if len(short) == 1 else 'are'} shorter than {option_name('length', options.length)}: {named} "
+            f"points; choose a smaller {option_name('length')} to keep {'it' if len(short) == 1 else 'them'}",
+            stacklevel=2,
+        )
+    left = np.where(counts > 0, points_left(recordings.lengths, options.length, step), 0)
     cropped = np.flatnonzero(left)
     if len(cropped):
         named = list_few(f"{recordings.ids[row]} ({left[row]})" for row in cropped)

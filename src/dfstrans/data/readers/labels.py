@@ -263,9 +263,9 @@ def _compare_with_labels(
         whole = episodes.labels[row] == 1 and not earlier
         if whole and options.length is not None and name in found:
             continue
-        size = options.length or length
+        size = length if options.length is None or options.resample else options.length
         for start in range(0, max(length - size, 0) + 1, options.stride or size):
-            piece = name if options.length is None else f"{name}@{start}"
+            piece = name if size == length else f"{name}@{start}"
             label = whole or by_label[start : start + size].any()
             fault = by_table[start : start + size].any()
             if fault and not label:

@@ -17,7 +17,8 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError
+from dfstrans.data.resampling import SUMMARIES, parse_duration
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
 
 
@@ -38,7 +39,7 @@ class ReadOptions(Settings):
     label_column: str | None = Field(default=None, description="Column with the label.")
     group_column: str | None = Field(default=None, description="Column with the group, such as machine or channel.")
     anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
-    drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore.")
+    drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore, separated by commas.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
@@ -47,26 +48,70 @@ class ReadOptions(Settings):
     )
     drop_duplicates: bool = Field(default=False, description="Keep only the first of episodes with equal values.")
     infinite_as_missing: bool = Field(default=False, description="Treat infinite values as missing.")
+    clip_beyond: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Treat values as missing that are further than this many interquartile ranges from their median.",
+    )
+    fill: Literal["forward"] | None = Field(
+        default=None, description="Fill missing values of a recording with the last value before them."
+    )
+    resample: str | None = Field(
+        default=None,
+        description="Resample recordings to this interval, such as 10s, 1min or 50ms; without time, in points.",
+    )
+    resample_by: tuple[str, ...] = Field(
+        default=("mean",),
+        description="Channels of a resampled sensor, separated by commas: mean, rms, peak (default mean).",
+    )
 
-    @field_validator("anomalous_value", mode="before")
+    @field_validator("anomalous_value", "resample", mode="before")
     @classmethod
     def _number_as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, bool | int | float) else value
+
+    @field_validator("drop_sensors", "resample_by", mode="before")
+    @classmethod
+    def _split_at_commas(cls, value: Any) -> Any:
+        texts = [value] if isinstance(value, str) else value
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            return value
+        return tuple(part.strip() for text in texts for part in text.split(",") if part.strip())
+
+    @field_validator("resample")
+    @classmethod
+    def _is_duration(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_duration(value)
+        return value
+
+    @field_validator("resample_by")
+    @classmethod
+    def _are_summaries(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or len(set(value)) < len(value) or not set(value) <= set(SUMMARIES):
+            raise DfstransError(
+                f"expected {option_name('resample_by')} among {', '.join(SUMMARIES)}, each at most once, got "
+                f"{', '.join(value) or 'none'}; correct it"
+            )
+        return value
 
 
 @dataclass(frozen=True)
 class Reader:
     """How to recognise and read one format.
 
-    `options` are the fields of `ReadOptions` that the reader uses; setting any other raises an error. A reader may
-    ignore `drop_sensors` and `infinite_as_missing`, since `load_episodes` applies them to the result. A reader that
-    lists `drop_sensors` must drop the columns itself, because they may contain something other than numbers.
+    `options` are the fields of `ReadOptions` that the reader uses; setting any other raises an error, except for those
+    that `load_episodes` applies to the result: `drop_sensors`, `clip_beyond`, `fill`, `resample`, `length` and others.
+    A reader that lists `drop_sensors` must drop the columns itself, because they may contain something other than
+    numbers. A reader that `cuts` applies all of these options itself.
     """
 
     name: str
     options: frozenset[str]
     recognises: Callable[[Path], bool]
     read: Callable[[Path, ReadOptions], Episodes]
+    cuts: bool = False
 
 
 class EmptyTableError(DfstransError):

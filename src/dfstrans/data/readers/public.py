@@ -13,10 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.episodes import Episodes, Fault, default_sensor_names
-from dfstrans.data.readers.columns import to_labels
+from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.readers.columns import drop_sensors, to_labels
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
+from dfstrans.data.readers.preparing import prepare
+from dfstrans.data.resampling import first_of_bins, points_per_bin
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _LENGTH = 500  # the paper's T for MSL and SMAP
@@ -62,7 +65,7 @@ def _read_telemanom(path: Path, options: ReadOptions) -> Episodes:
         sensors=["telemetry", *(f"command_{number}" for number in range(1, len(series[0])))],
         faults=[faults[channel] for channel in channels],
     )
-    return cut(recordings, options.length or _LENGTH, options.stride)
+    return cut(prepare(drop_sensors(recordings, options, path), options), options.length or _LENGTH, options.stride)
 
 
 def _channel_faults(path: Path, options: ReadOptions) -> dict[str, list[Fault]]:
@@ -100,6 +103,7 @@ TELEMANOM = Reader(
     options=frozenset({"length", "stride", "spacecraft"}),
     recognises=lambda path: (path / _SPACECRAFT_LABELS).is_file() and (path / "test").is_dir(),
     read=_read_telemanom,
+    cuts=True,
 )
 
 
@@ -138,7 +142,11 @@ def _read_server_machines(path: Path, options: ReadOptions) -> Episodes:
         sensors=sensors,
         faults=[_blamed_sensors(blamed / file.name, sensors) for file in files] if blamed.is_dir() else None,
     )
-    return cut(recordings, options.length or _LENGTH, options.stride, points)
+    recordings = drop_sensors(recordings, options, path)
+    if options.resample is not None:
+        width = points_per_bin(recordings, options.resample)
+        points = [np.logical_or.reduceat(one, first_of_bins(len(one), width)) for one in points]
+    return cut(prepare(recordings, options), options.length or _LENGTH, options.stride, points)
 
 
 def _read_numbers(path: Path, kind: Any) -> npt.NDArray[Any]:
@@ -175,6 +183,7 @@ SERVER_MACHINES = Reader(
     options=frozenset({"length", "stride"}),
     recognises=lambda path: (path / "test_label").is_dir() and (path / "test").is_dir(),
     read=_read_server_machines,
+    cuts=True,
 )
 
 

@@ -7,9 +7,10 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, require_occurs, warn_of_second_label
-from dfstrans.data.readers.cutting import cut_if_requested
 from dfstrans.data.readers.labels import (
     LabelTable,
     covers,
@@ -30,20 +31,11 @@ from dfstrans.errors import DfstransError, list_few, option_name
 _OPTIONS = frozenset(ReadOptions.model_fields) - {"spacecraft", "n_sensors", "n_timepoints"}  # of other formats
 
 
-def _require_length_with_stride(options: ReadOptions) -> None:
-    if options.stride is not None and options.length is None:
-        raise DfstransError(
-            f"expected {option_name('length')} with {option_name('stride', options.stride)}, got none; set both "
-            "or neither"
-        )
-
-
 # ---- long tables ------------------------------------------------------------------------------------------------
 
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
-    """Read a table with one row per point; a continuous recording is cut if `length` is set."""
-    _require_length_with_stride(options)
+    """Read a table with one row per point; a continuous recording needs no id if it is cut (`length`)."""
     table = open_table(path)
     elsewhere: dict[str, str] = {}
     label_path = options.labels or find_table(path, "labels")
@@ -66,7 +58,7 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         keep_labels = options.labels is None and "label" not in elsewhere
         episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
         by_row &= keep_labels
-    return cut_if_requested(with_faults(episodes, path, options, labelled_by_row=by_row), options)
+    return with_faults(episodes, path, options, labelled_by_row=by_row)
 
 
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:
@@ -118,6 +110,8 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
         episodes,
         interval=known["interval"],
         time_unit=known.get("time_unit", ""),
+        starts=None if known.get("starts") is None else np.array(known["starts"], dtype="datetime64[ns]"),
+        time_zone=known.get("time_zone", ""),
         faults=None if faults is None else tuple(faults.get(name, ()) for name in episodes.ids.tolist()),
         truth=truth,
     )
@@ -137,7 +131,6 @@ LONG_TABLE = Reader(
 
 def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     """Read one episode per file; its id is the file name without the suffix."""
-    _require_length_with_stride(options)
     label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
     files = sorted(
@@ -166,7 +159,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     by_row = label_table is None and episodes.labels is not None
     if label_table is not None:
         episodes = label_table.apply(episodes)
-    return cut_if_requested(with_faults(episodes, path, options, labelled_by_row=by_row), options)
+    return with_faults(episodes, path, options, labelled_by_row=by_row)
 
 
 def _is_recording(path: Path) -> bool:

@@ -13,6 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes, Fault
+from dfstrans.data.grid import (
+    Index,
+    first_points,
+    grid_positions,
+    median_interval,
+    require_no_clock_change,
+    row_positions,
+    unwrap_midnight,
+)
 from dfstrans.data.readers.columns import (
     UNLABELLED,
     Roles,
@@ -24,16 +33,7 @@ from dfstrans.data.readers.columns import (
 )
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
-from dfstrans.data.readers.times import (
-    Index,
-    Times,
-    first_points,
-    grid_positions,
-    median_interval,
-    row_positions,
-    to_times,
-    unwrap_midnight,
-)
+from dfstrans.data.readers.times import Times, join_times, to_times
 from dfstrans.errors import DfstransError, list_few, option_name
 
 
@@ -115,9 +115,7 @@ def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
         columns=[np.concatenate([of_file[name] for of_file in columns]) for name in first.sensors],
         ids=[table_stem(file) for file in files],
         episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
-        time=Times(np.concatenate([t.values for t in times]), times[0].unit, all(t.of_day for t in times))
-        if times
-        else None,
+        time=join_times(times, files) if times else None,
         labels=np.concatenate(labels) if labels else None,
         label_words=sorted({word for part in parts for word in part.label_words}),
         group=to_codes(pa.chunked_array(groups)) if groups else None,
@@ -192,6 +190,8 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     if time is None or options.irregular_time == "ignore":
         position, interval = row_positions(episode), None if time is None else median_interval(time, episode)
     else:
+        if rows.time is not None and rows.time.clock is not None and not rows.time.zone:
+            require_no_clock_change(rows.time.clock[order], episode, rows.ids)
         position, interval = grid_positions(time, episode, rows.ids)
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = position[ends] + 1
@@ -210,6 +210,8 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         units=rows.units,
         interval=interval,
         time_unit="" if rows.time is None else rows.time.unit,
+        starts=None if rows.time is None or rows.time.clock is None else rows.time.clock[order][starts],
+        time_zone="" if rows.time is None else rows.time.zone,
         groups=None if rows.group is None else _groups(rows.group.indices.to_numpy()[order], rows, starts),
         faults=faults,
     )

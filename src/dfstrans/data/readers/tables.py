@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.episodes import default_sensor_names
+from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening
 from dfstrans.errors import DfstransError, list_few
 

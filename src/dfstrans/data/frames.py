@@ -1,0 +1,208 @@
+"""Convert pandas frames, and the data layouts of aeon, sktime and tsai, to the arguments of `Episodes.from_arrays`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.array_checks import check_unique
+from dfstrans.data.grid import first_points, grid_positions, require_no_clock_change
+from dfstrans.errors import DfstransError, list_few, option_name
+
+_USUAL = {"id": "episode_id", "label": "label", "time": "time", "group": "group"}  # columns, unless others are named
+
+
+# ---- labels -------------------------------------------------------------------------------------------------------
+
+
+def two_labels(labels: Any, normal_value: Any = None, anomalous_value: Any = None) -> npt.NDArray[np.int8]:
+    """Convert labels of any type to 0 and 1: all but `normal_value`, or only `anomalous_value`, are anomalous.
+
+    >>> two_labels(["ok", "worn", "ok"], normal_value="ok"), two_labels([False, True])
+    (array([0, 1, 0], dtype=int8), array([0, 1], dtype=int8))
+    """
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise DfstransError(f"expected one label per episode, got an array of shape {array.shape}; pass one axis")
+    words = [str(word) for word in array.tolist()]
+    given = {"normal_value": normal_value, "anomalous_value": anomalous_value}
+    named = [(name, str(value)) for name, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise DfstransError("expected normal_value or anomalous_value, got both; pass one of them")
+    if not named:
+        zero_or_one = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
+        unknown = sorted(set(words) - zero_or_one.keys())
+        if unknown:
+            raise DfstransError(
+                f"expected labels 0 (normal) and 1 (anomalous), got {list_few(unknown)}; name the one that means "
+                f"normal ({option_name('normal_value', ...)})"
+            )
+        return np.array([zero_or_one[word] for word in words], dtype=np.int8)
+    name, value = named[0]
+    if value not in words:
+        raise DfstransError(f"expected {name} among the labels {list_few(sorted(set(words)))}, got {value}; correct it")
+    return np.array([(word == value) == (name == "anomalous_value") for word in words], dtype=np.int8)
+
+
+# ---- long frames --------------------------------------------------------------------------------------------------
+
+
+def from_long_frame(
+    frame: Any,
+    columns: dict[str, str | None],
+    time_unit: str,
+    normal_value: Any,
+    anomalous_value: Any,
+) -> dict[str, Any]:
+    """Return the arguments for a pandas frame with a row per point; `columns` names its columns by role."""
+    import pandas as pd  # slow to import
+
+    if not isinstance(frame, pd.DataFrame):
+        raise DfstransError(f"expected a pandas DataFrame with a row per point, got {type(frame).__name__}; convert it")
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    check_unique("column names", frame.columns.tolist(), "rename them")
+    roles = _roles(frame.columns.tolist(), columns)
+    sensors = [name for name in frame.columns if name not in roles.values()]
+    text = [name for name in sensors if not pd.api.types.is_numeric_dtype(frame[name])]
+    if text or not sensors or not len(frame):
+        got = f"other content in {list_few(text)}" if text else f"{len(frame)} rows and {len(sensors)} sensors"
+        raise DfstransError(
+            f"expected a row per point and numbers in each column that is no id, label, time or group, got {got}; "
+            "convert or drop these columns, or name their role (id, label, time, group)"
+        )
+    for role in ("id", "group"):
+        if role in roles and frame[roles[role]].isna().any():
+            raise DfstransError(f"expected a value in each row of {roles[role]!r} ({role}), got none in some; add it")
+    numbers, ids = pd.factorize(frame[roles["id"]].astype(str))
+    order = np.argsort(numbers, kind="stable")
+    frame, episode = frame.iloc[order], numbers[order].astype(np.int64)
+    first, names = first_points(episode), [str(name) for name in ids]
+    known: dict[str, Any] = {"ids": names, "sensors": sensors}
+    position = np.arange(len(frame)) - np.repeat(first, np.diff([*first, len(frame)]))
+    if "time" in roles:
+        seconds, about = _times(frame[roles["time"]], time_unit, first, episode, names)
+        position, interval = grid_positions(seconds, episode, names)
+        known |= about | {"interval": interval}
+    last = np.append(first[1:], len(frame)) - 1
+    values = np.full((len(names), len(sensors), int(position.max()) + 1), np.nan, dtype=np.float32)
+    for sensor, name in enumerate(sensors):
+        values[episode, sensor, position] = frame[name].to_numpy(dtype=np.float32, na_value=np.nan)
+    known |= {"values": values, "lengths": position[last] + 1}
+    if "label" in roles:
+        points = two_labels(frame[roles["label"]].to_numpy(), normal_value, anomalous_value)
+        known["labels"] = np.maximum.reduceat(points, first)
+        if (known["labels"] != np.minimum.reduceat(points, first)).any():
+            known["stretches"] = [
+                _stretches(points[a : b + 1], position[a : b + 1]) for a, b in zip(first, last, strict=True)
+            ]
+    if "group" in roles:
+        groups = frame[roles["group"]].astype(str).to_numpy()
+        mixed = [names[i] for i in np.unique(episode[groups != groups[first][episode]])]
+        if mixed:
+            raise DfstransError(
+                f"expected one group per episode, got several in {list_few(mixed)}; make the ids distinct"
+            )
+        known["groups"] = groups[first]
+    return known
+
+
+def _stretches(points: npt.NDArray[np.int8], position: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the first and the last + 1 point of each anomalous stretch; none if all points have one label."""
+    if points.min() == points.max():
+        return []
+    edges = np.flatnonzero(np.diff(np.pad(points, 1))).reshape(-1, 2)
+    return [(int(position[a]), int(position[b - 1]) + 1) for a, b in edges]
+
+
+def _roles(names: Sequence[str], columns: dict[str, str | None]) -> dict[str, str]:
+    """Return the column of each role: the named one, else the one with the usual name, if it exists."""
+    wanted = {role: _USUAL[role] if name is None else str(name) for role, name in columns.items()}
+    missing = [role for role, name in columns.items() if name is not None and wanted[role] not in names]
+    if wanted["id"] not in names:
+        missing = ["id", *(role for role in missing if role != "id")]
+    if missing:
+        raise DfstransError(
+            f"expected the columns {list_few(f'{wanted[role]} ({role})' for role in missing)} in the frame, got "
+            f"{list_few(names, 20)}; name them, such as {missing[0]}={names[0] if names else '…'!r}"
+        )
+    return {role: name for role, name in wanted.items() if name in names}
+
+
+def _times(column: Any, unit: str, first: Any, episode: Any, ids: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """Return the time of each point in seconds or in its own unit, and what is known about the dates."""
+    import pandas as pd
+
+    if column.isna().any():
+        raise DfstransError(f"expected a time in each row, got none in {int(column.isna().sum())}; fill them in")
+    if isinstance(column.dtype, pd.DatetimeTZDtype):
+        column, zone = column.dt.tz_convert("UTC").dt.tz_localize(None), "UTC"
+    elif pd.api.types.is_datetime64_any_dtype(column.dtype):
+        zone = ""
+    elif pd.api.types.is_numeric_dtype(column.dtype):
+        return column.to_numpy(dtype=np.float64), {"time_unit": unit}
+    else:
+        raise DfstransError(
+            f"expected numbers or dates as time, got {column.iloc[0]!r}; convert the column (pandas.to_datetime)"
+        )
+    clock = column.to_numpy().astype("datetime64[ns]")
+    if not zone:
+        require_no_clock_change(clock, episode, ids)
+    seconds = (clock - clock[0]).astype(np.int64) / 1e9
+    return seconds, {"time_unit": "s", "starts": clock[first], "time_zone": zone}
+
+
+# ---- layouts of other libraries -----------------------------------------------------------------------------------
+
+
+def from_layout(X: Any) -> dict[str, Any]:  # noqa: N803
+    """Return the arguments for a collection of series in a layout of aeon, sktime or tsai.
+
+    These are an array (episode, channel, timepoint), an array (episode, timepoint) of one channel, a list of arrays
+    (channel, timepoint), a frame with a series in each cell (nested), or a frame with the index (episode, timepoint).
+    """
+    import pandas as pd
+
+    if isinstance(X, pd.DataFrame):
+        if X.index.nlevels == 2:
+            return _from_multiindex(X)
+        if len(X) and all(isinstance(cell, pd.Series | np.ndarray) for cell in X.iloc[0]):
+            return _from_nested(X)
+        raise DfstransError(
+            "expected a frame with a series in each cell (nested) or with the index (episode, timepoint), got "
+            f"{list_few(X.columns)} with {X.index.nlevels} index level(s); use Episodes.from_dataframe for a row per "
+            "point"
+        )
+    if isinstance(X, list | tuple):
+        return {"values": [np.asarray(one) for one in X]}
+    array = np.asarray(X)
+    if array.ndim not in (2, 3):
+        raise DfstransError(
+            f"expected an array (episode, channel, timepoint), or (episode, timepoint) of one channel, got shape "
+            f"{array.shape}; add or remove an axis"
+        )
+    return {"values": array[:, np.newaxis] if array.ndim == 2 else array}
+
+
+def _from_nested(frame: Any) -> dict[str, Any]:
+    series = []
+    for name, row in zip(frame.index, frame.itertuples(index=False), strict=True):
+        cells = [np.asarray(cell, dtype=np.float32) for cell in row]
+        if len({cell.shape for cell in cells}) > 1:
+            raise DfstransError(
+                f"expected series of the same length in each row, got {list_few(len(cell) for cell in cells)} in row "
+                f"{name!r}; resample them to one interval"
+            )
+        series.append(np.stack(cells))
+    return {"values": series, "ids": [str(name) for name in frame.index], "sensors": [str(c) for c in frame.columns]}
+
+
+def _from_multiindex(frame: Any) -> dict[str, Any]:
+    parts = list(frame.groupby(level=0, sort=False))
+    return {
+        "values": [part.to_numpy(dtype=np.float32).T for _, part in parts],
+        "ids": [str(name) for name, _ in parts],
+        "sensors": [str(name) for name in frame.columns],
+    }
