@@ -20,7 +20,7 @@ from dfstrans.cli.output import remark
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import match_sensors
 from dfstrans.data.readers import load_episodes
-from dfstrans.data.readers.columns import UnreadableLabelsError
+from dfstrans.data.readers.label_words import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, list_few
 from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings

@@ -1,7 +1,8 @@
 """Readers: load `Episodes` from a path in any supported format.
 
-`recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. Tables pass through
-`tables` (files), `columns` and `times` (cells), `rows` (episodes), `labels` (label and fault tables) and `cutting`.
+`recordings` reads long tables, `folders` one file per episode, `arrays` numpy and HDF5, `public` public data sets.
+Tables pass through `tables` (files), `columns` and `times` (cells), `rows` (episodes), `labels`
+(label and fault tables) and `cutting`.
 
 To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
 the documentation has an example (how-to/add-a-reader.md).
@@ -14,14 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
 from dfstrans.data.readers.columns import drop_sensors, handle_infinite
+from dfstrans.data.readers.folders import FOLDER
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
-from dfstrans.data.readers.recordings import FOLDER, LONG_TABLE
+from dfstrans.data.readers.recordings import LONG_TABLE
 from dfstrans.errors import DfstransError, list_few, option_name
 
-__all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
+__all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
 
 # the first reader that recognises a path is used
 READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, NUMPY, UEA, LONG_TABLE)
@@ -31,8 +34,30 @@ _FOR_ALL = frozenset({"drop_sensors", "infinite_as_missing"})  # options that `l
 def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
     """Load the episodes of a file or folder in any known format; `overrides` are fields of `ReadOptions`."""
     place = Path(path)
+    episodes, problems = read_episodes(place, options, **overrides)
+    problems.settle(place)
+    if episodes is None:
+        raise NoRecordingsError(f"expected recordings in {place}, got none that can be read; check the path")
+    return episodes
+
+
+def read_episodes(
+    place: Path, options: ReadOptions | None = None, **overrides: Any
+) -> tuple[Episodes | None, Problems]:
+    """Read what can be read of a file or folder, and return all problems instead of raising them."""
     given = {} if options is None else options.model_dump(exclude_unset=True)
     chosen = ReadOptions(**(given | overrides))
+    episodes = None
+    with collecting() as problems:
+        try:
+            episodes = handle_infinite(_read(place, chosen), chosen)
+        except DfstransError as error:
+            if not (isinstance(error, NoRecordingsError) and any(one.level == "error" for one in problems.merged())):
+                problems.add(Problem(str(error), error=error))
+    return episodes, problems
+
+
+def _read(place: Path, chosen: ReadOptions) -> Episodes:
     with opening(place, "episodes"):
         place.stat()
         reader = next((reader for reader in READERS if reader.recognises(place)), None)
@@ -40,9 +65,7 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
         raise _unknown_format(place)
     _require_applicable(reader, chosen, place)
     episodes = reader.read(place, chosen)
-    if "drop_sensors" not in reader.options:
-        episodes = drop_sensors(episodes, chosen, place)
-    return handle_infinite(episodes, chosen)
+    return episodes if "drop_sensors" in reader.options else drop_sensors(episodes, chosen, place)
 
 
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.columns import to_labels
+from dfstrans.data.readers.label_words import LABEL_OPTIONS, to_labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.data.truth import truth_from_arrays
@@ -67,7 +67,7 @@ def _read_numpy(path: Path, options: ReadOptions) -> Episodes:
         words = None if label is None else pa.array(np.ravel(arrays[label]).tolist()).cast(pa.string())
         return _episodes(
             arrays[values],
-            None if words is None else to_labels(words, options.anomalous_value, path),
+            None if words is None else to_labels(words, options, path),
             arrays,
             truth=arrays,
         )
@@ -88,7 +88,7 @@ def _load(archive: Any, name: str, path: Path) -> Any:
 
 NUMPY = Reader(
     name="a 3-D array (episode, sensor, timepoint) in .npz (values or X, and labels or y) or .npy",
-    options=frozenset({"anomalous_value"}),
+    options=LABEL_OPTIONS,
     recognises=lambda path: path.is_file() and path.suffix.lower() in (".npz", ".npy"),
     read=_read_numpy,
 )
@@ -157,7 +157,7 @@ def _read_paper_hdf5(path: Path, options: ReadOptions) -> Episodes:
         n, width = dataset.shape
         shape = (n, *_row_shape(width - 1, options, path))
         stored = StoredValues.whole(StoredArray(path.resolve(), "dataset", shape))
-        return Episodes.from_arrays(stored, to_labels(pa.array(dataset[:, width - 1]), options.anomalous_value, path))
+        return Episodes.from_arrays(stored, to_labels(pa.array(dataset[:, width - 1]), options, path))
 
 
 def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
@@ -178,7 +178,7 @@ def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
 
 PAPER_HDF5 = Reader(
     name="the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)",
-    options=frozenset({"n_sensors", "n_timepoints", "anomalous_value"}),
+    options=LABEL_OPTIONS | {"n_sensors", "n_timepoints"},
     recognises=_is_paper_hdf5,
     read=_read_paper_hdf5,
 )

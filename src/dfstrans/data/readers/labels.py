@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_labels, to_texts
+from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_texts
+from dfstrans.data.readers.label_words import labels_and_kinds
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
 from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -44,11 +45,12 @@ def find_table(recordings: Path, name: str) -> Path | None:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The label and optionally the group of each episode id."""
+    """The label, the type of fault (of those whose label names one) and optionally the group of each episode id."""
 
     path: Path
     label: dict[str, int]
     group: dict[str, str] | None
+    kind: dict[str, str]
 
     def apply(self, episodes: Episodes, *, keep_labels: bool = False) -> Episodes:
         """Add these labels to the episodes, and these groups if they have none.
@@ -64,10 +66,24 @@ class LabelTable:
                 f"choose another label table ({option_name('labels', ...)})"
             )
         if episodes.labels is None or not keep_labels:
-            episodes = episodes.with_labels([self.label[name] for name in ids])
+            episodes = with_kinds(
+                episodes.with_labels([self.label[name] for name in ids]), [self.kind.get(name, "") for name in ids]
+            )
         if self.group is None or episodes.groups is not None:
             return episodes
         return replace(episodes, groups=np.array([self.group[name] for name in ids], dtype=np.str_))
+
+
+def with_kinds(episodes: Episodes, kinds: Sequence[str]) -> Episodes:
+    """Add a fault of its type ("" for unknown) to each episode that has none; its place within it is unknown."""
+    if not any(kinds):
+        return episodes
+    known = ((),) * len(episodes) if episodes.faults is None else episodes.faults
+    added = zip(known, kinds, episodes.lengths.tolist(), strict=True)
+    return replace(
+        episodes,
+        faults=tuple(faults or ((Fault(0, length, kind=kind),) if kind else ()) for faults, kind, length in added),
+    )
 
 
 def read_label_table(
@@ -85,7 +101,7 @@ def read_label_table(
     wanted = [name for name in (id_column, label_column, group_column) if name]
     content = table.read(dict.fromkeys(wanted, "text"))
     ids = to_texts(content[id_column]).to_pylist()
-    found = to_labels(content[label_column], options.anomalous_value, path)
+    found, kinds = labels_and_kinds(content[label_column], options, path)
     if None in ids:
         raise DfstransError(f"expected an id in each row of {path}, got none in row {ids.index(None) + 1}; add it")
     if len(set(ids)) < len(ids):
@@ -98,6 +114,7 @@ def read_label_table(
         path,
         dict(zip(ids, found.tolist(), strict=True)),
         None if groups is None else dict(zip(ids, groups, strict=True)),
+        {name: kind for name, kind in zip(ids, kinds, strict=True) if kind},
     )
 
 

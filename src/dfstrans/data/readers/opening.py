@@ -38,6 +38,16 @@ class ReadOptions(Settings):
     label_column: str | None = Field(default=None, description="Column with the label.")
     group_column: str | None = Field(default=None, description="Column with the group, such as machine or channel.")
     anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
+    normal_value: str | None = Field(default=None, description="Label that means normal; all others mean anomalous.")
+    label_map: str | None = Field(
+        default=None, description="Meaning of each label, 0 or 1, such as ok=0,worn=1; anomalous words are fault types."
+    )
+    folders: str | None = Field(
+        default=None,
+        description="Meaning of each folder level, outermost first: label, group or -, such as group,label.",
+    )
+    skip_bad_files: bool = Field(default=False, description="Leave out files with problems, and list them.")
+    text_as_missing: bool = Field(default=False, description="Treat text between the numbers of a sensor as missing.")
     drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
@@ -47,10 +57,15 @@ class ReadOptions(Settings):
     )
     infinite_as_missing: bool = Field(default=False, description="Treat infinite values as missing.")
 
-    @field_validator("anomalous_value", mode="before")
+    @field_validator("anomalous_value", "normal_value", mode="before")
     @classmethod
     def _number_as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, bool | int | float) else value
+
+    @field_validator("label_map", mode="before")
+    @classmethod
+    def _map_as_text(cls, value: Any) -> Any:
+        return ",".join(f"{word}={label}" for word, label in value.items()) if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from dfstrans.data.episodes import Episodes, Fault, default_sensor_names
-from dfstrans.data.readers.columns import to_labels
 from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.label_words import LABEL_OPTIONS, to_labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.errors import DfstransError, list_few, option_name
 
@@ -205,7 +205,7 @@ def _read_ts(path: Path, options: ReadOptions) -> Episodes:
         )
     return Episodes.from_arrays(
         series,
-        to_labels(pa.array(words), options.anomalous_value, path) if words else None,
+        to_labels(pa.array(words), options, path) if words else None,
         sensors=[f"dimension_{number + 1}" for number in range(len(series[0]))],
     )
 
@@ -267,7 +267,7 @@ def _ts_case(parts: list[str], header: dict[str, str], where: str) -> npt.NDArra
 
 UEA = Reader(
     name="a UEA or UCR archive file (.ts)",
-    options=frozenset({"anomalous_value"}),
+    options=LABEL_OPTIONS,
     recognises=lambda path: path.is_file() and path.suffix.lower() == ".ts",
     read=_read_ts,
 )
