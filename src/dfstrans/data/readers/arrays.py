@@ -101,14 +101,19 @@ def _is_hdf5(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in (".h5", ".hdf5", ".hdf")
 
 
+def _is_own_hdf5(path: Path) -> bool:
+    if not _is_hdf5(path):
+        return False
+    try:
+        with h5py.File(path, "r") as file:
+            return bool(file.attrs.get("format") == FORMAT)
+    except OSError:
+        return False  # the reader of any HDF5 reports what is wrong
+
+
 def _read_hdf5(path: Path, options: ReadOptions) -> Episodes:
     """Read the episodes of an HDF5 file; the values stay there, one chunk per episode, and are read on demand."""
     with opening(path, "episodes in HDF5"), h5py.File(path, "r") as file:
-        if file.attrs.get("format") != FORMAT:
-            raise DfstransError(
-                f"expected an HDF5 file of dfstrans, or the paper authors' with one 2-D data set called dataset, in "
-                f"{path}, got {list_few(file) or 'nothing'}; convert it (save_episodes)"
-            )
         require_version(file.attrs["version"], path)
         about = {name: list(file[name].asstr()[:]) for name in ("ids", "groups", "faults") if name in file}
         about |= {name: [_text(word) for word in file.attrs[name]] for name in ("sensors", "units")}
@@ -127,7 +132,7 @@ def _text(word: Any) -> str:
 HDF5 = Reader(
     name="an HDF5 file of dfstrans (.h5, .hdf5)",
     options=frozenset(),
-    recognises=_is_hdf5,
+    recognises=_is_own_hdf5,
     read=_read_hdf5,
 )
 

@@ -51,6 +51,11 @@ class ReadOptions(Settings):
     drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
+    dataset: str | None = Field(default=None, description="Dataset with the values in HDF5 or MATLAB.")
+    axis: str | None = Field(
+        default=None, description="Axes of the dataset in order, among episode, sensor and time, such as time,sensor."
+    )
+    label_dataset: str | None = Field(default=None, description="Dataset with a label per episode or per point.")
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
     irregular_time: Literal["error", "ignore"] = Field(
         default="error", description="Reject irregular time steps, or ignore the time and use the rows in order."

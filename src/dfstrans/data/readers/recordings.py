@@ -29,7 +29,7 @@ from dfstrans.data.truth import truth_from_text
 from dfstrans.data.writers import PARQUET_KEY, faults_from_json, require_version
 from dfstrans.errors import DfstransError, list_few, option_name
 
-OTHER_FORMATS = frozenset({"spacecraft", "n_sensors", "n_timepoints"})
+OTHER_FORMATS = frozenset({"spacecraft", "n_sensors", "n_timepoints", "dataset", "axis", "label_dataset"})
 _OPTIONS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS - {"skip_bad_files", "folders"}
 
 
