@@ -64,8 +64,6 @@ def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes | No
 
     Notes and library warnings are shown as usual.
     """
-    if not data.exists():
-        load_episodes(data, **read)  # raises: a wrong path is no finding
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", UserWarning)
         episodes, problems = read_episodes(data, **read)

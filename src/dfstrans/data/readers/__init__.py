@@ -45,28 +45,26 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
 def read_episodes(
     place: Path, options: ReadOptions | None = None, **overrides: Any
 ) -> tuple[Episodes | None, Problems]:
-    """Read what can be read of a file or folder, and return all problems instead of raising them."""
+    """Read what can be read of a file or folder, and return all problems of its content instead of raising them."""
     given = {} if options is None else options.model_dump(exclude_unset=True)
     chosen = ReadOptions(**(given | overrides))
-    episodes = None
-    with collecting() as problems:
-        try:
-            episodes = handle_infinite(_read(place, chosen), chosen)
-        except DfstransError as error:
-            if not (isinstance(error, NoRecordingsError) and any(one.level == "error" for one in problems.merged())):
-                problems.add(Problem(str(error), error=error))
-    return episodes, problems
-
-
-def _read(place: Path, chosen: ReadOptions) -> Episodes:
     with opening(place, "episodes"):
         place.stat()
         reader = next((reader for reader in READERS if reader.recognises(place)), None)
     if reader is None:
         raise _unknown_format(place)
     _require_applicable(reader, chosen, place)
-    episodes = reader.read(place, chosen)
-    return episodes if "drop_sensors" in reader.options else drop_sensors(episodes, chosen, place)
+    episodes = None
+    with collecting() as problems:
+        try:
+            read = reader.read(place, chosen)
+            if "drop_sensors" not in reader.options:
+                read = drop_sensors(read, chosen, place)
+            episodes = handle_infinite(read, chosen)
+        except DfstransError as error:
+            if not (isinstance(error, NoRecordingsError) and any(one.level == "error" for one in problems.merged())):
+                problems.add(Problem(str(error), error=error))
+    return episodes, problems
 
 
 def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> None:

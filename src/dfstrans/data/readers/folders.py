@@ -26,6 +26,7 @@ from dfstrans.data.readers.labels import (
     with_faults,
     with_kinds,
 )
+from dfstrans.data.readers.narrow import as_wide
 from dfstrans.data.readers.opening import Reader, ReadOptions
 from dfstrans.data.readers.recordings import OTHER_FORMATS, require_length_with_stride
 from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, join_files, read_rows, require_same_columns
@@ -58,7 +59,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     tables: list[Table] = []
     for file in files:
         with reporting(file, skip):
-            tables.append(open_table(file))
+            tables.append(as_wide(open_table(file), options))
     names = [name for table in tables for name in table.names]
     require_dropped(names, options, path)
     elsewhere: dict[str, str] = {}

@@ -37,6 +37,8 @@ class ReadOptions(Settings):
     time_column: str | None = Field(default=None, description="Column with the time.")
     label_column: str | None = Field(default=None, description="Column with the label.")
     group_column: str | None = Field(default=None, description="Column with the group, such as machine or channel.")
+    tag_column: str | None = Field(default=None, description="Column with the sensor of each row of a narrow table.")
+    value_column: str | None = Field(default=None, description="Column with the value of each row of a narrow table.")
     anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
     normal_value: str | None = Field(default=None, description="Label that means normal; all others mean anomalous.")
     label_map: str | None = Field(

@@ -22,6 +22,7 @@ from dfstrans.data.readers.labels import (
     roles_of_recordings,
     with_faults,
 )
+from dfstrans.data.readers.narrow import as_wide
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
@@ -45,7 +46,7 @@ def require_length_with_stride(options: ReadOptions) -> None:
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     """Read a table with one row per point; a continuous recording is cut if `length` is set."""
     require_length_with_stride(options)
-    table = open_table(path)
+    table = as_wide(open_table(path), options)
     elsewhere: dict[str, str] = {}
     label_path = options.labels or find_table(path, "labels")
     if label_path is not None and label_path.absolute() == path.absolute():
@@ -56,8 +57,9 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         require_dropped(table.names, options, path)
         elsewhere = roles_in_label_table(table.names, label_path, options)
         roles = _roles_of_long_table(table, options, elsewhere)
+        rows = _checked(table, roles, options)
         warn_of_second_label(roles, path)
-        episodes = gather(_checked(table, roles, options), options)
+        episodes = gather(rows, options)
     wanted = options.labels is not None or bool(elsewhere)
     if label_path is not None and (
         wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
