@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from dfstrans import Episodes, load_episodes
+from dfstrans.data.problems import Problems
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import Note
 from tests.cli.command_line import run
@@ -60,22 +61,22 @@ def test_uncovered_end_of_a_recording_is_a_finding(tmp_path: Path) -> None:
 def test_warnings_are_shown_for_unreadable_data(tmp_path: Path) -> None:
     text = "episode_id,time,a,label,anomaly\n1,0,1.5,0,0\n1,1,2.5,0,0\n1,9,2.5,0,0\n1,9.5,2,0,0\n"
     (tmp_path / "runs.csv").write_text(text)
-    code, _, err = run("data", "check", tmp_path / "runs.csv")
-    assert code == 2
-    assert "warning: " in err
-    assert "dfstrans: expected" in err
+    code, out, _ = run("data", "check", tmp_path / "runs.csv")
+    assert code == 1
+    assert "error: expected regular time" in out
+    assert "\nwarning: " in out
 
 
 @pytest.mark.filterwarnings("always")
 def test_warning_of_two_files_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def load(*_: Any, **__: Any) -> Episodes:
+    def load(*_: Any, **__: Any) -> tuple[Episodes, Problems]:
         for _ in range(2):
             warnings.warn("points are missing", stacklevel=1)
             warnings.warn("worth knowing", Note, stacklevel=1)
             warnings.warn("overflow in a library", RuntimeWarning, stacklevel=1)
-        return planted_episodes(8, 8)
+        return planted_episodes(8, 8), Problems()
 
-    monkeypatch.setattr("dfstrans.cli.data.load_episodes", load)
+    monkeypatch.setattr("dfstrans.cli.data.read_episodes", load)
     _, out, err = run("data", "check", tmp_path, "--json")
     messages = [finding["message"] for finding in json.loads(out)["findings"]]
     assert messages.count("points are missing") == 1
@@ -93,3 +94,21 @@ def test_convert_keeps_everything(table: Path, tmp_path: Path) -> None:
 def test_recordings_without_labels_are_exempt_from_exit_code_1(table: Path, tmp_path: Path) -> None:
     pd.read_csv(table).drop(columns="label").to_csv(tmp_path / "new.csv", index=False)
     assert run("data", "check", tmp_path / "new.csv")[0] == 0
+
+
+def test_data_check_reports_the_problems_of_all_files(tmp_path: Path) -> None:
+    for n in range(4):
+        (tmp_path / f"run_{n}.csv").write_text("time,a,note\n0,1,x\n1,2,y\n2,3,z\n")
+    (tmp_path / "run_4.csv").write_text("time,a,note\n0,1,x\n1,ERR,y\n2,3,z\n")
+    (tmp_path / "run_5.csv").write_text("time,a,note\n0,1,x\n2,2,y\n1,3,z\n")
+    code, out, _ = run("data", "check", tmp_path)
+    assert code == 1
+    assert "error: expected numbers in column 'a'" in out
+    assert "error: expected time to rise" in out
+    assert "warning: left out columns without numbers: note" in out
+    code, out, _ = run("data", "check", tmp_path, "--json")
+    first = json.loads(out)["findings"][0]
+    assert (first["count"], first["line"], first["option"]) == (1, 3, "--skip-bad-files")
+    code, out, _ = run("data", "check", tmp_path, "--skip-bad-files", "--json")
+    assert [Path(file).name for file in json.loads(out)["skipped"]] == ["run_4.csv", "run_5.csv"]
+    assert json.loads(out)["episodes"] == 4

@@ -136,8 +136,8 @@ def test_ts_cases_have_dimensions_missing_values_and_different_lengths(tmp_path:
     assert (episodes.sensors, episodes.lengths.tolist()) == (("dimension_1", "dimension_2"), [3, 2])
     assert_array_equal(episodes.values, [[[1, 2, 3], [4, np.nan, 6]], [[7, 8, np.nan], [9, 10, np.nan]]])
     assert episodes.require_labels().tolist() == [0, 1]
-    with pytest.raises(DfstransError, match="got good, bad; specify which"):
-        from_text(tmp_path, text, "demo.ts")
+    with pytest.raises(DfstransError, match="got worn; specify which"):
+        from_text(tmp_path, text.replace("bad", "worn"), "demo.ts")
 
 
 def test_ts_without_classes_is_unlabelled_and_0_1_need_no_anomalous_value(tmp_path: Path) -> None:

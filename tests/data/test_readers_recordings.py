@@ -77,7 +77,7 @@ def test_sensor_in_different_units_is_refused(tmp_path: Path) -> None:
     write(tmp_path, r1="time,heat [K],load|0,1,2|1,2,3", r2="time,load [N],heat [K]|0,1,2|1,2,3")
     with pytest.warns(UserWarning, match=r"load has a unit in r2\.csv and none in r1\.csv"):
         assert load_episodes(tmp_path).units == ("K", "")
-    write(tmp_path, r3="time,heat [degC],load|0,1,2|1,2,3")
+    write(tmp_path, r2="time,load,heat [K]|0,1,2|1,2,3", r3="time,heat [degC],load|0,1,2|1,2,3")
     with pytest.raises(DfstransError, match=r"got heat in K in r1.csv and in degC in r3.csv; convert"):
         load_episodes(tmp_path)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +13,8 @@ from dfstrans.cli.options import Data, Model, reading
 from dfstrans.cli.output import AsJson, print_json, print_result, progress
 from dfstrans.data.check import Finding, check_episodes
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import load_episodes
+from dfstrans.data.problems import Problem, Problems
+from dfstrans.data.readers import load_episodes, read_episodes
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import Note
 
@@ -28,43 +29,51 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
     The exit code is 1 if the recordings cannot be used for training. Missing labels alone do not count, since
     unlabelled recordings are fine for prediction.
     """
-    episodes, warned = _read_with_warnings(data, read)
-    with progress("checking", len(episodes)) as advance:
-        found = check_episodes(episodes, advance)
-    found = replace(found, findings=(*(Finding("warning", message) for message in warned), *found.findings))
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print(episodes)
-        print(f"  missing   {found.missing:.2%} of the values")
+    episodes, problems, warned = _read_with_warnings(data, read)
+    findings = [
+        *(_finding(problem) for problem in problems.merged()),
+        *(Finding("warning", message) for message in warned),
+    ]
+    skipped = {str(file): list(reasons) for file, reasons in problems.skipped.items()}
+    content: dict[str, Any] = {"ok": False}
+    lines = []
+    if episodes is not None:
+        with progress("checking", len(episodes)) as advance:
+            found = check_episodes(episodes, advance)
+        found = replace(found, findings=(*findings, *found.findings))
+        findings, content = list(found.findings), found.to_dict()
+        lines = [str(episodes), f"  missing   {found.missing:.2%} of the values"]
         if found.fault_kinds:
-            print("  kinds     " + ", ".join(f"{kind} {n}" for kind, n in found.fault_kinds.items()))
-        for finding in found.findings:
-            print(f"{finding.level}: {finding.message}")
-        if not found.findings:
-            print("nothing suspicious was found")
-    raise typer.Exit(0 if found.ok else 1)
+            lines.append("  kinds     " + ", ".join(f"{kind} {n}" for kind, n in found.fault_kinds.items()))
+    if as_json:
+        print_json({**content, "findings": [asdict(finding) for finding in findings], "skipped": skipped})
+    else:
+        lines += [problems.describe_skipped()] if skipped else []
+        lines += [f"{finding.level}: {finding.message}" for finding in findings] or ["nothing suspicious was found"]
+        print("\n".join(lines))
+    raise typer.Exit(0 if content["ok"] else 1)
 
 
-def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes, list[str]]:
-    """Read recordings and collect the reader's warnings as findings.
+def _finding(problem: Problem) -> Finding:
+    file = None if problem.file is None else str(problem.file)
+    return Finding(problem.level, str(problem), problem.count, file, problem.line, problem.option or None)
 
-    Notes and library warnings are shown as usual; if reading fails, so is every other warning.
+
+def _read_with_warnings(data: Path, read: dict[str, Any]) -> tuple[Episodes | None, Problems, list[str]]:
+    """Read recordings and collect all problems, and the reader's warnings as findings.
+
+    Notes and library warnings are shown as usual.
     """
-    read_well, found = False, []
-    try:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always", UserWarning)
-            episodes = load_episodes(data, **read)
-            read_well = True
-    finally:
-        for warning in warned:
-            kind = warning.category
-            if read_well and issubclass(kind, UserWarning) and not issubclass(kind, Note):
-                found.append(str(warning.message))
-            else:
-                warnings.showwarning(warning.message, kind, warning.filename, warning.lineno)
-    return episodes, list(dict.fromkeys(found))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", UserWarning)
+        episodes, problems = read_episodes(data, **read)
+    found = []
+    for warning in warned:
+        if issubclass(warning.category, UserWarning) and not issubclass(warning.category, Note):
+            found.append(str(warning.message))
+        else:
+            warnings.showwarning(warning.message, warning.category, warning.filename, warning.lineno)
+    return episodes, problems, list(dict.fromkeys(found))
 
 
 @app.command("convert", epilog="Example: dfstrans data convert recordings.csv recordings.h5")

@@ -40,10 +40,17 @@ BATCH_BYTES = 16_000_000  # of values in memory at a time
 
 @dataclass(frozen=True)
 class Finding:
-    """Something suspicious, with its remedy; an error prevents training."""
+    """Something suspicious, with its remedy; an error prevents training.
+
+    A finding about files has the number of cases, an example (file and line) and the option that settles it.
+    """
 
     level: Literal["error", "warning", "info"]
     message: str
+    count: int | None = None
+    file: str | None = None
+    line: int | None = None
+    option: str | None = None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
 """Readers: load `Episodes` from a path in any supported format.
 
-`recordings` reads tables, `arrays` reads numpy and HDF5, `public` reads public data sets. Tables pass through
-`tables` (files), `columns` and `times` (cells), `rows` (episodes) and `labels` (label and fault tables). Recordings of
-all formats then pass through `preparing` (clipping, filling, resampling) and `cutting`.
+`recordings` reads long tables, `folders` one file per episode, `arrays` numpy and HDF5, `containers` HDF5 and
+MATLAB of any layout, `public` public data sets. Tables pass through `tables` (files), `columns`, `cells`, `times` and
+`label_words` (cells), `rows` (episodes) and `labels` (label and fault tables). Recordings of all formats then pass
+through `preparing` (clipping, filling, resampling) and `cutting`.
 
 To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
 the documentation has an example (how-to/add-a-reader.md).
@@ -15,19 +16,22 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
 from dfstrans.data.readers.columns import drop_sensors
+from dfstrans.data.readers.containers import CONTAINER
 from dfstrans.data.readers.cutting import cut_if_requested
+from dfstrans.data.readers.folders import FOLDER
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
-from dfstrans.data.readers.recordings import FOLDER, LONG_TABLE
+from dfstrans.data.readers.recordings import LONG_TABLE
 from dfstrans.errors import DfstransError, list_few, option_name
 
-__all__ = ["READERS", "ReadOptions", "Reader", "load_episodes"]
+__all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
 
 # the first reader that recognises a path is used
-READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, NUMPY, UEA, LONG_TABLE)
+READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, PAPER_HDF5, HDF5, CONTAINER, NUMPY, UEA, LONG_TABLE)
 _FOR_ALL = frozenset(  # options that `load_episodes` applies itself
     {
         *("drop_sensors", "clip_beyond", "infinite_as_missing", "fill", "resample", "resample_by", "length", "stride"),
@@ -39,6 +43,17 @@ _FOR_ALL = frozenset(  # options that `load_episodes` applies itself
 def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = None, **overrides: Any) -> Episodes:
     """Load the episodes of a file or folder in any known format; `overrides` are fields of `ReadOptions`."""
     place = Path(path)
+    episodes, problems = read_episodes(place, options, **overrides)
+    problems.settle(place)
+    if episodes is None:
+        raise NoRecordingsError(f"expected recordings in {place}, got none that can be read; check the path")
+    return episodes
+
+
+def read_episodes(
+    place: Path, options: ReadOptions | None = None, **overrides: Any
+) -> tuple[Episodes | None, Problems]:
+    """Read what can be read of a file or folder, and return all problems of its content instead of raising them."""
     given = {} if options is None else options.model_dump(exclude_unset=True)
     chosen = ReadOptions(**(given | overrides))
     with opening(place, "episodes"):
@@ -48,12 +63,24 @@ def load_episodes(path: str | os.PathLike[str], options: ReadOptions | None = No
         raise _unknown_format(place)
     _require_applicable(reader, chosen, place)
     _require_together(reader, chosen)
-    episodes = reader.read(place, chosen)
+    episodes = None
+    with collecting() as problems:
+        try:
+            episodes = _prepared(reader, place, chosen)
+        except DfstransError as error:
+            if not (isinstance(error, NoRecordingsError) and any(one.level == "error" for one in problems.merged())):
+                problems.add(Problem(str(error), error=error))
+    return episodes, problems
+
+
+def _prepared(reader: Reader, path: Path, options: ReadOptions) -> Episodes:
+    """Read recordings, and pass them through the steps that do not depend on the format."""
+    episodes = reader.read(path, options)
     if not reader.cuts:
         if "drop_sensors" not in reader.options:
-            episodes = drop_sensors(episodes, chosen, place)
-        episodes = cut_if_requested(prepare(episodes, chosen), chosen)
-    return episodes.without_copies() if chosen.drop_duplicates else episodes
+            episodes = drop_sensors(episodes, options, path)
+        episodes = cut_if_requested(prepare(episodes, options), options)
+    return episodes.without_copies() if options.drop_duplicates else episodes
 
 
 def applicable_options(path: Path) -> frozenset[str]:

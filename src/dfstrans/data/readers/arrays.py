@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.columns import to_labels
+from dfstrans.data.readers.label_words import LABEL_OPTIONS, to_labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.data.truth import truth_from_arrays
@@ -69,7 +69,7 @@ def _read_numpy(path: Path, options: ReadOptions) -> Episodes:
         words = None if label is None else pa.array(np.ravel(arrays[label]).tolist()).cast(pa.string())
         return _episodes(
             arrays[values],
-            None if words is None else to_labels(words, options.anomalous_value, path),
+            None if words is None else to_labels(words, options, path),
             arrays,
             truth=arrays,
         )
@@ -90,7 +90,7 @@ def _load(archive: Any, name: str, path: Path) -> Any:
 
 NUMPY = Reader(
     name="a 3-D array (episode, sensor, timepoint) in .npz (values or X, and labels or y) or .npy",
-    options=frozenset({"anomalous_value"}),
+    options=LABEL_OPTIONS,
     recognises=lambda path: path.is_file() and path.suffix.lower() in (".npz", ".npy"),
     read=_read_numpy,
 )
@@ -103,14 +103,19 @@ def _is_hdf5(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() in (".h5", ".hdf5", ".hdf")
 
 
+def _is_own_hdf5(path: Path) -> bool:
+    if not _is_hdf5(path):
+        return False
+    try:
+        with h5py.File(path, "r") as file:
+            return bool(file.attrs.get("format") == FORMAT)
+    except OSError:
+        return False  # the reader of any HDF5 reports what is wrong
+
+
 def _read_hdf5(path: Path, options: ReadOptions) -> Episodes:
     """Read the episodes of an HDF5 file; the values stay there, one chunk per episode, and are read on demand."""
     with opening(path, "episodes in HDF5"), h5py.File(path, "r") as file:
-        if file.attrs.get("format") != FORMAT:
-            raise DfstransError(
-                f"expected an HDF5 file of dfstrans, or the paper authors' with one 2-D data set called dataset, in "
-                f"{path}, got {list_few(file) or 'nothing'}; convert it (save_episodes)"
-            )
         require_version(file.attrs["version"], path)
         about = {name: list(file[name].asstr()[:]) for name in ("ids", "groups", "faults") if name in file}
         about |= {"starts": file["starts"][:]} if "starts" in file else {}
@@ -130,7 +135,7 @@ def _text(word: Any) -> str:
 HDF5 = Reader(
     name="an HDF5 file of dfstrans (.h5, .hdf5)",
     options=frozenset(),
-    recognises=_is_hdf5,
+    recognises=_is_own_hdf5,
     read=_read_hdf5,
 )
 
@@ -160,7 +165,7 @@ def _read_paper_hdf5(path: Path, options: ReadOptions) -> Episodes:
         n, width = dataset.shape
         shape = (n, *_row_shape(width - 1, options, path))
         stored = StoredValues.whole(StoredArray(path.resolve(), "dataset", shape))
-        return Episodes.from_arrays(stored, to_labels(pa.array(dataset[:, width - 1]), options.anomalous_value, path))
+        return Episodes.from_arrays(stored, to_labels(pa.array(dataset[:, width - 1]), options, path))
 
 
 def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
@@ -181,7 +186,7 @@ def _row_shape(width: int, options: ReadOptions, path: Path) -> tuple[int, int]:
 
 PAPER_HDF5 = Reader(
     name="the paper authors' HDF5: one 2-D data set called dataset (n_sensors and n_timepoints as options)",
-    options=frozenset({"n_sensors", "n_timepoints", "anomalous_value"}),
+    options=LABEL_OPTIONS | {"n_sensors", "n_timepoints"},
     recognises=_is_paper_hdf5,
     read=_read_paper_hdf5,
 )

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.data.readers.tables import MISSING
 from dfstrans.data.storage import StoredValues, infinite_to_nan
 from dfstrans.errors import DfstransError, list_few, option_name
 
-UNLABELLED = -1
 _SYNONYMS = {
     "id": ("episode_id", "episode", "episodeid", "id", "series_id", "sample_id", "run_id", "run", "sequence_id"),
     "time": ("time", "timestamp", "datetime", "date_time", "time_s", "t", "date"),
     "label": ("label", "labels", "anomaly", "is_anomaly", "anomalous", "class", "target", "y"),
     "group": ("group", "group_id", "machine", "machine_id", "channel", "device", "asset"),
 }
-_LABEL_WORDS = {"false": 0, "true": 1, "normal": 0, "anomalous": 1}
 _UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])]")
-_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
-_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
 
 # ---- roles ------------------------------------------------------------------------------------------------------
@@ -170,53 +164,12 @@ def handle_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
     )
 
 
-# ---- numbers and names ------------------------------------------------------------------------------------------
-
-
-def to_numbers(column: Any, name: str, source: Path) -> npt.NDArray[np.float32]:
-    """Convert a column to numbers, with NaN for missing cells."""
-    if is_text(column):
-        column = _text_as_numbers(column, name, source)
-    elif not any(check(column.type) for check in _NUMERIC):
-        raise DfstransError(
-            f"expected numbers in column {name!r} of {source}, got {column.type}; convert it, {_not_a_sensor(name)}"
-        )
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.int8())
-    if not pa.types.is_float32(column.type):
-        column = column.cast(pa.float32(), safe=False)
-    return np.asarray(column.to_numpy(), dtype=np.float32)
+# ---- names ------------------------------------------------------------------------------------------
 
 
 def is_text(column: Any) -> bool:
     """Return whether a pyarrow column contains text."""
     return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
-
-
-def _text_as_numbers(column: Any, name: str, source: Path) -> Any:
-    text = pc.utf8_lower(pc.utf8_trim_whitespace(column))
-    text = pc.if_else(pc.is_in(text, pa.array([word.lower() for word in MISSING])), None, text)
-    text = pc.replace_substring_regex(text, "^true$", "1")
-    text = pc.replace_substring_regex(text, "^false$", "0")
-    if not pc.any(pc.match_substring_regex(text, r"\.")).as_py():
-        text = pc.replace_substring_regex(text, r"^([-+]?\d*),(\d+(e[-+]?\d+)?)$", r"\1.\2")
-    wrong = pc.invert(pc.match_substring_regex(text, _NUMBER))
-    rows = np.flatnonzero(np.asarray(wrong.fill_null(False)))
-    if len(rows):
-        raise DfstransError(
-            f"expected numbers in column {name!r} of {source}, got {column[int(rows[0])].as_py()!r} in data row "
-            f"{rows[0] + 1}{f' and text in {len(rows) - 1} more rows' if len(rows) > 1 else ''}; "
-            f"correct it, {_not_a_sensor(name)}"
-        )
-    return text.cast(pa.float64())
-
-
-def _not_a_sensor(name: str) -> str:
-    roles = ", ".join(option_name(f"{role}_column") for role in ("label", "time", "id"))
-    return (
-        f"set the column's role if it is not a sensor ({roles} or {option_name('group_column', name)}), or drop it "
-        f"({option_name('drop_sensors', name)})"
-    )
 
 
 def to_texts(column: Any) -> Any:
@@ -251,74 +204,3 @@ def to_codes(column: Any) -> Any:
     position = np.empty(len(whole.dictionary), dtype=np.int64)
     position[used.to_numpy(zero_copy_only=False)] = np.arange(len(used))
     return pa.DictionaryArray.from_arrays(pa.array(position).take(whole.indices), whole.dictionary.take(used))
-
-
-# ---- labels -----------------------------------------------------------------------------------------------------
-
-
-class UnreadableLabelsError(DfstransError):
-    """Labels have an unknown meaning; `column` is the column of the recordings that could be dropped instead."""
-
-    def __init__(self, message: str, column: str | None = None) -> None:
-        super().__init__(message)
-        self.column = column
-
-
-def to_labels(column: Any, anomalous_value: str | None, source: Path) -> npt.NDArray[np.int8]:
-    """Return the label of each episode: 0 normal, 1 anomalous; missing ones raise an error."""
-    found, words = to_labels_and_words(column, anomalous_value, source)
-    require_occurs(anomalous_value, words, source)
-    missing = np.flatnonzero(found == UNLABELLED)
-    if len(missing):
-        raise DfstransError(f"expected a label in each row of {source}, got none in {list_few(missing + 1)}; add them")
-    return found
-
-
-def to_labels_and_words(
-    column: Any, anomalous_value: str | None, source: Path, name: str | None = None
-) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
-    """Return labels as 0, 1 or −1 (missing), and the distinct words for them.
-
-    The column may be part of a data set: whether `anomalous_value` occurs is not checked.
-    """
-    codes = to_coded_texts(column)
-    words = codes.dictionary.to_pylist()
-    known = tuple(word for word in words if word is not None and word not in MISSING)
-    if anomalous_value is None:
-        meaning = {word: _as_label(word) for word in known}
-        unknown = [word for word, label in meaning.items() if label is None]
-        if unknown:
-            raise UnreadableLabelsError(
-                f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; specify which "
-                f"value means anomalous ({option_name('anomalous_value', ...)})",
-                name,
-            )
-    else:
-        meaning = {word: int(_same(word, anomalous_value)) for word in known}
-    table = np.array([meaning.get(word, UNLABELLED) for word in words] + [UNLABELLED], dtype=np.int8)
-    found: npt.NDArray[np.int8] = table[codes.indices.fill_null(len(words)).to_numpy()]
-    return found, known
-
-
-def require_occurs(anomalous_value: str | None, words: Collection[str], source: Path) -> None:
-    """Reject an anomalous value that is not among the labels, unless there is only one label, which may be normal."""
-    if anomalous_value is not None and len(words) > 1 and not any(_same(word, anomalous_value) for word in words):
-        raise DfstransError(
-            f"expected the anomalous label {anomalous_value!r} in {source}, got {list_few(words)}; "
-            f"correct {option_name('anomalous_value')}"
-        )
-
-
-def _as_label(word: str) -> int | None:
-    try:
-        number = float(word)
-    except ValueError:
-        return _LABEL_WORDS.get(word.lower())
-    return int(number) if number in (0, 1) else None
-
-
-def _same(word: str, wanted: str) -> bool:
-    try:
-        return float(word) == float(wanted)
-    except ValueError:
-        return word == wanted.strip()

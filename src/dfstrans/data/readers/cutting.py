@@ -144,9 +144,11 @@ def _count_pieces(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt
 
 def _warn_of_labels_for_whole_recordings(recordings: Episodes, counts: npt.NDArray[np.int64]) -> None:
     """Warn about anomalous recordings with several pieces if it is unknown which points are anomalous."""
-    if recordings.labels is None or recordings.faults is not None:
+    if recordings.labels is None:
         return
-    whole = recordings.ids[(recordings.labels == 1) & (counts > 1)]
+    faults = recordings.faults or ((),) * len(recordings)
+    known = [any(fault[:3] != (0, n, ()) for fault in of) for of, n in zip(faults, recordings.lengths, strict=True)]
+    whole = recordings.ids[(recordings.labels == 1) & (counts > 1) & ~np.array(known)]
     if len(whole):
         warnings.warn(
             f"all pieces of {counted(len(whole), 'anomalous recording')} count as anomalous: {list_few(whole)}; if "

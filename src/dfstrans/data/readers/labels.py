@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_labels, to_texts
+from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_texts
+from dfstrans.data.readers.label_words import labels_and_kinds
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
 from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -49,11 +50,12 @@ def find_table(recordings: Path, name: str) -> Path | None:
 
 @dataclass(frozen=True)
 class LabelTable:
-    """The label and optionally the group of each episode id."""
+    """The label, the type of fault (of those whose label names one) and optionally the group of each episode id."""
 
     path: Path
     label: dict[str, int]
     group: dict[str, str] | None
+    kind: dict[str, str]
 
     def apply(self, episodes: Episodes, *, keep_labels: bool = False) -> Episodes:
         """Add these labels to the episodes, and these groups if they have none.
@@ -69,10 +71,24 @@ class LabelTable:
                 f"choose another label table ({option_name('labels', ...)})"
             )
         if episodes.labels is None or not keep_labels:
-            episodes = episodes.with_labels([self.label[name] for name in ids])
+            episodes = with_kinds(
+                episodes.with_labels([self.label[name] for name in ids]), [self.kind.get(name, "") for name in ids]
+            )
         if self.group is None or episodes.groups is not None:
             return episodes
         return replace(episodes, groups=np.array([self.group[name] for name in ids], dtype=np.str_))
+
+
+def with_kinds(episodes: Episodes, kinds: Sequence[str]) -> Episodes:
+    """Add a fault of its type ("" for unknown) to each episode that has none; its place within it is unknown."""
+    if not any(kinds):
+        return episodes
+    known = ((),) * len(episodes) if episodes.faults is None else episodes.faults
+    added = zip(known, kinds, episodes.lengths.tolist(), strict=True)
+    return replace(
+        episodes,
+        faults=tuple(faults or ((Fault(0, length, kind=kind),) if kind else ()) for faults, kind, length in added),
+    )
 
 
 def read_label_table(
@@ -90,7 +106,7 @@ def read_label_table(
     wanted = [name for name in (id_column, label_column, group_column) if name]
     content = table.read(dict.fromkeys(wanted, "text"))
     ids = to_texts(content[id_column]).to_pylist()
-    found = to_labels(content[label_column], options.anomalous_value, path)
+    found, kinds = labels_and_kinds(content[label_column], options, path)
     if None in ids:
         raise DfstransError(f"expected an id in each row of {path}, got none in row {ids.index(None) + 1}; add it")
     if len(set(ids)) < len(ids):
@@ -103,6 +119,7 @@ def read_label_table(
         path,
         dict(zip(ids, found.tolist(), strict=True)),
         None if groups is None else dict(zip(ids, groups, strict=True)),
+        {name: kind for name, kind in zip(ids, kinds, strict=True) if kind},
     )
 
 
@@ -221,8 +238,8 @@ def with_faults(
     for number, row in enumerate(rows, start=1):
         where = f"in row {number} of {path}"
         found.setdefault(row["id"], []).append(_fault(row, episodes, position[row["id"]], where))
-    if labelled_by_row and options.length is not None:
-        episodes = _with_anomalous_rows(episodes, found)
+    if options.length is not None:
+        episodes = _with_label_as_fault(episodes, found, labelled_by_row)
     _compare_with_labels(episodes, found, path, options)
     earlier = ((),) * len(episodes) if episodes.faults is None else episodes.faults
     faults = []
@@ -234,15 +251,16 @@ def with_faults(
     return replace(episodes, faults=tuple(faults))
 
 
-def _with_anomalous_rows(episodes: Episodes, found: Collection[str]) -> Episodes:
-    """Mark recordings whose rows are all labelled anomalous, if the table lists some of their points."""
+def _with_label_as_fault(episodes: Episodes, found: Collection[str], labelled_by_row: bool) -> Episodes:
+    """Mark recordings of the table whose rows are all labelled anomalous; unmark those labelled as a whole."""
+    if episodes.labels is None:
+        return episodes
     earlier = ((),) * len(episodes) if episodes.faults is None else episodes.faults
-    faults = [
-        (Fault(0, length),) if label and not known and name in found else known
-        for name, label, length, known in zip(
-            episodes.ids.tolist(), episodes.require_labels(), episodes.lengths.tolist(), earlier, strict=True
-        )
-    ]
+    faults = list(earlier)
+    for row, (name, length) in enumerate(zip(episodes.ids.tolist(), episodes.lengths.tolist(), strict=True)):
+        throughout = all(fault[:3] == (0, length, ()) for fault in earlier[row])
+        if name in found and episodes.labels[row] == 1 and throughout:
+            faults[row] = (earlier[row] or (Fault(0, length),)) if labelled_by_row else ()
     return replace(episodes, faults=tuple(faults))
 
 

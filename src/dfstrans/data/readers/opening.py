@@ -38,10 +38,27 @@ class ReadOptions(Settings):
     time_column: str | None = Field(default=None, description="Column with the time.")
     label_column: str | None = Field(default=None, description="Column with the label.")
     group_column: str | None = Field(default=None, description="Column with the group, such as machine or channel.")
+    tag_column: str | None = Field(default=None, description="Column with the sensor of each row of a narrow table.")
+    value_column: str | None = Field(default=None, description="Column with the value of each row of a narrow table.")
     anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
+    normal_value: str | None = Field(default=None, description="Label that means normal; all others mean anomalous.")
+    label_map: str | None = Field(
+        default=None, description="Meaning of each label, 0 or 1, such as ok=0,worn=1; anomalous words are fault types."
+    )
+    folders: str | None = Field(
+        default=None,
+        description="Meaning of each folder level, outermost first: label, group or -, such as group,label.",
+    )
+    skip_bad_files: bool = Field(default=False, description="Leave out files with problems, and list them.")
+    text_as_missing: bool = Field(default=False, description="Treat text between the numbers of a sensor as missing.")
     drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore, separated by commas.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
+    dataset: str | None = Field(default=None, description="Dataset with the values in HDF5 or MATLAB.")
+    axis: str | None = Field(
+        default=None, description="Axes of the dataset in order, among episode, sensor and time, such as time,sensor."
+    )
+    label_dataset: str | None = Field(default=None, description="Dataset with a label per episode or per point.")
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
     irregular_time: Literal["error", "ignore"] = Field(
         default="error", description="Reject irregular time steps, or ignore the time and use the rows in order."
@@ -66,10 +83,15 @@ class ReadOptions(Settings):
         description="Channels of a resampled sensor, separated by commas: mean, rms, peak (default mean).",
     )
 
-    @field_validator("anomalous_value", "resample", mode="before")
+    @field_validator("anomalous_value", "normal_value", "resample", mode="before")
     @classmethod
     def _number_as_text(cls, value: Any) -> Any:
         return str(value) if isinstance(value, bool | int | float) else value
+
+    @field_validator("label_map", mode="before")
+    @classmethod
+    def _map_as_text(cls, value: Any) -> Any:
+        return ",".join(f"{word}={label}" for word, label in value.items()) if isinstance(value, dict) else value
 
     @field_validator("drop_sensors", "resample_by", mode="before")
     @classmethod

@@ -15,8 +15,9 @@ from pyarrow import csv as arrow_csv
 
 from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.columns import drop_sensors, to_labels
+from dfstrans.data.readers.columns import drop_sensors
 from dfstrans.data.readers.cutting import cut
+from dfstrans.data.readers.label_words import LABEL_OPTIONS, to_labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import prepare
 from dfstrans.data.resampling import first_of_bins, points_per_bin
@@ -214,7 +215,7 @@ def _read_ts(path: Path, options: ReadOptions) -> Episodes:
         )
     return Episodes.from_arrays(
         series,
-        to_labels(pa.array(words), options.anomalous_value, path) if words else None,
+        to_labels(pa.array(words), options, path) if words else None,
         sensors=[f"dimension_{number + 1}" for number in range(len(series[0]))],
     )
 
@@ -276,7 +277,7 @@ def _ts_case(parts: list[str], header: dict[str, str], where: str) -> npt.NDArra
 
 UEA = Reader(
     name="a UEA or UCR archive file (.ts)",
-    options=frozenset({"anomalous_value"}),
+    options=LABEL_OPTIONS,
     recognises=lambda path: path.is_file() and path.suffix.lower() == ".ts",
     read=_read_ts,
 )

@@ -1,42 +1,43 @@
-"""Readers for recordings in tables: one long table, or a folder with one file per episode."""
+"""Reader for recordings in one long table."""
 
 from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, require_occurs, warn_of_second_label
+from dfstrans.data.problems import NoRecordingsError, Problem, report
+from dfstrans.data.readers.cells import report_bad_cells, text_columns
+from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, warn_of_second_label
+from dfstrans.data.readers.label_words import label_meaning
 from dfstrans.data.readers.labels import (
-    LabelTable,
     covers,
     find_table,
-    is_fault_table,
     read_label_table,
     roles_in_label_table,
     roles_of_recordings,
     with_faults,
 )
+from dfstrans.data.readers.narrow import as_wide
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
-from dfstrans.data.readers.rows import Rows, gather, join_files, read_rows
+from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.data.truth import truth_from_text
 from dfstrans.data.writers import PARQUET_KEY, faults_from_json, require_version
 from dfstrans.errors import DfstransError, list_few, option_name
 
-_OPTIONS = frozenset(ReadOptions.model_fields) - {"spacecraft", "n_sensors", "n_timepoints"}  # of other formats
-
-
-# ---- long tables ------------------------------------------------------------------------------------------------
+OTHER_FORMATS = frozenset({"spacecraft", "n_sensors", "n_timepoints", "dataset", "axis", "label_dataset"})
+_OPTIONS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS - {"skip_bad_files", "folders"}
 
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     """Read a table with one row per point; a continuous recording needs no id if it is cut (`length`)."""
-    table = open_table(path)
+    table = as_wide(open_table(path), options)
     elsewhere: dict[str, str] = {}
     label_path = options.labels or find_table(path, "labels")
     if label_path is not None and label_path.absolute() == path.absolute():
@@ -47,9 +48,8 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         require_dropped(table.names, options, path)
         elsewhere = roles_in_label_table(table.names, label_path, options)
         roles = _roles_of_long_table(table, options, elsewhere)
-        rows = read_rows(table, roles, options)
+        rows = _checked(table, roles, options)
         warn_of_second_label(roles, path)
-        require_occurs(options.anomalous_value, rows.label_words, path)
         episodes = gather(rows, options)
     wanted, by_row = options.labels is not None or bool(elsewhere), episodes.labels is not None
     if label_path is not None and (
@@ -59,6 +59,22 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
         by_row &= keep_labels
     return with_faults(episodes, path, options, labelled_by_row=by_row)
+
+
+def _checked(table: Table, roles: Roles, options: ReadOptions) -> Rows:
+    """Read the rows, report all problems of their cells, and interpret their labels."""
+    failed: Sequence[DfstransError] = ()
+    try:
+        rows = read_rows(table, roles)
+    except UnreadableRowsError as error:
+        rows, failed = error.rows, error.errors
+    rows = rows.without(text_columns([rows.bad], [rows.sensors], [table.path]))
+    report_bad_cells(rows.bad, table.path, table.lines_before, options, "")
+    for one in failed:
+        report(Problem(str(one), file=table.path, error=one))
+    if failed:
+        raise NoRecordingsError(str(failed[0]))
+    return rows.interpret(label_meaning(rows.word_counts, options, table.path, roles.label))
 
 
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:
@@ -100,8 +116,8 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
         known = json.loads(table.metadata[PARQUET_KEY])
         require_version(known["version"], table.path)
         role, sensors = known["columns"], tuple(known["sensors"])
-        rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), options, exact=True)
-        require_occurs(options.anomalous_value, rows.label_words, table.path)
+        rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), exact=True)
+        rows = rows.interpret(label_meaning(rows.word_counts, options, table.path))
         rows = replace(rows, sensors=sensors, units=tuple(known["units"]))
         faults = known["faults"] and {name: faults_from_json(text) for name, text in known["faults"].items()}
         truth = truth_from_text(known["truth"]) if known.get("truth") else None
@@ -123,75 +139,4 @@ LONG_TABLE = Reader(
     options=_OPTIONS,
     recognises=lambda path: path.is_file() and is_table(path),
     read=_read_long_table,
-)
-
-
-# ---- folders with one file per episode --------------------------------------------------------------------------
-
-
-def _read_folder(path: Path, options: ReadOptions) -> Episodes:
-    """Read one episode per file; its id is the file name without the suffix."""
-    label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
-    about = [file.resolve() for file in (label_path, options.faults) if file is not None]
-    files = sorted(
-        file
-        for file in path.iterdir()
-        if _is_recording(file) and file.resolve() not in about and not is_fault_table(file, options)
-    )
-    if not files:
-        raise DfstransError(
-            f"expected one file per episode in {path}, got only label or fault tables; add the recordings as tables "
-            "or .npy"
-        )
-    tables = [open_table(file) for file in files]
-    names = [name for table in tables for name in table.names]
-    require_dropped(names, options, path)
-    elsewhere = roles_in_label_table(names, label_path, options)
-    label_table = None
-    if label_path is not None:
-        label_table = read_label_table(label_path, options, elsewhere, ids_are_files=True)
-        _require_same_episodes(path, {table_stem(file) for file in files}, label_table)
-    roles = [roles_of_recordings(table.names, options, elsewhere, table.path) for table in tables]
-    rows = join_files([_read_episode(*one, options) for one in zip(tables, roles, strict=True)], files)
-    warn_of_second_label(roles[0], files[0])
-    require_occurs(options.anomalous_value, rows.label_words, path)
-    episodes = gather(rows, options)
-    by_row = label_table is None and episodes.labels is not None
-    if label_table is not None:
-        episodes = label_table.apply(episodes)
-    return with_faults(episodes, path, options, labelled_by_row=by_row)
-
-
-def _is_recording(path: Path) -> bool:
-    other = path.name.startswith((".", "~$")) or path.stem.lower() in ("readme", "license", "licence", "notes")
-    return path.is_file() and not other and (is_table(path) or path.suffix == ".npy")
-
-
-def _require_same_episodes(path: Path, stems: set[str], table: LabelTable) -> None:
-    without_file = sorted(set(table.label) - stems)
-    unlabelled = sorted(stems - set(table.label))
-    problems = [f"no file for {list_few(without_file)}"] if without_file else []
-    problems += [f"no label for {list_few(unlabelled)}"] if unlabelled else []
-    if problems:
-        raise DfstransError(
-            f"expected one file in {path} for each row of {table.path}, got {' and '.join(problems)}; "
-            "spell the ids identically (001 is not 1), or add or remove files or rows"
-        )
-
-
-def _read_episode(table: Table, roles: Roles, options: ReadOptions) -> Rows:
-    rows = read_rows(table, roles, options)
-    if len(rows.ids) > 1:
-        raise DfstransError(
-            f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; if it is a "
-            f"long table, read the file itself, else drop the column ({option_name('drop_sensors')})"
-        )
-    return rows
-
-
-FOLDER = Reader(
-    name="a folder with one table or .npy per episode, and perhaps labels.csv",
-    options=_OPTIONS,
-    recognises=lambda path: path.is_dir() and any(map(_is_recording, path.iterdir())),
-    read=_read_folder,
 )

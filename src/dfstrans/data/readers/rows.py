@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,14 @@ from dfstrans.data.grid import (
     row_positions,
     unwrap_midnight,
 )
+from dfstrans.data.readers.cells import BadCells, to_numbers
 from dfstrans.data.readers.columns import (
-    UNLABELLED,
     Roles,
     names_and_units,
     to_coded_texts,
     to_codes,
-    to_labels_and_words,
-    to_numbers,
 )
+from dfstrans.data.readers.label_words import UNLABELLED, Meaning, count_words, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
 from dfstrans.data.readers.times import Times, join_times, to_times
@@ -41,8 +41,8 @@ from dfstrans.errors import DfstransError, list_few, option_name
 class Rows:
     """Points of episodes in any order: one array per sensor, and the time, label and group of each point.
 
-    `episode` holds indices into `ids`; `group` is dictionary-encoded. A label is 0, 1, or −1 if it is missing;
-    `label_words` are the words for labels in the file.
+    `episode` holds indices into `ids`; `group` and `words` (of labels) are dictionary-encoded. `interpret` finds the
+    labels: 0, 1, or −1 if it is missing, and the type of fault as an index into `kinds`, or −1.
     """
 
     sensors: tuple[str, ...]
@@ -52,17 +52,41 @@ class Rows:
     episode: Index
     time: Times | None = None
     labels: npt.NDArray[np.int8] | None = None
-    label_words: Sequence[str] = ()
     group: Any = None
+    words: Any = None
+    word_counts: Mapping[str, int] = field(default_factory=dict)
+    kind: Index | None = None
+    kinds: tuple[str, ...] = ()
+    bad: Mapping[str, BadCells] = field(default_factory=dict)
+
+    def without(self, sensors: Collection[str]) -> Rows:
+        """Return the rows without some sensors."""
+        kept = [i for i, name in enumerate(self.sensors) if name not in sensors]
+        return replace(
+            self,
+            sensors=tuple(self.sensors[i] for i in kept),
+            units=tuple(self.units[i] for i in kept),
+            columns=[self.columns[i] for i in kept],
+            bad={name: cells for name, cells in self.bad.items() if name not in sensors},
+        )
+
+    def interpret(self, meaning: Meaning) -> Rows:
+        """Return the rows with labels according to the meaning of their words."""
+        if self.words is None:
+            return self
+        kinds = tuple(dict.fromkeys(meaning.kind.values()))
+        table = [kinds.index(meaning.kind[w]) if w in meaning.kind else -1 for w in self.words.dictionary.to_pylist()]
+        kind = np.array([*table, -1], dtype=np.int64)[self.words.indices.fill_null(len(table)).to_numpy()]
+        return replace(self, labels=labels_of(self.words, meaning), kind=kind if kinds else None, kinds=kinds)
 
 
 # ---- reading and joining ----------------------------------------------------------------------------------------
 
 
-def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool = False) -> Rows:
+def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
     """Read all rows of a table; without an id column they form one recording, named after the file.
 
-    With `exact`, ids and groups keep surrounding blanks.
+    With `exact`, ids and groups keep surrounding blanks. Problems of all columns are reported together.
     """
     kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
     kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
@@ -70,7 +94,10 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool =
         kinds[roles.time] = "time"
     sensors, units = names_and_units(roles.sensors)
     path = table.path
-    labels, words = None, tuple[str, ...]()
+    failed: list[DfstransError] = []
+    group = time = words = None
+    counts: Mapping[str, int] = {}
+    bad: dict[str, BadCells] = {}
     with opening(path, "a table with a row per point"):
         columns = table.read(kinds)
         if roles.id is not None:
@@ -79,12 +106,34 @@ def read_rows(table: Table, roles: Roles, options: ReadOptions, *, exact: bool =
         else:
             n_rows = len(next(iter(columns.values()))) if columns else 0
             ids, episode = [table_stem(path)], np.zeros(n_rows, dtype=np.int64)
-        group = None if roles.group is None else _names(columns[roles.group], roles.group, path, exact)
         if roles.label is not None:
-            labels, words = to_labels_and_words(columns[roles.label], options.anomalous_value, path, roles.label)
-        time = None if roles.time is None else to_times(columns[roles.time], roles.time, path)
-        values = [to_numbers(columns.pop(name), name, path) for name in roles.sensors]
-    return Rows(sensors, units, values, ids, episode, time, labels, words, group)
+            words, counts = count_words(columns[roles.label])
+        try:
+            group = None if roles.group is None else _names(columns[roles.group], roles.group, path, exact)
+        except DfstransError as error:
+            failed.append(error)
+        try:
+            time = None if roles.time is None else to_times(columns[roles.time], roles.time, path)
+        except DfstransError as error:
+            failed.append(error)
+        values = []
+        for name, sensor in zip(roles.sensors, sensors, strict=True):
+            numbers, wrong = to_numbers(columns.pop(name))
+            values.append(numbers)
+            if wrong is not None:
+                bad[sensor] = wrong
+    rows = Rows(sensors, units, values, ids, episode, time, None, group, words, counts, bad=bad)
+    if failed:
+        raise UnreadableRowsError(failed, rows)
+    return rows
+
+
+class UnreadableRowsError(DfstransError):
+    """Times or groups are unreadable; `rows` holds the other columns, so that their problems can be reported, too."""
+
+    def __init__(self, errors: Sequence[DfstransError], rows: Rows) -> None:
+        super().__init__("\n".join(map(str, errors)))
+        self.errors, self.rows = errors, rows
 
 
 def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
@@ -100,10 +149,8 @@ def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
 
 
 def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
-    """Join the rows of all files, one episode each, with sensors matched by name."""
+    """Join the rows of all files, one episode each, with the same sensors, matched by name."""
     first = parts[0]
-    for part, file in zip(parts, files, strict=True):
-        _require_same_columns(first, part, files[0], file)
     _warn_of_units_in_some_files(parts, files)
     columns = [dict(zip(part.sensors, part.columns, strict=True)) for part in parts]
     times = [part.time for part in parts if part.time is not None]
@@ -113,16 +160,18 @@ def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
         sensors=first.sensors,
         units=first.units,
         columns=[np.concatenate([of_file[name] for of_file in columns]) for name in first.sensors],
-        ids=[table_stem(file) for file in files],
+        ids=[part.ids[0] for part in parts],
         episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
         time=join_times(times, files) if times else None,
         labels=np.concatenate(labels) if labels else None,
-        label_words=sorted({word for part in parts for word in part.label_words}),
         group=to_codes(pa.chunked_array(groups)) if groups else None,
+        kind=np.concatenate([np.asarray(part.kind) for part in parts]) if first.kind is not None else None,
+        kinds=first.kinds,
     )
 
 
-def _require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path) -> None:
+def require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path) -> None:
+    """Reject a file whose columns or units differ from those of another."""
     drop = f"drop it ({option_name('drop_sensors')})"
     units = dict(zip(part.sensors, part.units, strict=True))
     missing = [name for name in first.sensors if name not in units]
@@ -136,7 +185,7 @@ def _require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path)
         )
     for role, here, there in (
         ("time", part.time, first.time),
-        ("label", part.labels, first.labels),
+        ("label", part.words, first.words),
         ("group", part.group, first.group),
     ):
         if (here is None) != (there is None):
@@ -198,7 +247,8 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     values = _place_values(rows, order, episode, position, lengths)
     labels, faults = None, None
     if rows.labels is not None and (rows.labels != UNLABELLED).any():
-        labels, faults = _labels_and_faults(rows.labels[order], rows.ids, starts, position)
+        kind = np.full(len(episode), -1) if rows.kind is None else rows.kind[order]
+        labels, faults = _labels_and_faults(rows, rows.labels[order], kind, starts, position)
         if options.length is not None:
             _require_label_in_each_row(rows.labels, rows.episode, rows.ids)
     return Episodes.from_arrays(
@@ -244,9 +294,10 @@ def _place_values(
 
 
 def _labels_and_faults(
-    points: npt.NDArray[np.int8], ids: Sequence[str], starts: Index, position: Index
+    rows: Rows, points: npt.NDArray[np.int8], kind: Index, starts: Index, position: Index
 ) -> tuple[npt.NDArray[np.int8], list[list[Fault]] | None]:
-    """Return the label of each episode, and the anomalous stretches of the episodes whose labels vary."""
+    """Return the label of each episode, and the anomalous stretches of those whose labels vary or name a fault."""
+    ids = rows.ids
     highest = np.maximum.reduceat(points, starts)
     lowest = np.minimum.reduceat(np.where(points == UNLABELLED, np.int8(2), points), starts)
     unlabelled = [ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
@@ -254,15 +305,25 @@ def _labels_and_faults(
         raise DfstransError(
             f"expected a label for each episode, got none for {list_few(unlabelled)}; label or remove them"
         )
-    vary = np.flatnonzero((highest == 1) & (lowest == 0)).tolist()
+    named = np.maximum.reduceat(kind, starts) >= 0
+    vary = np.flatnonzero((highest == 1) & ((lowest == 0) | named)).tolist()
     if not vary:
         return highest, None
     faults: list[list[Fault]] = [[] for _ in starts]
     stops = [*starts[1:].tolist(), len(points)]
     for i in vary:
-        anomalous = np.pad(points[starts[i] : stops[i]] == 1, 1)
-        edges = starts[i] + np.flatnonzero(anomalous[1:] != anomalous[:-1])
-        faults[i] = [Fault(int(position[a]), int(position[b - 1]) + 1) for a, b in edges.reshape(-1, 2)]
+        own = slice(starts[i], stops[i])
+        state = np.where(points[own] == 1, kind[own] + 1, -1)  # -1 normal, 0 anomalous, else a type of fault
+        edges = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
+        faults[i] = [
+            Fault(
+                int(position[starts[i] + a]),
+                int(position[starts[i] + b - 1]) + 1,
+                kind=rows.kinds[state[a] - 1] if state[a] > 0 else "",
+            )
+            for a, b in pairwise(edges)
+            if state[a] >= 0
+        ]
     return highest, faults
 
 

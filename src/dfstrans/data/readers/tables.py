@@ -80,6 +80,7 @@ class Table(ABC):
     names: tuple[str, ...]
     metadata: Mapping[bytes, bytes] = {}
     decimal = "."  # the decimal sign in numbers that are read as text
+    lines_before = 0  # lines of the file before the first row
 
     @abstractmethod
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
@@ -138,6 +139,7 @@ class _TextTable(Table):
         self.path = path
         self._dialect = sniff(path)
         self.decimal = self._dialect.decimal
+        self.lines_before = self._dialect.skip
         self._position = {name: str(position) for position, name in enumerate(self._dialect.names) if name}
         self.names = tuple(self._position)
 

@@ -1,0 +1,305 @@
+"""Reader for a folder with one file per episode; its subfolders may name labels and groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
+from dfstrans.data.readers.cells import report_bad_cells, text_columns
+from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
+from dfstrans.data.readers.label_words import label_meaning, understands
+from dfstrans.data.readers.labels import (
+    LabelTable,
+    find_table,
+    is_fault_table,
+    read_label_table,
+    roles_in_label_table,
+    roles_of_recordings,
+    with_faults,
+    with_kinds,
+)
+from dfstrans.data.readers.narrow import as_wide
+from dfstrans.data.readers.opening import Reader, ReadOptions
+from dfstrans.data.readers.recordings import OTHER_FORMATS
+from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, join_files, read_rows, require_same_columns
+from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
+from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
+
+_LEVELS = ("label", "group", "-")
+_SAME_RATE = 0.2  # maximum distance of a file's interval from a multiple of the usual one
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One file of the folder: its table, the roles of its columns and its rows."""
+
+    table: Table
+    roles: Roles
+    rows: Rows
+
+    @property
+    def file(self) -> Path:
+        return self.table.path
+
+
+def _read_folder(path: Path, options: ReadOptions) -> Episodes:
+    """Read one episode per file; its id is the path within the folder, without the suffix."""
+    label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
+    files = _find_files(path, label_path, options)
+    skip = option_name("skip_bad_files", True)
+    tables: list[Table] = []
+    for file in files:
+        with reporting(file, skip):
+            tables.append(as_wide(open_table(file), options))
+    names = [name for table in tables for name in table.names]
+    require_dropped(names, options, path)
+    elsewhere: dict[str, str] = {}
+    label_table = None
+    with reporting():
+        elsewhere = roles_in_label_table(names, label_path, options)
+        if label_path is not None:
+            label_table = read_label_table(label_path, options, elsewhere, ids_are_files=True)
+            _report_other_episodes(path, files, label_table)
+    parts: list[_Part] = []
+    for table in tables:
+        with reporting(table.path, skip):
+            roles = roles_of_recordings(table.names, options, elsewhere, table.path)
+            parts.append(_read_file(path, table, roles, skip))
+    parts = _with_labels(_check_cells(parts, options, skip), path, options)
+    parts = _check_alone(_with_same_columns(parts, skip), options, skip)
+    parts = _without_bad_files(parts, files, path, options)
+    warn_of_second_label(parts[0].roles, parts[0].file)
+    episodes = gather(join_files([part.rows for part in parts], [part.file for part in parts]), options)
+    by_row = label_table is None and episodes.labels is not None
+    if label_table is not None:
+        episodes = label_table.apply(episodes)
+    episodes = _with_folder_roles(episodes, path, options)
+    return with_faults(episodes, path, options, labelled_by_row=by_row)
+
+
+# ---- files ------------------------------------------------------------------------------------------------------
+
+
+def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> list[Path]:
+    about = [file.resolve() for file in (label_path, options.faults) if file is not None]
+    found = [
+        file
+        for file in sorted(path.rglob("*"))
+        if _is_recording(file, path) and file.resolve() not in about and not _is_fault_table(file, options)
+    ]
+    top = [file for file in found if file.parent == path]
+    if top and len(top) < len(found) and options.folders is None:
+        report(
+            Problem(
+                f"left out {counted(len(found) - len(top), 'file')} in subfolders of {path}, because the folder "
+                f"itself contains recordings; if they belong to it, say what the folders mean "
+                f"({option_name('folders', 'label')}, group or -)",
+                level="warning",
+                count=len(found) - len(top),
+                file=next(file for file in found if file not in top),
+            )
+        )
+        found = top
+    if not found:
+        raise DfstransError(
+            f"expected one file per episode in {path}, got only label or fault tables; add the recordings as tables "
+            "or .npy"
+        )
+    return found
+
+
+def _is_fault_table(file: Path, options: ReadOptions) -> bool:
+    try:
+        return is_fault_table(file, options)
+    except DfstransError:
+        return False  # a damaged file is reported when it is read
+
+
+def _is_recording(file: Path, folder: Path) -> bool:
+    hidden = any(part.startswith((".", "~$")) for part in file.relative_to(folder).parts)
+    other = hidden or file.stem.lower() in ("readme", "license", "licence", "notes")
+    return not other and file.is_file() and (is_table(file) or file.suffix == ".npy")
+
+
+def _recognises(path: Path) -> bool:
+    return path.is_dir() and any(_is_recording(file, path) for file in path.rglob("*"))
+
+
+def _episode_id(folder: Path, file: Path) -> str:
+    return (file.relative_to(folder).parent / table_stem(file)).as_posix()
+
+
+def _report_other_episodes(path: Path, files: Sequence[Path], table: LabelTable) -> None:
+    """Report files without a label and labels without a file."""
+    ids = {_episode_id(path, file): file for file in files}
+    without_file = sorted(set(table.label) - ids.keys())
+    unlabelled = sorted(ids.keys() - set(table.label))
+    remedy = "spell the ids identically (001 is not 1), or add or remove files or rows"
+    both = [f"no file for {list_few(without_file)}"] if without_file else []
+    both += [f"no label for {list_few(unlabelled)}"] if unlabelled else []
+    message = f"expected one file in {path} for each row of {table.path}, got {' and '.join(both)}; {remedy}"
+    for name in unlabelled:
+        report(Problem(message, file=ids[name], kind="label table"))
+    if without_file and not unlabelled:
+        report(Problem(message, count=len(without_file), kind="label table"))
+
+
+# ---- checks that go on with the next file -----------------------------------------------------------------------
+
+
+def _read_file(folder: Path, table: Table, roles: Roles, skip: str) -> _Part:
+    try:
+        rows = read_rows(table, roles)
+    except UnreadableRowsError as error:
+        for one in error.errors:
+            report(Problem(str(one), file=table.path, option=skip, error=one))
+        raise NoRecordingsError(str(error)) from error
+    if len(rows.ids) > 1:
+        raise DfstransError(
+            f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; if it is a "
+            f"long table, read the file itself, else drop the column ({option_name('drop_sensors')})"
+        )
+    return _Part(table, roles, replace(rows, ids=[_episode_id(folder, table.path)]))
+
+
+def _check_cells(parts: list[_Part], options: ReadOptions, skip: str) -> list[_Part]:
+    """Leave out columns of text, and report text between numbers."""
+    text = text_columns(
+        [part.rows.bad for part in parts], [part.rows.sensors for part in parts], [part.file for part in parts]
+    )
+    parts = [replace(part, rows=part.rows.without(text)) for part in parts]
+    for part in parts:
+        report_bad_cells(part.rows.bad, part.file, part.table.lines_before, options, skip)
+    return parts
+
+
+def _with_labels(parts: list[_Part], path: Path, options: ReadOptions) -> list[_Part]:
+    """Interpret the labels of all files together."""
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.rows.word_counts)
+    column = next((part.roles.label for part in parts if part.roles.label is not None), None)
+    if column is None:
+        return parts
+    meaning = label_meaning(counts, options, path, column)
+    return [replace(part, rows=part.rows.interpret(meaning)) for part in parts]
+
+
+def _with_same_columns(parts: list[_Part], skip: str) -> list[_Part]:
+    """Leave out files whose columns differ from those of most files."""
+    if not parts:
+        return []
+    usual, _ = Counter(frozenset(part.rows.sensors) for part in parts).most_common(1)[0]
+    first = next(part for part in parts if frozenset(part.rows.sensors) == usual)
+    kept = []
+    for part in parts:
+        with reporting(part.file, skip):
+            require_same_columns(first.rows, part.rows, first.file, part.file)
+            kept.append(part)
+    return kept
+
+
+def _check_alone(parts: list[_Part], options: ReadOptions, skip: str) -> list[_Part]:
+    """Leave out files whose time is unusable, or whose sampling rate differs from that of most files."""
+    kept: list[_Part] = []
+    intervals: list[float | None] = []
+    for part in parts:
+        with reporting(part.file, skip):
+            intervals.append(gather(part.rows, options).interval)
+            kept.append(part)
+    if options.irregular_time == "ignore":
+        return kept
+    known = Counter(interval for interval in intervals if interval is not None)
+    usual = known.most_common(1)[0][0] if known else None
+    same = []
+    for part, interval in zip(kept, intervals, strict=True):
+        ratio = 1.0 if interval is None or usual is None else interval / usual
+        if abs(ratio - max(round(ratio), 1)) > _SAME_RATE:
+            report(
+                Problem(
+                    f"expected one sampling rate in all episodes (median step {usual:g}), got others in "
+                    f"{part.rows.ids[0]} (step {interval:g}); resample all recordings to one rate, or read the "
+                    "recordings of each rate separately",
+                    file=part.file,
+                    option=skip,
+                    kind="sampling rate",
+                )
+            )
+        else:
+            same.append(part)
+    return same
+
+
+def _without_bad_files(parts: list[_Part], files: Sequence[Path], path: Path, options: ReadOptions) -> list[_Part]:
+    bad = current_problems().bad_files().intersection(files)
+    if options.skip_bad_files:
+        current_problems().skip(sorted(bad))
+        parts = [part for part in parts if part.file not in bad]
+    if not parts:
+        raise NoRecordingsError(f"expected recordings without problems in {path}, got none; correct the files")
+    return parts
+
+
+# ---- folders that name labels and groups ------------------------------------------------------------------------
+
+
+def _with_folder_roles(episodes: Episodes, path: Path, options: ReadOptions) -> Episodes:
+    """Take labels and groups from the names of subfolders."""
+    levels = [name.split("/")[:-1] for name in episodes.ids.tolist()]
+    depth = min(map(len, levels))
+    roles = _folder_roles(levels, depth, episodes, path, options)
+    if "label" in roles:
+        words = [level[roles.index("label")] for level in levels]
+        meaning = label_meaning(Counter(words), options, f"the folder names of {path}")
+        episodes = episodes.with_labels([meaning.label[word] for word in words])
+        episodes = with_kinds(episodes, [meaning.kind.get(word, "") for word in words])
+    if "group" in roles and episodes.groups is None:
+        groups = np.array([level[roles.index("group")] for level in levels], dtype=np.str_)
+        episodes = replace(episodes, groups=groups)
+    return episodes
+
+
+def _folder_roles(
+    levels: list[list[str]], depth: int, episodes: Episodes, path: Path, options: ReadOptions
+) -> list[str]:
+    """Return the role of each folder level: from the options, else the label where the names are usual labels."""
+    if options.folders is not None:
+        roles = [role.strip() for role in options.folders.split(",")]
+        if not set(roles) <= set(_LEVELS) or len(roles) > depth or any(roles.count(r) > 1 for r in _LEVELS[:2]):
+            raise DfstransError(
+                f"expected label, group or - for each of the {depth} folder levels of {path}, each role once "
+                f"({option_name('folders')}), got {options.folders!r}; correct it"
+            )
+        return roles
+    if episodes.labels is not None or depth == 0:
+        return []
+    for level in range(depth):
+        names = sorted({of_file[level] for of_file in levels})
+        if understands(names, options):
+            warnings.warn(f"labels are taken from the folders {list_few(names)}", Note, stacklevel=4)
+            return ["-"] * level + ["label"]
+    names = sorted({of_file[0] for of_file in levels})
+    report(
+        Problem(
+            f"the recordings have no labels; if the folders {list_few(names)} are their labels, say which is "
+            f"normal ({option_name('normal_value', names[0])}) or what each means ({option_name('label_map', ...)}); "
+            f"if they are machines, use {option_name('folders', 'group')}",
+            level="warning",
+        )
+    )
+    return []
+
+
+FOLDER = Reader(
+    name="a folder with one table or .npy per episode, perhaps in subfolders by label, and perhaps labels.csv",
+    options=frozenset(ReadOptions.model_fields) - OTHER_FORMATS,
+    recognises=_recognises,
+    read=_read_folder,
+)

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from dfstrans import load_episodes
+from dfstrans.data.readers import read_episodes
+from dfstrans.errors import DfstransError, Note
+
+GOOD = "time,a,b\n0,1,2\n1,2,3\n2,3,5\n3,4,9\n"
+FILES = {
+    "run_1": GOOD,
+    "run_2": GOOD,
+    "run_3": GOOD,
+    "run_4": GOOD.replace("1,2,3", "1,ERR,3").replace("2,3,5", "2,ERR,5"),
+    "run_5": GOOD.replace("2,3,5", "0.5,3,5"),
+    "run_6": "time,a,b\n0,1,2\n1.5,2,3\n3,2,3\n",
+    "summary": "runs,total\n3,1\n",
+    "empty": "",
+    "zone": GOOD.replace("\n2,", "\nyesterday,"),
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    return tmp_path
+
+
+def test_all_problems_of_all_files_are_raised_at_once(folder: Path) -> None:
+    with pytest.raises(DfstransError) as raised:
+        load_episodes(folder)
+    text = str(raised.value)
+    for words in (
+        "got 6 problems",
+        "got 'ERR' in line 3 and text in 1 more rows",
+        "expected time to rise",
+        "one sampling rate in all episodes (median step 1), got others in run_6 (step 1.5)",
+        "summary.csv, got no a, b and also runs, total",
+        "empty.csv, got an empty file",
+        "times in column 'time' of",
+        "skip_bad_files=True",
+    ):
+        assert words in text
+
+
+def test_problem_has_count_file_line_and_option(folder: Path) -> None:
+    episodes, problems = read_episodes(folder)
+    text = next(problem for problem in problems.merged() if problem.kind == "text in a")
+    assert (text.count, text.line, text.file, text.option) == (2, 3, folder / "run_4.csv", "skip_bad_files=True")
+    assert episodes is not None
+    assert episodes.ids.tolist() == ["run_1", "run_2", "run_3", "run_4"]
+
+
+def test_same_problem_of_several_files_is_one(tmp_path: Path) -> None:
+    for n in range(6):
+        (tmp_path / f"{n}.csv").write_text(GOOD.replace("1,2,3", "1,ERR,3") if n < 2 else "" if n < 4 else GOOD)
+    _, problems = read_episodes(tmp_path)
+    assert [(one.count, one.files) for one in problems.merged()] == [(2, 2), (2, 2)]
+
+
+def test_bad_files_are_skipped_and_listed(folder: Path) -> None:
+    with pytest.warns(UserWarning, match=r"skipped 6 files:[\s\S]*run_4.csv: expected numbers"):
+        episodes = load_episodes(folder, skip_bad_files=True)
+    assert episodes.ids.tolist() == ["run_1", "run_2", "run_3"]
+
+
+def test_folder_without_any_good_file_names_the_problem(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("")
+    with pytest.raises(DfstransError, match=r"a\.csv, got an empty file"):
+        load_episodes(tmp_path)
+
+
+def test_text_column_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("id,time,a,operator\nx,0,1,Ann\nx,1,2,Bob\n")
+    with pytest.warns(UserWarning, match=r"left out columns without numbers: operator .*'Ann'.*label_column"):
+        assert load_episodes(tmp_path / "runs.csv").sensors == ("a",)
+
+
+def test_text_between_numbers_is_missing_on_request(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("id,time,a\nx,0,1\nx,1,ERR\nx,2,3\n")
+    with pytest.warns(UserWarning, match="'ERR' in line 3"):
+        episodes = load_episodes(tmp_path / "runs.csv", text_as_missing=True)
+    assert str(episodes.values[0, 0].tolist()) == "[1.0, nan, 3.0]"
+
+
+# ---- folders that name labels and groups --------------------------------------------------------------------------
+
+
+def write(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(GOOD)
+    return folder
+
+
+def test_class_folders_are_labels(tmp_path: Path) -> None:
+    with pytest.warns(Note, match="labels are taken from the folders bad, good"):
+        episodes = load_episodes(write(tmp_path, "good/1.csv", "good/2.csv", "bad/1.csv"))
+    assert episodes.ids.tolist() == ["bad/1", "good/1", "good/2"]
+    assert episodes.require_labels().tolist() == [1, 0, 0]
+    assert episodes.faults is None
+
+
+def test_unknown_class_folders_are_settled_by_the_normal_value(tmp_path: Path) -> None:
+    write(tmp_path, "0/1.csv", "7/1.csv", "9/1.csv")
+    with pytest.warns(UserWarning, match=r"folders 0, 7, 9 are their labels.*normal_value='0'.*label_map"):
+        assert load_episodes(tmp_path).labels is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Note)
+        episodes = load_episodes(tmp_path, normal_value=0)
+    assert episodes.require_labels().tolist() == [0, 1, 1]
+    assert [[fault.kind for fault in faults] for faults in episodes.faults or ()] == [[], ["7"], ["9"]]
+
+
+def test_folder_levels_are_group_and_label(tmp_path: Path) -> None:
+    write(tmp_path, "m1/ok/1.csv", "m1/worn/1.csv", "m2/ok/1.csv")
+    episodes = load_episodes(tmp_path, folders="group,label", label_map="ok=0,worn=1")
+    assert episodes.groups is not None
+    assert episodes.groups.tolist() == ["m1", "m1", "m2"]
+    assert episodes.require_labels().tolist() == [0, 1, 0]
+    with pytest.raises(DfstransError, match="got none for worn \\(1×\\); add them"):
+        load_episodes(tmp_path, folders="group,label", label_map="ok=0")
+    with pytest.raises(DfstransError, match="expected label, group or - for each of the 2 folder levels"):
+        load_episodes(tmp_path, folders="machine")
+
+
+def test_subfolders_next_to_recordings_are_left_out_with_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="left out 1 file in subfolders"):
+        assert load_episodes(write(tmp_path, "1.csv", "old/2.csv")).ids.tolist() == ["1"]
+
+
+# ---- words of labels ----------------------------------------------------------------------------------------------
+
+
+def labelled(tmp_path: Path, *words: str) -> Path:
+    (tmp_path / "runs.csv").write_text("id,time,a,label\n" + "".join(f"{w},{t},1,{w}\n" for w in words for t in (0, 1)))
+    return tmp_path / "runs.csv"
+
+
+def test_label_map_lists_all_missing_values_with_counts(tmp_path: Path) -> None:
+    path = labelled(tmp_path, "ok", "worn", "loose")
+    with pytest.raises(DfstransError, match=r"got none for worn \(2×\), loose \(2×\)"):
+        load_episodes(path, label_map="ok=0")
+    with pytest.raises(DfstransError, match="got 'worn=maybe'"):
+        load_episodes(path, label_map="ok=0,worn=maybe")
+    with pytest.raises(DfstransError, match="keep one of them"):
+        load_episodes(path, label_map="ok=0", normal_value="ok")
+    with pytest.raises(DfstransError, match="expected the normal label 'fine'"):
+        load_episodes(path, normal_value="fine")
+
+
+def test_words_of_anomalous_labels_are_types_of_fault(tmp_path: Path) -> None:
+    episodes = load_episodes(labelled(tmp_path, "ok", "worn", "loose"), normal_value="ok")
+    assert episodes.require_labels().tolist() == [0, 1, 1]
+    assert [[(f.start, f.stop, f.kind) for f in faults] for faults in episodes.faults or ()] == [
+        [],
+        [(0, 2, "worn")],
+        [(0, 2, "loose")],
+    ]
+
+
+def test_types_of_fault_change_within_a_recording(tmp_path: Path) -> None:
+    words = ("ok", "worn", "worn", "loose", "ok")
+    (tmp_path / "runs.csv").write_text("id,time,a,label\n" + "".join(f"x,{t},1,{w}\n" for t, w in enumerate(words)))
+    faults = load_episodes(tmp_path / "runs.csv", normal_value="ok").faults
+    assert faults is not None
+    assert [(f.start, f.stop, f.kind) for f in faults[0]] == [(1, 3, "worn"), (3, 4, "loose")]
+
+
+def test_label_table_keeps_types_of_fault(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("id,label\n1,ok\n2,worn\n")
+    episodes = load_episodes(write(tmp_path, "1.csv", "2.csv"), label_map={"ok": 0, "worn": 1})
+    assert [[(f.stop, f.kind) for f in faults] for faults in episodes.faults or ()] == [[], [(4, "worn")]]
