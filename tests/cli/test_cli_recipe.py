@@ -87,10 +87,17 @@ def test_recordings_that_do_not_fit_are_refused(trees: Path, raw: Path, tmp_path
     code, _, err = run("predict", trees, tmp_path / "no_b.csv")
     assert code == 2
     assert "missing: b" in err
-    save_episodes(Episodes.from_arrays(np.zeros((2, 3, 40)), sensors=["a", "b", "c"]), tmp_path / "whole.npz")
-    code, _, err = run("predict", trees, tmp_path / "whole.npz")
+    save_episodes(Episodes.from_arrays(np.zeros((2, 3, 20)), sensors=["a", "b", "c"]), tmp_path / "short.npz")
+    code, _, err = run("predict", trees, tmp_path / "short.npz")
     assert code == 2
-    assert "episodes of 24 points, as in training, got episodes of 40 points" in err
+    assert "expected recordings of at least 24 points, got at most 20" in err
+
+
+def test_stored_episodes_are_cut_as_in_training(trees: Path, tmp_path: Path) -> None:
+    save_episodes(Episodes.from_arrays(np.zeros((2, 3, 48)), sensors=["a", "b", "c"]), tmp_path / "whole.npz")
+    code, out, err = run("predict", trees, tmp_path / "whole.npz", "--json")
+    assert code == 0, err
+    assert len(json.loads(out)) == 4
 
 
 def test_recipe_is_printed_as_toml_and_taken_by_other_commands(trees: Path, raw: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from dfstrans.report.views import (
     between_sensors,
     chosen_moments,
     lanes,
+    marked,
     relevance_courses,
     shaded,
     signals,
@@ -52,7 +53,25 @@ def test_the_first_signal_is_the_top_ranked_sensor_with_its_normal_range() -> No
 def test_neighbouring_moments_are_shaded_as_one() -> None:
     deviation = np.ones((6, 4))
     deviation[[1, 4, 5], 0] = [7, 9, 8]
-    assert shaded(replace(made_diagnosis()[0], deviation=deviation)) == [(5.0, 10.0), (20.0, 30.0)]
+    assert shaded(replace(made_diagnosis()[0], deviation=deviation)) == [(20.0, 30.0)]
+
+
+@pytest.mark.parametrize(
+    ("values", "red"),
+    [
+        ([7, 1, 1, 9, 1, 8], [3, 5]),  # 8 + 7 beyond normal are more than half of 21
+        ([2, 2, 2, 2, 2, 2], [0, 1, 2]),
+        ([40, 2, 2, 2, 2, 2], [0]),
+        ([9, 2, 2, 2, 2, 6], [0, 5]),
+        ([5, 1.5, 1.5, 1.5, 1.5, 3.5], [0, 5]),
+        ([0.9, 0.8, 0.9, 0.5, 0.5, 0.5], [0]),  # nothing is beyond normal
+    ],
+)
+def test_the_fewest_moments_that_carry_half_of_the_evidence_are_red(values: list[float], red: list[int]) -> None:
+    diagnosis = replace(made_diagnosis()[0], deviation=np.array(values)[:, None] * np.ones(4))
+    assert sorted(one.segment for one in marked(diagnosis)) == red
+    drops = replace(diagnosis, occlusion=np.array(values)[:, None] - np.array([1, 1.2, 1.2, 1.2]))
+    assert sorted(one.segment for one in marked(drops)) == red
 
 
 def test_every_sensor_stays_in_its_lane() -> None:

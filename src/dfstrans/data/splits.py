@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from dfstrans.errors import DfstransError, counted, list_few, reading_option_name
 
@@ -126,6 +124,9 @@ def _joined_groups(groups: npt.NDArray[Any], first: Index, fractions: Fractions)
     >>> _joined_groups(groups, np.array([0, 1, 0, 3, 4, 5]), PAPER_FRACTIONS).tolist()
     ['a', 'b', 'a', 'a', 'd', 'e']
     """
+    from scipy.sparse import coo_array  # here, so that the runtime needs NumPy alone
+    from scipy.sparse.csgraph import connected_components
+
     names, member = np.unique(groups, return_inverse=True)
     links = coo_array((np.ones(len(groups)), (member, member[first])), shape=(len(names), len(names)))
     _, joined = connected_components(links, directed=False)

@@ -23,8 +23,10 @@ from dfstrans.diagnosis.schema import (
     RawScores,
     Resemblance,
     TrustVerdict,
+    nested_lists,
 )
 from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, NormalBand, rank_segments, rank_sensors
+from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE, in_time
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:  # which loads scikit-learn
@@ -33,8 +35,9 @@ if TYPE_CHECKING:  # which loads scikit-learn
 MAX_CHANGED_PAIRS = 20
 SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the usual distance from normal
+BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
+MOST_LEADING = 3  # maximum number of sensors named for a segment
 CLEAR_SHIFT = 2.0  # standard deviations; larger shifts of the level are called higher or lower
-DECIMALS = 5  # of raw scores
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays make == ambiguous and repr long
@@ -121,12 +124,12 @@ class Diagnosis(AttentionScores):
     @cached_property
     def sensor_deviation(self) -> Array:
         """Distance from normal of each sensor in its most deviating segment: (sensor,)."""
-        return np.asarray(self.deviation.max(axis=0))
+        return rank_sensors(self.deviation)
 
     @cached_property
     def segment_deviation(self) -> Array:
         """Distance from normal of each segment in its most deviating sensor: (segment,)."""
-        return np.asarray(self.deviation.max(axis=1))
+        return rank_segments(self.deviation)
 
     @property
     def top_sensor(self) -> str:
@@ -148,13 +151,6 @@ class Diagnosis(AttentionScores):
         """Whether attention is not supported, and making a single cell normal does not change the decision either."""
         return self.trust is not None and self.trust.support == "not supported" and self.occlusion is None
 
-    @property
-    def leading_words(self) -> str:
-        """Words that introduce the first sensor and segment of the ranking."""
-        if self.occlusion is not None:
-            return "the decision depends most on"
-        return "least like normal:" if self.stands_out else "nothing stands out; least like normal:"
-
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
         return [self._ranked_sensor(int(sensor)) for sensor in _largest(self.sensor_ranking, n)]
@@ -165,24 +161,39 @@ class Diagnosis(AttentionScores):
 
     def _ranked_sensor(self, sensor: int) -> RankedSensor:
         name, segments = self.sensors[sensor], _largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
+        value = float(self.sensor_ranking[sensor])
         return RankedSensor(
             name,
             float(self.sensor_deviation[sensor]),
             float(self.contribution[:, sensor].sum()),
             _direction(self.level[segments[0], sensor]),
-            self._loss(slice(None), sensor),
-            [self._ranked_segment(int(segment), sensor) for segment in segments],
+            None if self.occlusion is None else value,
+            [self._ranked_cell(int(segment), sensor) for segment in segments],
             [pair for pair in self.changed_pairs if name in (pair.query_sensor, pair.key_sensor)],
+            value,
         )
 
-    def _ranked_segment(self, segment: int, sensor: int | slice = slice(None)) -> RankedSegment:
-        """Describe a segment of one sensor, or of its most deviating one."""
-        start, end = self.segment_bounds[segment]
-        deviation = float(self.deviation[segment, sensor].max())
-        return RankedSegment(segment, float(start), float(end), deviation, self._loss(segment, sensor))
+    def _ranked_segment(self, segment: int) -> RankedSegment:
+        """Describe a segment over all sensors."""
+        deviation, value = self.segment_deviation[segment], self.segment_ranking[segment]
+        return self._describe(segment, deviation, value, self._leading_sensors(segment))
 
-    def _loss(self, segment: int | slice, sensor: int | slice) -> float | None:
-        return None if self.occlusion is None else float(self.occlusion[segment, sensor].max())
+    def _ranked_cell(self, segment: int, sensor: int) -> RankedSegment:
+        """Describe a segment of one sensor."""
+        at = segment, sensor
+        return self._describe(segment, self.deviation[at], self.ranking[at], [self.sensors[sensor]])
+
+    def _describe(self, segment: int, deviation: float, value: float, sensors: list[str]) -> RankedSegment:
+        start, end = map(float, self.segment_bounds[segment])
+        loss = None if self.occlusion is None else float(value)
+        return RankedSegment(segment, start, end, float(deviation), loss, float(value), sensors)
+
+    def _leading_sensors(self, segment: int) -> list[str]:
+        """Return the sensor that makes the number of a segment, and those that come near it and stand out, too."""
+        values = self.ranking[segment]
+        least = max(BESIDE_STRONGEST * values.max(), STANDS_OUT if self.occlusion is None else 0.0)
+        first, *others = _largest(values, MOST_LEADING)
+        return [self.sensors[sensor] for sensor in (first, *(other for other in others if values[other] >= least))]
 
     # ---- attention and its normal band ------------------------------------------------------------------------------
 
@@ -283,21 +294,31 @@ class Diagnosis(AttentionScores):
         if self.occlusion is not None:
             furthest = int(self.sensor_deviation.argmax())
             sentences.append(
-                "Therefore ranked by the drop in the logit when one sensor at one moment is made normal; furthest from "
-                f"normal: {self.sensors[furthest]} ({self.sensor_deviation[furthest]:.1f} times the usual distance)."
+                f"{RANKED_BY_DROP}. Furthest from normal: {self.sensors[furthest]} "
+                f"({self.sensor_deviation[furthest]:.1f} times the usual distance)."
             )
         if self.is_anomaly and self.no_cell_matters:
-            sentences.append(
-                "No single sensor at one moment explains it either, so the ranking is still by distance from normal."
-            )
+            sentences.append(f"{STILL_BY_DISTANCE}.")
         if self.without_readings:
             sentences.append(f"No readings of {', '.join(self.without_readings)}.")
         if self.instrument_suspected:
-            symptoms = ", ".join(f"{f.symptom} ({f.share:.0%})" for f in self.health if f.sensor == self.top_sensor)
-            sentences.append(f"Instrument fault suspected: {self.top_sensor} is {symptoms}.")
+            sentences.append(f"Instrument fault suspected: {self.top_sensor} is {self.symptoms}.")
         if self.chance_check is not None and self.only_a_guess:
             sentences.append(f"But {self.chance_check.sentence}.")
         return " ".join(sentences)
+
+    @property
+    def symptoms(self) -> str:
+        """The symptoms of the first sensor of the ranking, each with its share of the points."""
+        own = (finding for finding in self.health if finding.sensor == self.top_sensor)
+        return ", ".join(f"{finding.symptom} ({finding.share:.0%})" for finding in own)
+
+    @property
+    def leading_words(self) -> str:
+        """Words that introduce the first sensor and segment of the ranking."""
+        if self.occlusion is not None:
+            return "the decision depends most on"
+        return "least like normal:" if self.stands_out else "nothing stands out; least like normal:"
 
     def _verdict_clauses(self) -> list[str]:
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
@@ -306,7 +327,7 @@ class Diagnosis(AttentionScores):
             first = self.resembles[0]
             clauses.append(f"resembles {first.kind} ({first.cases} of {first.of} nearest known cases)")
         sensor, segment = self.top_sensors(1)[0], self.top_segments(1)[0]
-        distance = f"({sensor.deviation:.1f} times the usual distance, {sensor.direction}) "
+        distance = f"({sensor.value:.1f} times the usual distance, {sensor.direction}) "
         when = in_time(segment.start, segment.end, self.time_unit, " to ")
         what = f"sensor {sensor.sensor} {distance if self.occlusion is None else ''}and the time from {when}"
         return [*clauses, f"{self.leading_words} {what}"]
@@ -364,30 +385,21 @@ class Diagnosis(AttentionScores):
         scores: dict[str, Array] = {name: getattr(self, name) for name in SCORES}
         return RawScores(
             sensors=list(self.sensors),
-            segment_bounds=_nested(self.segment_bounds),
-            deviation=_nested(self.deviation),
-            contribution=_nested(self.contribution),
-            level=_nested(self.level),
-            loss=None if self.occlusion is None else _nested(self.occlusion),
-            usual_course=_nested(self.usual_course),
+            segment_bounds=nested_lists(self.segment_bounds),
+            deviation=nested_lists(self.deviation),
+            contribution=nested_lists(self.contribution),
+            level=nested_lists(self.level),
+            loss=None if self.occlusion is None else nested_lists(self.occlusion),
+            usual_course=nested_lists(self.usual_course),
             normal={
                 name: {
-                    "median": _nested(np.broadcast_to(self.bands[name].centre, values.shape)),
-                    "edge": _nested(np.broadcast_to(self.bands[name].edge, values.shape)),
+                    "median": nested_lists(np.broadcast_to(self.bands[name].centre, values.shape)),
+                    "edge": nested_lists(np.broadcast_to(self.bands[name].edge, values.shape)),
                 }
                 for name, values in scores.items()
             },
-            **{name: _nested(values) for name, values in scores.items()},
+            **{name: nested_lists(values) for name, values in scores.items()},
         )
-
-
-def in_time(start: float, end: float, unit: str, between: str = " – ") -> str:
-    """Format a span of time.
-
-    >>> in_time(9, 10.5, "s"), in_time(9, 10.5, "", " to ")
-    ('9 – 10.5 s', '9 to 10.5')
-    """
-    return f"{start:g}{between}{end:g} {unit}".rstrip()
 
 
 def runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
@@ -411,11 +423,3 @@ def _direction(level: float) -> Literal["higher than normal", "lower than normal
     if level > CLEAR_SHIFT:
         return "higher than normal"
     return "lower than normal" if level < -CLEAR_SHIFT else "another shape"
-
-
-def _nested(array: Array) -> list[Any]:
-    """Return nested lists, with None for NaN, which JSON lacks."""
-    rounded = np.round(array, DECIMALS).astype(object)
-    rounded[~np.isfinite(array)] = None
-    nested: list[Any] = rounded.tolist()
-    return nested

@@ -8,9 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter
 
 DIAGNOSIS_SCHEMA_VERSION = 3
+DECIMALS = 5  # of raw scores
 
 Support = Literal["supported", "weak", "not supported"]
 
@@ -29,6 +32,10 @@ class RankedSegment:
     """Distance from normal of its most deviating sensor (or of the sensor it is listed under): 1 is usual, 3 rare."""
     loss: float | None
     """If `ranked_by` is `occlusion`: the largest drop in the logit when one sensor is made normal then; else null."""
+    value: float
+    """What it is ranked by: the value of the first of `sensors` in this segment, in terms of `ranked_by`."""
+    sensors: list[str]
+    """The sensor that makes `value`, then at most two others that are at least a third as strong in this segment."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +67,11 @@ class RankedSensor:
     loss: float | None
     """If `ranked_by` is `occlusion`: drop in the logit when it is made normal in its decisive segment; else null."""
     segments: list[RankedSegment]
-    """Its first three segments, with the deviation of this sensor."""
+    """Its first three segments, with the deviation and the value of this sensor; the first one makes `value`."""
     changed_pairs: list[RankedPair]
     """Pairs with this sensor that are beyond their normal band."""
+    value: float
+    """What it is ranked by: its value in the first of its `segments`, in terms of `ranked_by`."""
 
 
 @dataclass(frozen=True)
@@ -228,3 +237,11 @@ class DiagnosisContent:
 def diagnosis_schema() -> dict[str, Any]:
     """JSON Schema of `Diagnosis.to_dict`, with the description of every field."""
     return TypeAdapter(DiagnosisContent).json_schema(mode="serialization")
+
+
+def nested_lists(array: npt.NDArray[np.float64]) -> list[Any]:
+    """Return nested lists, with None for NaN, which JSON lacks."""
+    rounded = np.round(array, DECIMALS).astype(object)
+    rounded[~np.isfinite(array)] = None
+    nested: list[Any] = rounded.tolist()
+    return nested

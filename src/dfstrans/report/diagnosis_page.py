@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
 from dfstrans.data.episodes import Fault
-from dfstrans.diagnosis.diagnosis import STANDS_OUT, Diagnosis, in_time
+from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE, TRUST_WORDS, in_time
 from dfstrans.report.figures import (
     KNOWN,
     MARKED,
@@ -18,21 +17,25 @@ from dfstrans.report.figures import (
     attention_figure,
     cells_figure,
     lanes_figure,
+    panel_tops,
     signals_figure,
 )
 from dfstrans.report.index import write_index
 from dfstrans.report.page import as_div, page_name, write_page, write_script
-from dfstrans.report.views import Span, between_moments, between_sensors, chosen_moments, shaded, spans, when
+from dfstrans.report.views import (
+    between_moments,
+    between_sensors,
+    chosen_moments,
+    named,
+    ranking_scale,
+    ranking_title,
+    shaded,
+    spans,
+)
 
 NAMED = 3  # maximum number of sensors listed for a known fault
 TOP_SENSORS = 5
 MOST_BEYOND = 8  # maximum number of sensor pairs listed, and of sensors or moments with unusual attention
-TRUST_WORDS = {
-    "supported": "The attention explains the decision: without its largest weights, the recording looks far less "
-    "anomalous.",
-    "weak": "The attention explains only part of the decision: read the raw attention with care.",
-    "not supported": "The attention does not explain the decision: do not rely on the raw attention.",
-}
 
 
 def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, script_file: str | None = None) -> Path:
@@ -49,7 +52,6 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         for segment, title in chosen_moments(diagnosis).items()
     }
     moments, sensors, beyond = spans(diagnosis), diagnosis.top_sensors(TOP_SENSORS), diagnosis.beyond_band
-    largest = np.log10(max(float(diagnosis.deviation.max()), 10.0))
     return write_page(
         path,
         "diagnosis.html",
@@ -57,10 +59,11 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         chance_check=diagnosis.chance_check,
         sensors=sensors,
         first=diagnosis.top_segments(1)[0],
-        worst={one.sensor: _worst_moment(diagnosis, one.sensor) for one in sensors},
         moments=moments,
         zooms=shaded(diagnosis),
-        top_in={moment: _top_sensors_in(diagnosis, moment) for moment in moments},
+        red={sensor for moment in moments for sensor in moment.sensors},
+        titles=dict(zip(diagnosis.sensors, map(named, diagnosis.sensors, recording.units), strict=True)),
+        ranking_title=ranking_title(diagnosis),
         pairs=[one for one in beyond if len(one.sensors) == 2][:MOST_BEYOND],
         beyond=[one for one in beyond if len(one.sensors) < 2][:MOST_BEYOND],
         known_fault=describe_known_faults(recording),
@@ -68,10 +71,15 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         unit=diagnosis.time_unit,
         in_time=in_time,
         end=recording.episode.values.shape[1] * recording.step,
-        share=lambda distance: max(0.02, np.log10(max(distance, 1.0)) / largest),
+        share=ranking_scale(diagnosis).share,
+        words=diagnosis.leading_words,
+        symptoms=diagnosis.symptoms,
+        ranked_by_drop=RANKED_BY_DROP,
+        still_by_distance=STILL_BY_DISTANCE,
         trust_words=TRUST_WORDS,
         colours={"normal": NORMAL_RANGE, "nearest": NEAREST, "marked": MARKED, "known": KNOWN},
         script_file=script_file,
+        panels=panel_tops(figures["signals"])[: len(sensors)],
         figures={name: as_div(figure) for name, figure in figures.items()},
         at_moments={title: as_div(figure) for title, figure in at_moments.items()},
     )
@@ -102,16 +110,3 @@ def _when(fault: Fault, recording: Recording) -> str:
     if fault.start <= 0 and fault.stop >= recording.episode.values.shape[1]:
         return "throughout"
     return in_time(fault.start * recording.step, fault.stop * recording.step, recording.time_unit)
-
-
-def _worst_moment(diagnosis: Diagnosis, sensor: str) -> str:
-    """Return the time at which a sensor ranks highest."""
-    return when(diagnosis, int(diagnosis.ranking[:, diagnosis.sensors.index(sensor)].argmax()))
-
-
-def _top_sensors_in(diagnosis: Diagnosis, span: Span) -> list[str]:
-    """Return the top-ranked sensor within a span, and the second if it also deviates then."""
-    moments = slice(span.first, span.last + 1)
-    first, *second = np.argsort(-diagnosis.ranking[moments].max(axis=0), kind="stable")[:2]
-    unusual = [sensor for sensor in second if diagnosis.deviation[moments, sensor].max() >= STANDS_OUT]
-    return [diagnosis.sensors[sensor] for sensor in (first, *unusual)]

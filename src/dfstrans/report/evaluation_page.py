@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
+from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.words import in_time
 from dfstrans.report.diagnosis_page import describe_known_faults
 from dfstrans.report.figures import precision_recall_figure, probability_figure, signals_figure, training_figure
 from dfstrans.report.index import table_content

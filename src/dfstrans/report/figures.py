@@ -19,10 +19,11 @@ from dfstrans.report.views import (
     Line,
     edges,
     lanes,
+    marked,
+    ranking_scale,
     ranking_title,
     shaded,
     signals,
-    spans,
 )
 
 NORMAL, ANOMALOUS, INK = "#4c78a8", "#d1495b", "#1f2933"
@@ -31,6 +32,7 @@ MARKED = "rgba(209, 73, 91, 0.16)"
 NORMAL_RANGE = "rgba(102, 161, 130, 0.22)"
 NEAREST = "#7fa3c9"
 KNOWN = "#edae49"
+TITLE_HEIGHT = 24  # pixels
 MANY_CELLS = 40  # in a row of a matrix
 FIXED = {"fixedrange": True}  # disables zooming of an axis
 DECADES = np.array([1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000], dtype=np.float64)
@@ -62,26 +64,32 @@ def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         figure.update_yaxes(nticks=5, row=row, **FIXED)
     figure.add_trace(_moment_bars(diagnosis), row=last, col=1)
     if diagnosis.occlusion is None:
-        most = max(1.0, float(np.log10(diagnosis.ranking.max())) * 1.05)
+        most = 1.05 * ranking_scale(diagnosis).limit
         figure.update_yaxes(type="log", range=[-0.3, most], tickvals=_decades(most)[::2], row=last, **FIXED)
     _shade(figure, diagnosis)
     _mark_known_faults(figure, recording)
     return _over_time(figure, recording, height, rows=last)
 
 
+def panel_tops(figure: go.Figure) -> list[float]:
+    """Return how many pixels below the top of a figure each of its panels begins, with its title."""
+    layout = figure.layout
+    inner = layout.height - layout.margin.t - layout.margin.b
+    return [layout.margin.t + (1 - axis.domain[1]) * inner - TITLE_HEIGHT for axis in figure.select_yaxes()]
+
+
 def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     """Plot the ranking value of every sensor at every moment."""
     values = diagnosis.ranking.T
-    by_distance = diagnosis.occlusion is None
-    most = max(0.5, float(np.log10(values.max()))) if by_distance else max(float(values.max()), 1e-6)
-    ticks = _decades(most)
+    scale = ranking_scale(diagnosis)
+    ticks = _decades(scale.limit)
     figure = go.Figure(
         go.Heatmap(
             x=edges(diagnosis),
             y=list(diagnosis.sensors),
-            z=(np.log10(np.maximum(values, 1)) if by_distance else values).astype(np.float32),
+            z=scale.height(values).astype(np.float32),
             zmin=0,
-            zmax=most,
+            zmax=scale.limit,
             colorscale="Reds",
             customdata=values.astype(np.float32),
             hovertemplate="%{y} at %{x}: %{customdata:.1f}<extra></extra>",
@@ -91,7 +99,7 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
                 "yref": "container",  # takes no room from the plot, which would misplace the axis title
                 "y": 1.0,
                 "yanchor": "top",
-                **({"tickvals": np.log10(ticks), "ticktext": [f"{t:g}" for t in ticks]} if by_distance else {}),
+                **({"tickvals": np.log10(ticks), "ticktext": [f"{t:g}" for t in ticks]} if scale.logarithmic else {}),
             },
         )
     )
@@ -251,12 +259,12 @@ def _line(line: Line, colour: str, name: str, hoverinfo: str = "x+y") -> go.Scat
 def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
     """Return bars of the ranking value of each moment; the moments to look at are red."""
     bounds = diagnosis.segment_bounds
-    marked = {t for span in spans(diagnosis) for t in range(span.first, span.last + 1)}
+    red = {moment.segment for moment in marked(diagnosis)}
     return go.Bar(
         x=bounds.mean(axis=1),
         y=diagnosis.segment_ranking,
         width=np.diff(bounds, axis=1)[:, 0] * 0.94,
-        marker_color=[ANOMALOUS if t in marked else NORMAL for t in range(len(bounds))],
+        marker_color=[ANOMALOUS if t in red else NORMAL for t in range(len(bounds))],
         hovertemplate="from %{customdata[0]:g} to %{customdata[1]:g}: %{y:.1f}<extra></extra>",
         customdata=bounds,
     )

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dfstrans.diagnosis.diagnosis import in_time
+from dfstrans.diagnosis.words import in_time
 from dfstrans.report.page import page_name, write_page
 
 MOST_ROWS = 30
-NUMBERS = {"probability", "distance"}  # all other columns hold words
+NUMBERS = {"probability", "distance", "drop in score"}  # all other columns hold words
 
 
 def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
@@ -56,14 +56,16 @@ def _ranked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(content: dict[str, Any]) -> dict[str, str]:
-    """Return one row by column name; the last two columns may be empty."""
+    """Return one row by column name; a distance or a drop in the score, and the last two columns, may be empty."""
     sensor, moment, trust = content["interpretation"][0], content["segments"][0], content["trust"]
+    by_distance = content["ranked_by"] == "deviation"
     return {
         "episode": str(content["episode_id"]),
         "probability": f"{content['probability']:.3f}",
         "verdict": "anomalous" if content["is_anomaly"] else "not anomalous",
         "sensor": sensor["sensor"] + (" (instrument?)" if content["instrument_suspected"] else ""),
-        "distance": f"{sensor['deviation']:.1f}",
+        "distance": f"{sensor['value']:.1f}" if by_distance else "",
+        "drop in score": "" if by_distance else f"{sensor['value']:.2f}",
         "when": in_time(moment["start"], moment["end"], content["time_unit"]),
         "attention": "" if trust is None else trust["support"],
         "likely cause": _likely_cause(content),

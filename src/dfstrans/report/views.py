@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.diagnosis.diagnosis import Diagnosis, in_time
+from dfstrans.diagnosis.diagnosis import BESIDE_STRONGEST, Diagnosis
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.schema import RankedSegment
 from dfstrans.diagnosis.scores import AttentionTrust
+from dfstrans.diagnosis.words import in_time
 
 Array = npt.NDArray[np.float64]
 
-SIGNALS = 4  # number of sensors shown in large panels
+SIGNALS = 5  # number of sensors shown in large panels
 MOMENTS = 5  # maximum number of marked moments
-BESIDE_STRONGEST = 1 / 3  # share of the strongest moment's ranking value; weaker moments are not marked
 MOST_POINTS = 16_000  # per signal in a large panel
 MOST_POINTS_IN_LANE = 2_000  # per signal in a lane, which is a few pixels high
 
@@ -148,17 +149,17 @@ def edges(diagnosis: Diagnosis) -> Array:
 
 
 class Span(NamedTuple):
-    """Consecutive top-ranked moments: first and last segment, start and end time, and largest distance from normal.
+    """Consecutive moments to look at: first and last segment, start and end time, and those of the strongest one.
 
-    `loss` is the largest drop in the logit if the ranking is by occlusion.
+    `value` is the ranking value of the strongest segment, and `sensors` are those that make it.
     """
 
     first: int
     last: int
     start: float
     end: float
-    deviation: float
-    loss: float | None
+    value: float
+    sensors: tuple[str, ...]
 
     @property
     def segments(self) -> str:
@@ -168,27 +169,59 @@ class Span(NamedTuple):
 
 def spans(diagnosis: Diagnosis) -> list[Span]:
     """Return the moments to look at, with neighbours joined, the highest-ranked first."""
-    strength = diagnosis.segment_ranking
-    top = (moment.segment for moment in diagnosis.top_segments(MOMENTS))
-    groups: list[list[int]] = []
-    for segment in sorted(t for t in top if strength[t] >= BESIDE_STRONGEST * strength.max()):
-        if groups and groups[-1][-1] == segment - 1:
-            groups[-1].append(segment)
+    groups: list[list[RankedSegment]] = []
+    for moment in sorted(marked(diagnosis), key=lambda one: one.segment):
+        if groups and groups[-1][-1].segment == moment.segment - 1:
+            groups[-1].append(moment)
         else:
-            groups.append([segment])
-    groups.sort(key=lambda segments: -float(strength[segments].max()))
-    bounds = diagnosis.segment_bounds
-    return [
-        Span(
-            segments[0],
-            segments[-1],
-            float(bounds[segments[0], 0]),
-            float(bounds[segments[-1], 1]),
-            float(diagnosis.segment_deviation[segments].max()),
-            None if diagnosis.occlusion is None else float(strength[segments].max()),
+            groups.append([moment])
+    found = []
+    for moments in groups:
+        first, last, strongest = moments[0], moments[-1], max(moments, key=lambda one: one.value)
+        found.append(
+            Span(first.segment, last.segment, first.start, last.end, strongest.value, tuple(strongest.sensors))
         )
-        for segments in groups
-    ]
+    return sorted(found, key=lambda span: -span.value)
+
+
+def marked(diagnosis: Diagnosis) -> list[RankedSegment]:
+    """Return the fewest segments that carry half of the evidence, at most five, none far weaker than the strongest.
+
+    The evidence of a segment is its ranking value beyond what is usual: 1 for a distance, 0 for a drop in the score.
+    """
+    usual = 1.0 if diagnosis.occlusion is None else 0.0
+    half = float(np.maximum(diagnosis.segment_ranking - usual, 0).sum()) / 2
+    first, *others = diagnosis.top_segments(MOMENTS)
+    found, carried = [first], max(first.value - usual, 0.0)
+    for moment in others:
+        if carried >= half or moment.value < BESIDE_STRONGEST * first.value:
+            break
+        found.append(moment)
+        carried += moment.value - usual
+    return found
+
+
+class Scale(NamedTuple):
+    """The scale of bars and colours: logarithmic from 1 on for distances, linear from 0 on for drops in the score."""
+
+    logarithmic: bool
+    limit: float
+
+    def height(self, values: Array) -> Array:
+        """Return where values are on the scale, from 0 to `limit`."""
+        return np.log10(np.maximum(values, 1)) if self.logarithmic else np.maximum(values, 0)
+
+    def share(self, value: float) -> float:
+        """Return the length of a bar, 0 to 1; a little remains visible of the smallest."""
+        return max(0.02, float(self.height(np.array(value))) / self.limit)
+
+
+def ranking_scale(diagnosis: Diagnosis) -> Scale:
+    """Return the one scale on which a page shows ranking values."""
+    largest = float(diagnosis.sensor_ranking.max())
+    if diagnosis.occlusion is None:
+        return Scale(True, max(1.0, float(np.log10(max(largest, 1.0)))))
+    return Scale(False, max(largest, 1e-6))
 
 
 def shaded(diagnosis: Diagnosis) -> list[tuple[float, float]]:
@@ -205,13 +238,8 @@ def chosen_moments(diagnosis: Diagnosis) -> dict[int, str]:
     """Return the segments whose B^(τ) is shown, with titles: the two top-ranked and, to compare, the last-ranked."""
     top = [moment.segment for moment in diagnosis.top_segments(2)]
     quiet = int(diagnosis.segment_ranking.argmin())
-    return {segment: f"segment {segment}: {when(diagnosis, segment)}" for segment in dict.fromkeys([*top, quiet])}
-
-
-def when(diagnosis: Diagnosis, segment: int) -> str:
-    """Format the start and end of a segment."""
-    start, end = diagnosis.segment_bounds[segment]
-    return in_time(start, end, diagnosis.time_unit)
+    when = [in_time(start, end, diagnosis.time_unit) for start, end in diagnosis.segment_bounds.tolist()]
+    return {segment: f"segment {segment}: {when[segment]}" for segment in dict.fromkeys([*top, quiet])}
 
 
 class RelevanceCourse(NamedTuple):
