@@ -25,7 +25,7 @@ from dfstrans.lab.compare.variants import check_models, check_names
 from dfstrans.lab.elevator.settings import Preset, SimulationSettings
 from dfstrans.lab.paper.datasets import DATA_SETS, simulate_elevator
 from dfstrans.lab.paper.request import Outcome, Request
-from dfstrans.lab.paper.targets import NO_RESULT, TARGETS, table_path, target_of, would_replace
+from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, table_path, target_of, would_replace
 from dfstrans.lab.paper.targets import reproduce as make
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
@@ -188,9 +188,9 @@ def _list_targets(as_json: bool) -> None:
             name: {"what": target.what, "takes": target.takes, "panels": target.panels}
             for name, target in TARGETS.items()
         }
-        print_json({"targets": targets, "without_result": NO_RESULT})
+        print_json({"targets": targets, "without_result": WITHOUT_RESULT})
         return
     for name, target in TARGETS.items():
         print(f"{name:<31}{target.what} ({target.takes})")
-    for name, why in NO_RESULT.items():
+    for name, why in WITHOUT_RESULT.items():
         print(f"{name:<31}{why}")

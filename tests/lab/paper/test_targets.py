@@ -18,7 +18,7 @@ from dfstrans.lab.paper.datasets import data_folder, recordings_of, store_path
 from dfstrans.lab.paper.parameters import counts, counts_by_sensors
 from dfstrans.lab.paper.printed import DETECTION, ENCODINGS, RESULTS, printed_for
 from dfstrans.lab.paper.request import Request
-from dfstrans.lab.paper.targets import NO_RESULT, TARGETS, reproduce, table_path, target_of, would_replace
+from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, reproduce, table_path, target_of, would_replace
 
 DFSTRANS = [sys.executable, "-m", "dfstrans"]
 
@@ -70,13 +70,13 @@ PAPER = """
 
 def test_every_label_of_the_paper_has_a_target_or_shows_no_result() -> None:
     panels = {panel for target in TARGETS.values() for panel in target.panels}
-    assert {*TARGETS, *panels, *NO_RESULT} - {"ablation"} == set(PAPER.split())
+    assert {*TARGETS, *panels, *WITHOUT_RESULT} - {"ablation"} == set(PAPER.split())
     assert target_of("fig:lsa_t58") == "fig:lsa"
 
 
 def test_without_a_label_the_targets_are_listed() -> None:
     done = subprocess.run([*DFSTRANS, "reproduce"], capture_output=True, text=True, check=True)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [*TARGETS, *NO_RESULT]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [*TARGETS, *WITHOUT_RESULT]
 
 
 @pytest.mark.parametrize(

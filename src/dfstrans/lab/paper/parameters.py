@@ -13,7 +13,7 @@ from dfstrans.lab.compare.comparison import ComparisonResult, ResultTable, mean_
 from dfstrans.lab.compare.runs import Run, require_some
 from dfstrans.lab.paper.datasets import DATA_SETS, Shape, effective_protocol, store_path
 from dfstrans.lab.paper.printed import BY_SENSORS, COUNTS, SECONDS, SLIPS
-from dfstrans.lab.paper.request import NO_RESULT, Outcome, Request, write_target
+from dfstrans.lab.paper.request import QUICK_LOOK, Outcome, Request, write_target
 from dfstrans.lab.paper.tables import model_for, require_data, runs_for
 from dfstrans.lab.rivals.inceptiontime import InceptionTime, InceptionTimeSettings
 from dfstrans.lab.rivals.mh1dcnn_lstm import MH1DCNNLSTM, MH1DCNNLSTMSettings
@@ -84,7 +84,7 @@ def time_and_parameters(request: Request) -> Outcome:
         for (*row, note), count in zip(table.rows, found, strict=True)
     ]
     timed = ResultTable(
-        f"{NO_RESULT if request.quick else ''}{table.title}",
+        f"{QUICK_LOOK if request.quick else ''}{table.title}",
         (*table.columns[:-1], "s / epoch", "s / epoch printed", table.columns[-1]),
         tuple(rows),
         (*table.notes, TIMING),

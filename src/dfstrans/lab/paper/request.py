@@ -19,7 +19,7 @@ from dfstrans.lab.paper.datasets import simulate_elevator
 from dfstrans.report.print_figures import write_figures
 
 QUICK = {"folds": 1, "epochs": 1, "at_most": 60}
-NO_RESULT = "QUICK LOOK, NO RESULT: "
+QUICK_LOOK = "QUICK LOOK, NO RESULT: "
 FORMATS = ("pdf", "svg", "png")
 
 Compute = Callable[[Comparison], dict[str, str]]  # error messages by run

@@ -18,7 +18,7 @@ from dfstrans.lab.compare.variants import CHANGE, VARIANTS, check_models, record
 from dfstrans.lab.elevator.settings import Preset
 from dfstrans.lab.paper.datasets import DATA_SETS, data_folder, recordings_of, store_path
 from dfstrans.lab.paper.printed import DETECTION, Printed, printed_for
-from dfstrans.lab.paper.request import FORMATS, NO_RESULT, QUICK, Outcome, Request
+from dfstrans.lab.paper.request import FORMATS, QUICK, QUICK_LOOK, Outcome, Request
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.print_figures import mark_as_no_result, new_figure, write_figures
 from dfstrans.settings import DFSTRANS
@@ -86,7 +86,7 @@ def detection_table(target: str, protocol: ProtocolName, results: dict[str, Comp
             row += [mean_and_std(spreads.get(name), 3) for name in ("f1_at_half", "pr_auc")]
             rows.append(tuple(row))
         notes += [f"{title}: {warning}" for warning in result.warnings()]
-    quick = NO_RESULT if any(is_quick(result) for result in results.values()) else ""
+    quick = QUICK_LOOK if any(is_quick(result) for result in results.values()) else ""
     return ResultTable(f"{quick}{target}, protocol {protocol}", COLUMNS, tuple(rows), tuple(notes))
 
 

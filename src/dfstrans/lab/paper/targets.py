@@ -81,7 +81,7 @@ TARGETS: dict[str, Target] = {
         (*TABLE, "seeds"),
     ),
 }
-NO_RESULT: dict[str, str] = {
+WITHOUT_RESULT: dict[str, str] = {
     "fig:st_transformer": "drawing of the network, nothing to compute: see docs/explanation/model.md",
     "fig:notation": "drawing of the notation, nothing to compute: see docs/explanation/model.md",
     "fig:st_att": "drawing of the two attentions, nothing to compute: see docs/explanation/model.md",
@@ -106,10 +106,10 @@ def reproduce(request: Request) -> Outcome:
 
 def target_of(label: str) -> str:
     """The target of a label, which may name a panel; unknown labels and labels without a result are refused."""
-    if label in NO_RESULT:
+    if label in WITHOUT_RESULT:
         raise DfstransError(
             f"expected a table or figure that shows a result ({', '.join(TARGETS)}), got {label}, which is a "
-            f"{NO_RESULT[label]}; choose another"
+            f"{WITHOUT_RESULT[label]}; choose another"
         )
     whole = next((name for name, target in TARGETS.items() if label in target.panels), label)
     if whole not in TARGETS:
