@@ -27,6 +27,7 @@ from dfstrans.settings import NetworkShape
 MODELS = ("loop", "plain", "fp32", "bf16")
 BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
 QUICK_SHAPE, QUICK_BATCH = "elevator", 16
+LEAST_MEGABYTES = 1e-3  # where the system reports no growth
 QUICK_ROUNDS = {"train": 1, "predict": 2}
 TINY = 2  # episodes of the warm-up call
 HEADER = (
@@ -98,7 +99,7 @@ def measure_quickly() -> dict[str, Any]:
             result |= {
                 f"{key}_ratio_vs_loop": row["ratio_vs_loop"],
                 f"{key}_over_limit": row["over_limit"],
-                f"{key}_memory_vs_loop": row["megabytes"][precision] / row["megabytes"]["loop"],
+                f"{key}_memory_vs_loop": row["megabytes"][precision] / max(row["megabytes"]["loop"], LEAST_MEGABYTES),
                 f"{key}_seconds": row["seconds"][precision],
             }
     return {**result, "precision": ours}
