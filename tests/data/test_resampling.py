@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers import load_episodes
-from dfstrans.data.resampling import clip_beyond, fill_forward, resample
+from dfstrans.data.readers.preparing import clip_beyond, fill_forward, resample
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError, Note, settings_as_options
 from tests.data.text_tables import from_text

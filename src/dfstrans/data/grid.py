@@ -1,7 +1,8 @@
-"""Place points on a regular grid of time, and find the interval of the grid."""
+"""Units of time, and the regular grid on which the points of a recording lie."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ SECONDS = {  # in a unit of time
     **{"min": 60.0, "h": 3600.0, "d": 86_400.0},
 }
 
+_DURATION = re.compile(r"(?P<number>\d+\.?\d*|\.\d+)\s*(?P<unit>[a-zµ]*)")
 _DAY = 86_400.0  # seconds
 _JITTER = 0.2  # maximum distance of a step from a multiple of the interval, as a share of the interval
 _MOST_INSERTED = 20  # times the existing points; a longer gap more likely separates two recordings
@@ -31,6 +33,21 @@ def seconds_of(interval: float | None, unit: str) -> float | None:
     (0.5, None, None)
     """
     return None if interval is None or unit not in SECONDS else interval * SECONDS[unit]
+
+
+def parse_duration(text: str) -> tuple[float, str]:
+    """Split a duration such as `10s` into number and unit, which is empty for a plain number.
+
+    >>> parse_duration("1.5 min"), parse_duration("50")
+    ((1.5, 'min'), (50.0, ''))
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None or float(found["number"]) == 0 or (found["unit"] and found["unit"] not in SECONDS):
+        raise DfstransError(
+            f"expected a duration such as 10s, 1min or 50ms (units: {', '.join(SECONDS)}), or a number of points, for "
+            f"{option_name('resample')}, got {text!r}; correct it"
+        )
+    return float(found["number"]), found["unit"]
 
 
 def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:

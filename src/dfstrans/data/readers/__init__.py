@@ -18,12 +18,11 @@ from typing import Any
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
-from dfstrans.data.readers.columns import drop_sensors
 from dfstrans.data.readers.containers import CONTAINER
 from dfstrans.data.readers.cutting import cut_if_requested
 from dfstrans.data.readers.folders import FOLDER
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
-from dfstrans.data.readers.preparing import prepare
+from dfstrans.data.readers.preparing import drop_sensors, prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
 from dfstrans.data.readers.recordings import LONG_TABLE
 from dfstrans.errors import DfstransError, list_few, option_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.data.storage import StoredValues, infinite_to_nan
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _SYNONYMS = {
@@ -116,7 +114,7 @@ def name_and_unit(header: str) -> tuple[str, str]:
     return (match["name"], match["unit"].strip()) if match else (header.strip(), "")
 
 
-# ---- sensors and values that the options exclude ----------------------------------------------------------------
+# ---- columns that the options exclude ---------------------------------------------------------------------------
 
 
 def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
@@ -132,36 +130,6 @@ def require_dropped(names: Sequence[str], options: ReadOptions, source: Path) ->
     """Reject a `drop_sensors` that names a missing column."""
     for name in options.drop_sensors:
         _require_column(names, name, "drop_sensors", source)
-
-
-def drop_sensors(episodes: Episodes, options: ReadOptions, source: Path) -> Episodes:
-    """Return the episodes without the sensors in `drop_sensors`."""
-    require_dropped(episodes.sensors, options, source)
-    dropped = dropped_columns(episodes.sensors, options)
-    if len(dropped) == episodes.n_sensors:
-        raise DfstransError(
-            f"expected at least one sensor of {source} to be kept, got all in {option_name('drop_sensors')}; correct it"
-        )
-    return episodes.select_sensors([name for name in episodes.sensors if name not in dropped]) if dropped else episodes
-
-
-def handle_infinite(episodes: Episodes, options: ReadOptions) -> Episodes:
-    """Treat infinite values as missing, or raise an error; values in a file are only checked when they are used."""
-    if isinstance(episodes.values, StoredValues):
-        lazy = options.infinite_as_missing
-        return replace(episodes, values=episodes.values.with_infinite_as_missing()) if lazy else episodes
-    infinite = np.isinf(episodes.values)
-    if not infinite.any():
-        return episodes
-    if options.infinite_as_missing:
-        return replace(episodes, values=infinite_to_nan(episodes.values))
-    rows, sensors, _ = np.nonzero(infinite)
-    raise DfstransError(
-        f"expected finite values (32 bits: up to 3.4e38), got {len(rows)} infinite ones in sensors "
-        f"{list_few(episodes.sensors[i] for i in np.unique(sensors))}, episodes: "
-        f"{list_few(episodes.ids[np.unique(rows)])}; correct them, or treat them as missing "
-        f"({option_name('infinite_as_missing', True)})"
-    )
 
 
 # ---- names ------------------------------------------------------------------------------------------

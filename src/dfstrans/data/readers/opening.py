@@ -17,9 +17,11 @@ import pyarrow as pa
 from pydantic import Field, field_validator
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.resampling import SUMMARIES, parse_duration
+from dfstrans.data.grid import parse_duration
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
+
+SUMMARIES = ("mean", "rms", "peak")
 
 
 class ReadOptions(Settings):

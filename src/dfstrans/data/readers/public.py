@@ -15,12 +15,10 @@ from pyarrow import csv as arrow_csv
 
 from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.columns import drop_sensors
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.label_words import LABEL_OPTIONS, to_labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
-from dfstrans.data.readers.preparing import prepare
-from dfstrans.data.resampling import first_of_bins, points_per_bin
+from dfstrans.data.readers.preparing import drop_sensors, first_of_bins, points_per_bin, prepare
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _LENGTH = 500  # the paper's T for MSL and SMAP

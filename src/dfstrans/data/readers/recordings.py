@@ -13,7 +13,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, report
 from dfstrans.data.readers.cells import report_bad_cells, text_columns
-from dfstrans.data.readers.columns import Roles, drop_sensors, require_dropped, warn_of_second_label
+from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
 from dfstrans.data.readers.label_words import label_meaning
 from dfstrans.data.readers.labels import (
     covers,
@@ -25,6 +25,7 @@ from dfstrans.data.readers.labels import (
 )
 from dfstrans.data.readers.narrow import as_wide
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
+from dfstrans.data.readers.preparing import drop_sensors
 from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.data.truth import truth_from_text
