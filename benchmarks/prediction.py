@@ -20,7 +20,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.deploy.onnx_export import exported_bytes
 from dfstrans.deploy.runtime import OnnxDetector
 from dfstrans.detectors.saved_model import DataRecord
-from dfstrans.diagnosis.known_faults import KnownCases
+from dfstrans.diagnosis.diagnose import KnownCases
 from dfstrans.diagnosis.reference import EXAMPLES, NormalReference
 from dfstrans.settings import PRESETS, NetworkShape
 from dfstrans.training.calibration import Calibration, Threshold

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
@@ -28,3 +29,22 @@ def run(*arguments: Any) -> tuple[int, str, str]:
         main()
     code = stopped.value.code
     return (code if isinstance(code, int) else 0), out.getvalue(), err.getvalue()
+
+
+def done(*arguments: Any) -> tuple[str, str]:
+    """The standard output and the error output of a command that succeeds."""
+    code, out, err = run(*arguments)
+    assert code == 0, err
+    return out, err
+
+
+def result_of(*arguments: Any) -> Any:
+    """The JSON of a command that succeeds."""
+    return json.loads(done(*arguments, "--json")[0])
+
+
+def refused(*arguments: Any) -> str:
+    """The error output of a command that refuses its input."""
+    code, _, err = run(*arguments)
+    assert code == 2, err
+    return err

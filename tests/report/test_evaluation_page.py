@@ -12,8 +12,8 @@ from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.data.truth import GradedTruth
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.known_faults import Resemblance
 from dfstrans.diagnosis.recordings import recordings_of
+from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.lab.elevator.demo import run_demo
 from dfstrans.report.evaluation_page import agreement, write_report
 from tests.report.drawn import made_diagnosis

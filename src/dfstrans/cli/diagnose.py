@@ -31,12 +31,10 @@ from dfstrans.report.index import NUMBERS, diagnoses_table, remove_earlier_pages
 from dfstrans.report.page import page_name, write_script
 from dfstrans.report.print_figures import FigureFolder
 
-EXAMPLE = "Example: dfstrans diagnose model new_recordings.csv --episode 17"
-
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans diagnose model new_recordings.csv --episode 17")
 @reading
 def diagnose(
     model: Model,

@@ -12,12 +12,10 @@ from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
 from dfstrans.diagnosis.metrics.assessment import headline
 
-EXAMPLE = "Example: dfstrans evaluate model recordings.csv --part test"
-
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans evaluate model recordings.csv --part test")
 @reading
 def evaluate(
     model: Model,

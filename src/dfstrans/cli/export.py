@@ -13,12 +13,10 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.deploy.onnx_export import export_onnx
 from dfstrans.errors import DfstransError
 
-EXAMPLE = "Example: dfstrans export model --format onnx --data recordings.csv"
-
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans export model --format onnx --data recordings.csv")
 @reading
 def export(
     model: Model,

@@ -56,35 +56,38 @@ def setting_options(
 
 
 SETTINGS_PANEL = "Settings"
-_SET = inspect.Parameter(
+READING_PANEL = "Reading the recordings"
+
+
+def _parameter(name: str, kind: Any, flag: str, text: str, panel: str | None, **more: Any) -> inspect.Parameter:
+    """Return an option as a parameter of a command, None if it is not given."""
+    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False, **more)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, declared])
+
+
+_SET = _parameter(
     "set_values",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Any other setting, such as mixup=0; `dfstrans summary --list-settings` lists them. May be repeated.",
-            rich_help_panel=SETTINGS_PANEL,
-            show_default=False,
-        ),
-    ],
+    list[str] | None,
+    "--set",
+    "Any other setting, such as mixup=0; `dfstrans summary --list-settings` lists them. May be repeated.",
+    SETTINGS_PANEL,
+    metavar="NAME=VALUE",
 )
-_FILE = inspect.Parameter(
+_FILE = _parameter(
     "settings_file",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None,
-        typer.Option(
-            "--settings",
-            metavar="FILE.toml",
-            help="A TOML file with one NAME = VALUE line per setting; --set and options override it.",
-            rich_help_panel=SETTINGS_PANEL,
-            show_default=False,
-        ),
-    ],
+    Path | None,
+    "--settings",
+    "A TOML file with one NAME = VALUE line per setting; --set and options override it.",
+    SETTINGS_PANEL,
+    metavar="FILE.toml",
+)
+_RECIPE = _parameter(
+    "recipe",
+    Path | None,
+    "--recipe",
+    "A TOML file with these options, as `dfstrans data recipe` prints it; options override it.",
+    READING_PANEL,
+    metavar="FILE.toml",
 )
 
 
@@ -178,10 +181,7 @@ def _option(
     parser = None
     if annotation in (int, int | None):
         parser, metavar = _whole_number, metavar or "<int>"
-    declared = typer.Option(flag, help=text, rich_help_panel=panel, show_default=False, metavar=metavar, parser=parser)
-    return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, declared]
-    )
+    return _parameter(name, annotation, flag, text, panel, metavar=metavar, parser=parser)
 
 
 def _whole_number(text: str) -> int:
@@ -190,24 +190,6 @@ def _whole_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise typer.BadParameter(f"expected a whole number, got {text!r}") from None
-
-
-READING_PANEL = "Reading the recordings"
-_RECIPE = inspect.Parameter(
-    "recipe",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None,
-        typer.Option(
-            "--recipe",
-            metavar="FILE.toml",
-            help="A TOML file with these options, as `dfstrans data recipe` prints it; options override it.",
-            rich_help_panel=READING_PANEL,
-            show_default=False,
-        ),
-    ],
-)
 
 
 def reading(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,12 +22,10 @@ from dfstrans.errors import counted
 from dfstrans.files import atomic_write
 from dfstrans.settings import Precision
 
-EXAMPLE = "Example: dfstrans predict model new_recordings.csv --out predictions.csv"
-
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans predict model new_recordings.csv --out predictions.csv")
 @reading
 def predict(
     model: Model,

@@ -14,12 +14,10 @@ from dfstrans.detectors.summary import model_summary, network_for, network_summa
 from dfstrans.errors import DfstransError
 from dfstrans.settings import DFSTRANS, Preset
 
-EXAMPLE = "Example: dfstrans summary --sensors 20 --segment-length 100 --segments 80"
-
 app = typer.Typer(add_completion=False)
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans summary --sensors 20 --segment-length 100 --segments 80")
 @setting_options(only=("segment_length",))
 def summary(
     settings: dict[str, Any],

@@ -26,14 +26,12 @@ from dfstrans.detectors.workflow import partial_folder, train_model
 from dfstrans.settings import DFSTRANS, Preset
 from dfstrans.training.calibration import too_few
 
-EXAMPLE = "Example: dfstrans train recordings.csv --out model --segment-length 50 --set mixup=0"
-
 app = typer.Typer(add_completion=False)
 HARDLY = 0.7  # share of the loss of guessing; a network still above it has barely learned
 EPOCHS_TO_TRY = 20  # lower bound of the suggestion; also the lowest default
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog="Example: dfstrans train recordings.csv --out model --segment-length 50 --set mixup=0")
 @reading
 @setting_options()
 def train(

@@ -16,9 +16,8 @@ from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.parameters import describe_arguments
 from dfstrans.detectors.saved_model import StoredModel
-from dfstrans.diagnosis.diagnose import diagnose
+from dfstrans.diagnosis.diagnose import KnownCases, diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.diagnosis.known_faults import KnownCases
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.model.encoding import check_fits

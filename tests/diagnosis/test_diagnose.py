@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Diagnoser, Episodes
-from dfstrans.diagnosis.known_faults import KnownCases, resembling
+from dfstrans.diagnosis.diagnose import KnownCases, resembling
 from dfstrans.diagnosis.schema import Resemblance
 from tests.tiny import TINY, tiny_episodes
 
