@@ -12,8 +12,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
-from dfstrans.data.readers.cells import report_bad_cells, text_columns
-from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
+from dfstrans.data.readers.columns import Roles, report_bad_cells, require_dropped, text_columns, warn_of_second_label
 from dfstrans.data.readers.label_words import label_meaning, understands
 from dfstrans.data.readers.labels import (
     LabelTable,
@@ -25,9 +24,8 @@ from dfstrans.data.readers.labels import (
     with_faults,
     with_kinds,
 )
-from dfstrans.data.readers.narrow import as_wide
 from dfstrans.data.readers.opening import Reader, ReadOptions
-from dfstrans.data.readers.recordings import OTHER_FORMATS
+from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide
 from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, join_files, read_rows, require_same_columns
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name

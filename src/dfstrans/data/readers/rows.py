@@ -23,12 +23,13 @@ from dfstrans.data.grid import (
     row_positions,
     unwrap_midnight,
 )
-from dfstrans.data.readers.cells import BadCells, to_numbers
 from dfstrans.data.readers.columns import (
+    BadCells,
     Roles,
     names_and_units,
     to_coded_texts,
     to_codes,
+    to_numbers,
 )
 from dfstrans.data.readers.label_words import UNLABELLED, Meaning, count_words, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
