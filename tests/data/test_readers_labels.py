@@ -110,7 +110,7 @@ def test_named_label_table_replaces_the_labels_of_the_recordings(tmp_path: Path)
     ("name", "table", "options", "words"),
     [
         ("runs_labels", "id,label|x,1", {}, r"runs_labels\.csv, got none for y"),
-        ("runs_labels", "id,label|x,1|x,0|y,0", {}, "repeated ids: x"),
+        ("runs_labels", "id,label|x,1|x,0|y,0", {}, "repeated ones: x"),
         ("runs_labels", "id,label|x,1|,0|y,0", {}, "id in each row of .*row 2"),
         ("runs_labels", "id,label|x,1|y,", {}, "label in each row of .*got none in 2"),
         ("runs_labels", "id,label|01,0|02,1", {}, r"got none for x, y but for 01, 02; spell the ids identically"),

@@ -164,7 +164,7 @@ def test_trailing_sign_or_point_is_fine_if_other_rows_have_it(tmp_path: Path) ->
         ("\n\n", "blank lines"),
         ("id,time,a\n", "rows below the header"),
         ("1,0,1.5\n1,1,2.5\n", "header line"),
-        ("id,time,a,a\nx,0,1,2\n", "repeated names: a"),
+        ("id,time,a,a\nx,0,1,2\n", "repeated ones: a"),
         (PLAIN + "2,2,3", "ends early.*Expected 5 columns, got 3"),
         ("id,time,a\nx,0,1\n,1,2\n", "none in data row 2"),
         ("id,time,a\nx,0,1\nx,,2\n", "a time in each row.*row 2"),

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.label_words import UnreadableLabelsError
+from dfstrans.data.readers.labels import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, list_few
 from dfstrans.settings import DFSTRANS, OPTIONS, NetworkSettings, TrainingSettings

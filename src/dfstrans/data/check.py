@@ -226,7 +226,7 @@ def _summarize(episodes: Episodes, tally: _Tally) -> DataCheck:
     same_sensors: dict[bytes, list[str]] = defaultdict(list)
     for sensor in np.flatnonzero(~empty & ~constant):
         same_sensors[tally.sensor_digests[sensor].digest()].append(names[sensor])
-    faults = episodes.faults or ((),) * n
+    faults = episodes.known_faults
     kinds = Counter(kind for known in faults for kind in {fault.kind for fault in known} - {""})
     partly = [
         any(fault.start > 0 or fault.stop < length for fault in known)
@@ -331,7 +331,7 @@ def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]
             f"{counted(len(check.gaps), 'episode')}: {list_few(shown)}; gaps in time are filled with such points, and "
             "the network sees the previous value there"
         )
-    faulty = {name for faults in episodes.faults or () for fault in faults for name in fault.sensors}
+    faulty = {name for faults in episodes.known_faults for fault in faults for name in fault.sensors}
     unknown = sorted(faulty - set(episodes.sensors))
     if unknown:
         yield _warning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -45,6 +45,10 @@ class Fault(NamedTuple):
     kind: str = ""
     severity: float | None = None
 
+    def locates(self, length: int) -> bool:
+        """Return whether the fault says where a recording of this length is anomalous, in time or among sensors."""
+        return self[:3] != (0, length, ())
+
 
 class Episode(NamedTuple):
     """One recording: values (n_sensors, length), without padding."""
@@ -55,6 +59,14 @@ class Episode(NamedTuple):
     group: str | None
     faults: tuple[Fault, ...] | None
     start: np.datetime64 | None = None
+
+
+def mark_points(faults: Iterable[Fault], length: int) -> npt.NDArray[np.bool_]:
+    """Mark the points of a recording that lie in one of its faults: (length,)."""
+    marked = np.zeros(length, dtype=np.bool_)
+    for fault in faults:
+        marked[fault.start : fault.stop] = True
+    return marked
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -226,6 +238,11 @@ class Episodes:
     def n_anomalous(self) -> int:
         """Number of episodes with label 1."""
         return 0 if self.labels is None else int(self.labels.sum())
+
+    @property
+    def known_faults(self) -> tuple[tuple[Fault, ...], ...]:
+        """The faults of each episode, none where they are unknown."""
+        return ((),) * len(self) if self.faults is None else self.faults
 
     def require_labels(self) -> npt.NDArray[np.int8]:
         """Return the labels; raise an error if there are none."""
@@ -424,8 +441,7 @@ class Episodes:
 
     def fault_kinds(self) -> list[str]:
         """Return the kind of each episode's first known fault; empty if none is known."""
-        found = ((),) * len(self) if self.faults is None else self.faults
-        return [faults[0].kind if faults else "" for faults in found]
+        return [faults[0].kind if faults else "" for faults in self.known_faults]
 
     def fault_cells(self, row: int, segment_length: int) -> npt.NDArray[np.bool_]:
         """Mark the (segment, sensor) cells of an episode that a known fault affects, except faults of unknown sensors.
@@ -437,7 +453,7 @@ class Episodes:
         if self.truth is not None:
             return self.truth.cells(row, segment_length, n_segments) >= 1
         cells = np.zeros((n_segments, self.n_sensors), dtype=np.bool_)
-        for fault in () if self.faults is None else self.faults[row]:
+        for fault in self.known_faults[row]:
             columns = [self.sensors.index(name) for name in fault.sensors if name in self.sensors]
             cells[fault.start // segment_length : -(-fault.stop // segment_length), columns] = True
         return cells

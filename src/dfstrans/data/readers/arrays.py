@@ -14,8 +14,15 @@ import pyarrow as pa
 
 from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.label_words import LABEL_OPTIONS, count_words, label_meaning, labels_and_kinds, to_labels
-from dfstrans.data.readers.labels import with_faults, with_kinds
+from dfstrans.data.readers.faults import with_faults
+from dfstrans.data.readers.labels import (
+    LABEL_OPTIONS,
+    count_words,
+    label_meaning,
+    labels_and_kinds,
+    to_labels,
+    with_kinds,
+)
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.rows import Rows, gather
 from dfstrans.data.storage import StoredArray, StoredValues

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.episodes import Episode, Episodes, Fault
+from dfstrans.data.episodes import Episode, Episodes, Fault, mark_points
 from dfstrans.data.grid import seconds_of
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, counted, list_few, option_name
@@ -146,8 +146,8 @@ def _warn_of_labels_for_whole_recordings(recordings: Episodes, counts: npt.NDArr
     """Warn about anomalous recordings with several pieces if it is unknown which points are anomalous."""
     if recordings.labels is None:
         return
-    faults = recordings.faults or ((),) * len(recordings)
-    known = [any(fault[:3] != (0, n, ()) for fault in of) for of, n in zip(faults, recordings.lengths, strict=True)]
+    lengths = recordings.lengths.tolist()
+    known = [any(fault.locates(n) for fault in of) for of, n in zip(recordings.known_faults, lengths, strict=True)]
     whole = recordings.ids[(recordings.labels == 1) & (counts > 1) & ~np.array(known)]
     if len(whole):
         warnings.warn(
@@ -162,12 +162,8 @@ def _anomalous_points(recordings: Episodes, row: int) -> npt.NDArray[np.bool_] |
     """Mark the anomalous points of a recording: those within its faults, else all or none according to its label."""
     if recordings.labels is None:
         return None
-    if recordings.faults is None or not recordings.faults[row]:
-        return np.full(int(recordings.lengths[row]), bool(recordings.labels[row]))
-    anomalous = np.zeros(int(recordings.lengths[row]), dtype=np.bool_)
-    for fault in recordings.faults[row]:
-        anomalous[fault.start : fault.stop] = True
-    return anomalous
+    faults, length = recordings.known_faults[row], int(recordings.lengths[row])
+    return mark_points(faults, length) if faults else np.full(length, bool(recordings.labels[row]))
 
 
 def _clip(faults: Sequence[Fault], start: int, length: int) -> tuple[Fault, ...]:

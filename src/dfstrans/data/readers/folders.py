@@ -13,15 +13,15 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
 from dfstrans.data.readers.columns import Roles, report_bad_cells, require_dropped, text_columns, warn_of_second_label
-from dfstrans.data.readers.label_words import label_meaning, understands
+from dfstrans.data.readers.faults import is_fault_table, with_faults
 from dfstrans.data.readers.labels import (
     LabelTable,
     find_table,
-    is_fault_table,
+    label_meaning,
     read_label_table,
     roles_in_label_table,
     roles_of_recordings,
-    with_faults,
+    understands,
     with_kinds,
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions

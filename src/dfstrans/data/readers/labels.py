@@ -1,39 +1,184 @@
-"""Readers for the label table (labels and groups) and the fault table (known faults) of recordings."""
+"""Labels of recordings: the meaning of their words, and the label table that gives labels and groups."""
 
 from __future__ import annotations
 
-import re
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.data.array_checks import check_unique
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.readers.columns import Roles, bare_name, find_column, find_roles, to_texts
-from dfstrans.data.readers.label_words import labels_and_kinds
-from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
-from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
+from dfstrans.data.readers.columns import Roles, find_column, find_roles, to_coded_texts, to_texts
+from dfstrans.data.readers.opening import ReadOptions
+from dfstrans.data.readers.tables import MISSING, Table, is_number, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, list_few, option_name
 
+UNLABELLED = -1
+_NORMAL = ("false", "normal", "ok", "good", "healthy")
+_ANOMALOUS = ("true", "anomalous", "anomaly", "abnormal", "bad", "fault", "faulty", "nok")
+_OPTIONS = ("anomalous_value", "normal_value", "label_map")
+LABEL_OPTIONS = frozenset(_OPTIONS)
 _LABEL_TABLE_ROLES = ("id", "label", "group")
 _FILE_COLUMNS = ("file", "filename", "file_name", "name")  # possible id columns of a label or fault table
-_FAULT_COLUMNS = {
-    "kind": ("fault", "kind", "fault_kind", "cause"),
-    "sensors": ("sensors", "sensor"),
-    "start": ("start", "begin", "from"),
-    "end": ("end", "stop", "to"),
-    "last": ("last",),
-    "severity": ("severity",),
-}
-_FAULTS = "faults"  # the usual file name
-_FAULT_TIMES = (
-    "start, end (exclusive) and last (inclusive) count from the start of the recording that the id names, in its time "
-    "unit, or in points if it has none"
-)
-_NUMBERS = ("start", "end", "last", "severity")
+
+
+# ---- the meaning of words -----------------------------------------------------------------------------------------
+
+
+class UnreadableLabelsError(DfstransError):
+    """Labels have an unknown meaning; `column` is the column of the recordings that could be dropped instead."""
+
+    def __init__(self, message: str, column: str | None = None) -> None:
+        super().__init__(message)
+        self.column = column
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The label of each word (0 normal, 1 anomalous), and the type of fault of the words that name one."""
+
+    label: Mapping[str, int]
+    kind: Mapping[str, str]
+
+
+def count_words(column: Any) -> tuple[Any, dict[str, int]]:
+    """Return a label column as dictionary-encoded words, and how often each word occurs; missing ones do not count."""
+    codes = to_coded_texts(column)
+    counts = np.bincount(codes.indices.drop_null().to_numpy(), minlength=len(codes.dictionary))
+    words = codes.dictionary.to_pylist()
+    return codes, {word: int(n) for word, n in zip(words, counts, strict=True) if word and word not in MISSING}
+
+
+def label_meaning(
+    counts: Mapping[str, int], options: ReadOptions, source: Path | str, column: str | None = None
+) -> Meaning:
+    """Find the meaning of all words of a data set, from the options or else from the usual words.
+
+    >>> label_meaning({"ok": 3, "worn": 1}, ReadOptions(normal_value="ok"), "a.csv")
+    Meaning(label={'ok': 0, 'worn': 1}, kind={'worn': 'worn'})
+    """
+    given = [name for name in _OPTIONS if getattr(options, name) is not None]
+    if len(given) > 1:
+        raise DfstransError(
+            f"expected one of {list_few(map(option_name, _OPTIONS))}, got {list_few(map(option_name, given))}; "
+            "keep one of them"
+        )
+    role = next((role for role in ("anomalous", "normal") if f"{role}_value" in given), None)
+    if role is None:
+        label = _mapped(counts, options, source, column)
+    else:
+        value = getattr(options, f"{role}_value")
+        if len(counts) > 1 and not any(_same(word, value) for word in counts):  # one label may be of the other class
+            raise DfstransError(
+                f"expected the {role} label {value!r} in {source}, got {list_few(sorted(counts))}; "
+                f"correct {option_name(f'{role}_value')}"
+            )
+        label = {word: int(_same(word, value) == (role == "anomalous")) for word in counts}
+    return Meaning(label, _kinds([word for word, value in label.items() if value == 1]))
+
+
+def labels_of(codes: Any, meaning: Meaning) -> npt.NDArray[np.int8]:
+    """Return the label of each cell of a dictionary-encoded column: 0, 1, or −1 if it is missing."""
+    table = [meaning.label.get(word, UNLABELLED) for word in codes.dictionary.to_pylist()]
+    found: npt.NDArray[np.int8] = np.array([*table, UNLABELLED], dtype=np.int8)[
+        codes.indices.fill_null(len(table)).to_numpy()
+    ]
+    return found
+
+
+def to_labels(column: Any, options: ReadOptions, source: Path) -> npt.NDArray[np.int8]:
+    """Return the label of each episode: 0 normal, 1 anomalous; missing ones raise an error."""
+    return labels_and_kinds(column, options, source)[0]
+
+
+def labels_and_kinds(column: Any, options: ReadOptions, source: Path) -> tuple[npt.NDArray[np.int8], list[str]]:
+    """Return the label and the type of fault ("" if unknown) of each episode; missing labels raise an error."""
+    codes, counts = count_words(column)
+    meaning = label_meaning(counts, options, source)
+    found = labels_of(codes, meaning)
+    missing = np.flatnonzero(found == UNLABELLED)
+    if len(missing):
+        raise DfstransError(f"expected a label in each row of {source}, got none in {list_few(missing + 1)}; add them")
+    return found, [meaning.kind.get(word, "") for word in codes.to_pylist()]
+
+
+def _parse_label_map(text: str) -> dict[str, int]:
+    """Parse the value of `label_map`.
+
+    >>> _parse_label_map("ok=0, worn=1")
+    {'ok': 0, 'worn': 1}
+    """
+    meaning: dict[str, int] = {}
+    for entry in filter(str.strip, text.split(",")):
+        word, equals, value = (part.strip() for part in entry.rpartition("="))
+        label = _usual_label(value)
+        if not word or not equals or label is None:
+            raise DfstransError(
+                f"expected {option_name('label_map', 'ok=0,worn=1')}, got {entry.strip()!r}; write each label, =, and "
+                "0 (normal) or 1 (anomalous)"
+            )
+        meaning[word] = label
+    return meaning
+
+
+def understands(words: Collection[str], options: ReadOptions) -> bool:
+    """Return whether each of these words has a meaning, and both classes occur among several."""
+    try:
+        meaning = label_meaning(dict.fromkeys(words, 1), options, "")
+    except DfstransError:
+        return False
+    return len(words) == 1 or len(set(meaning.label.values())) == 2
+
+
+def _mapped(counts: Mapping[str, int], options: ReadOptions, source: Path | str, column: str | None) -> dict[str, int]:
+    """Return the label of each word according to the label map, or else to the usual words."""
+    if options.label_map is not None:
+        entries = _parse_label_map(options.label_map)
+        found = {word: next((entries[one] for one in entries if _same(word, one)), None) for word in counts}
+    else:
+        found = {word: _usual_label(word) for word in counts}
+    unknown = [word for word in counts if found[word] is None]
+    if unknown and options.label_map is not None:
+        raise UnreadableLabelsError(
+            f"expected each label of {source} in {option_name('label_map')}, got none for "
+            f"{list_few((f'{word} ({counts[word]}×)' for word in unknown), 50)}; add them",
+            column,
+        )
+    if unknown:
+        raise UnreadableLabelsError(
+            f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; specify which "
+            f"value means anomalous ({option_name('anomalous_value', ...)}) or normal "
+            f"({option_name('normal_value', ...)}), or the meaning of each ({option_name('label_map', 'ok=0,worn=1')})",
+            column,
+        )
+    return {word: label for word, label in found.items() if label is not None}
+
+
+def _kinds(anomalous: Collection[str]) -> dict[str, str]:
+    """Return the words that name a type of fault: neither a usual word for anomalous nor the only number."""
+    telling = [word for word in anomalous if word.lower() not in _ANOMALOUS]
+    numbers = [word for word in telling if is_number(word)]
+    return {word: word for word in telling if word not in numbers or len(anomalous) > 1}
+
+
+def _usual_label(word: str) -> int | None:
+    if is_number(word):
+        return int(float(word)) if float(word) in (0, 1) else None
+    return 0 if word.lower() in _NORMAL else 1 if word.lower() in _ANOMALOUS else None
+
+
+def _same(word: str, wanted: str) -> bool:
+    try:
+        return float(word) == float(wanted)
+    except ValueError:
+        return word == wanted.strip()
+
+
+# ---- label tables -----------------------------------------------------------------------------------------------
 
 
 def find_table(recordings: Path, name: str) -> Path | None:
@@ -43,9 +188,6 @@ def find_table(recordings: Path, name: str) -> Path | None:
         folder, stems = recordings.parent, [f"{table_stem(recordings)}_{name}", name]
     tables = {table_stem(file).lower(): file for file in sorted(folder.iterdir()) if is_table(file)}
     return next((tables[stem.lower()] for stem in stems if stem.lower() in tables), None)
-
-
-# ---- label tables -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,8 +225,7 @@ def with_kinds(episodes: Episodes, kinds: Sequence[str]) -> Episodes:
     """Add a fault of its type ("" for unknown) to each episode that has none; its place within it is unknown."""
     if not any(kinds):
         return episodes
-    known = ((),) * len(episodes) if episodes.faults is None else episodes.faults
-    added = zip(known, kinds, episodes.lengths.tolist(), strict=True)
+    added = zip(episodes.known_faults, kinds, episodes.lengths.tolist(), strict=True)
     return replace(
         episodes,
         faults=tuple(faults or ((Fault(0, length, kind=kind),) if kind else ()) for faults, kind, length in added),
@@ -97,7 +238,7 @@ def read_label_table(
     """Read a table with the columns id, label and optionally group: those in `columns`, or under their usual names."""
     table = open_table(path)
     options = options.model_copy(update={f"{role}_column": name for role, name in columns.items()})
-    id_column, label_column, group_column = _label_table_columns(table, options)
+    id_column, label_column, group_column = label_table_columns(table, options)
     if id_column is None or label_column is None:
         raise DfstransError(
             f"expected the columns id and label in the label table {path}, got {list_few(table.names)}; rename them, "
@@ -105,13 +246,9 @@ def read_label_table(
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
     content = table.read(dict.fromkeys(wanted, "text"))
-    ids = to_texts(content[id_column]).to_pylist()
+    ids = ids_of_rows(content[id_column], path)
+    check_unique(f"ids in {path}", ids, "keep one row of each")
     found, kinds = labels_and_kinds(content[label_column], options, path)
-    if None in ids:
-        raise DfstransError(f"expected an id in each row of {path}, got none in row {ids.index(None) + 1}; add it")
-    if len(set(ids)) < len(ids):
-        repeated = sorted({name for name in ids if ids.count(name) > 1})
-        raise DfstransError(f"expected each id once in {path}, got repeated ids: {list_few(repeated)}; keep one each")
     if ids_are_files:
         ids = [without_suffix(name) for name in ids]
     groups = [name or "" for name in to_texts(content[group_column]).to_pylist()] if group_column else None
@@ -123,10 +260,19 @@ def read_label_table(
     )
 
 
+def ids_of_rows(column: Any, path: Path) -> list[str]:
+    """Return the id of each row of a label or fault table; raise an error if one is missing."""
+    ids: list[str | None] = to_texts(column).to_pylist()
+    if None in ids or "" in ids:
+        row = next(number for number, name in enumerate(ids, start=1) if not name)
+        raise DfstransError(f"expected an id in each row of {path}, got none in row {row}; add it")
+    return [name for name in ids if name]
+
+
 def covers(path: Path, ids: Iterable[str], options: ReadOptions) -> bool:
     """Return whether a label table has a row for each of these episodes."""
     table = open_table(path)
-    id_column = _label_table_columns(table, options)[0]
+    id_column = label_table_columns(table, options)[0]
     return id_column is not None and set(ids) <= set(to_texts(table.read({id_column: "text"})[id_column]).to_pylist())
 
 
@@ -164,8 +310,8 @@ def roles_of_recordings(names: Sequence[str], options: ReadOptions, elsewhere: C
     return replace(roles, **dict.fromkeys(elsewhere), sensors=tuple(name for name in names if name in sensors))
 
 
-def _label_table_columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
-    """Find the columns with the id, the label and the group.
+def label_table_columns(table: Table, options: ReadOptions) -> tuple[str | None, str | None, str | None]:
+    """Find the columns of a label or fault table with the id, the label and the group.
 
     A name in the options may refer to the recordings, so it must match exactly here; it may differ in case and unit
     only if no column has a usual name (`no` of the recordings is not `No` next to `id`).
@@ -185,222 +331,3 @@ def _label_table_columns(table: Table, options: ReadOptions) -> tuple[str | None
     rest = [name for name in table.names if name not in (id_column, roles.group)]
     label_column = roles.label or (rest[0] if len(rest) == 1 else None)
     return id_column, label_column, roles.group
-
-
-# ---- fault tables -----------------------------------------------------------------------------------------------
-
-
-class _NoFaultColumnsError(DfstransError):
-    """The table has no fault columns and may contain something else."""
-
-
-def with_faults(
-    episodes: Episodes, recordings: Path, options: ReadOptions, *, labelled_by_row: bool = False
-) -> Episodes:
-    """Add the faults of the table named in the options, or found next to the recordings.
-
-    `recordings` is their file or folder. The table only adds faults: points that labels or earlier faults mark stay
-    anomalous. Only a label of a whole recording, which says nothing about its rows (`labelled_by_row`), is made more
-    precise when the recording is cut. Recordings without labels take them from the table.
-    """
-    path = options.faults or find_table(recordings, _FAULTS)
-    if path is None or (options.faults is None and path.absolute() == recordings.absolute()):
-        return episodes
-    try:
-        rows = _read_fault_table(path, options)
-    except (EmptyTableError, _NoFaultColumnsError) as error:
-        if options.faults is not None:
-            raise
-        if isinstance(error, EmptyTableError) or recordings.is_file():  # in a folder, the table may be a recording
-            warnings.warn(
-                f"ignored {path}: {error}; if it lists faults of {recordings.name}, correct it and name it "
-                f"({option_name('faults', ...)})",
-                stacklevel=2,
-            )
-        return episodes
-    if recordings.is_dir():
-        rows = [{**row, "id": without_suffix(row["id"])} for row in rows]
-    position = {name: i for i, name in enumerate(episodes.ids.tolist())}
-    unknown = sorted({row["id"] for row in rows} - position.keys())
-    if unknown and options.faults is None and recordings.is_file() and table_stem(path).lower() == _FAULTS:
-        warnings.warn(
-            f"ignored the fault table {path}: {recordings.name} has no episodes {list_few(unknown)}; if it belongs "
-            f"to these recordings, correct the ids and name it ({option_name('faults', ...)})",
-            stacklevel=2,
-        )
-        return episodes
-    if unknown:
-        raise DfstransError(
-            f"expected faults of the {len(episodes)} episodes in {recordings}, such as {str(episodes.ids[0])!r}, got "
-            f"others in {path}: {list_few(unknown)}; correct the ids, or remove the rows"
-        )
-    found: dict[str, list[Fault]] = {}
-    for number, row in enumerate(rows, start=1):
-        where = f"in row {number} of {path}"
-        found.setdefault(row["id"], []).append(_fault(row, episodes, position[row["id"]], where))
-    if options.length is not None:
-        episodes = _with_label_as_fault(episodes, found, labelled_by_row)
-    _compare_with_labels(episodes, found, path, options)
-    earlier = ((),) * len(episodes) if episodes.faults is None else episodes.faults
-    faults = []
-    for name, before in zip(position, earlier, strict=True):
-        of_table = found.get(name, [])
-        faults.append(tuple(sorted([*of_table, *_uncovered(before, of_table)])) if before else tuple(of_table))
-    if episodes.labels is None:
-        episodes = episodes.with_labels([int(name in found) for name in position])
-    return replace(episodes, faults=tuple(faults))
-
-
-def _with_label_as_fault(episodes: Episodes, found: Collection[str], labelled_by_row: bool) -> Episodes:
-    """Mark recordings of the table whose rows are all labelled anomalous; unmark those labelled as a whole."""
-    if episodes.labels is None:
-        return episodes
-    earlier = ((),) * len(episodes) if episodes.faults is None else episodes.faults
-    faults = list(earlier)
-    for row, (name, length) in enumerate(zip(episodes.ids.tolist(), episodes.lengths.tolist(), strict=True)):
-        throughout = all(fault[:3] == (0, length, ()) for fault in earlier[row])
-        if name in found and episodes.labels[row] == 1 and throughout:
-            faults[row] = (earlier[row] or (Fault(0, length),)) if labelled_by_row else ()
-    return replace(episodes, faults=tuple(faults))
-
-
-def _compare_with_labels(
-    episodes: Episodes, found: Mapping[str, Sequence[Fault]], path: Path, options: ReadOptions
-) -> None:
-    """Reject episodes or pieces that are normal by label and faulty by the table; warn about the reverse.
-
-    The label of a whole recording that will be cut does not say which pieces are anomalous.
-    """
-    if episodes.labels is None:
-        return
-    normal_by_label, absent_from_table = [], []
-    for row, name in enumerate(episodes.ids.tolist()):
-        length = int(episodes.lengths[row])
-        earlier = () if episodes.faults is None else episodes.faults[row]
-        by_table, by_label = (_marked(faults, length) for faults in (found.get(name, ()), earlier))
-        whole = episodes.labels[row] == 1 and not earlier
-        if whole and options.length is not None and name in found:
-            continue
-        size = length if options.length is None or options.resample else options.length
-        for start in range(0, max(length - size, 0) + 1, options.stride or size):
-            piece = name if size == length else f"{name}@{start}"
-            label = whole or by_label[start : start + size].any()
-            fault = by_table[start : start + size].any()
-            if fault and not label:
-                normal_by_label.append(piece)
-            elif label and not fault:
-                absent_from_table.append(piece)
-    if normal_by_label:
-        raise DfstransError(
-            f"expected labels that agree with the fault table {path}, got {len(normal_by_label)} labelled normal with "
-            f"a fault in the table: {list_few(normal_by_label)}; correct the labels or the table: {_FAULT_TIMES}"
-        )
-    if absent_from_table:
-        warnings.warn(
-            f"anomalous by label, without a fault in {path}: {len(absent_from_table)} "
-            f"({list_few(absent_from_table)}); they stay anomalous; if the table is complete, check its times: "
-            f"{_FAULT_TIMES}",
-            stacklevel=3,
-        )
-
-
-def _marked(faults: Iterable[Fault], length: int) -> npt.NDArray[np.bool_]:
-    """Mark the points of a recording that lie in a fault: (length,)."""
-    marked = np.zeros(length, dtype=np.bool_)
-    for fault in faults:
-        marked[fault.start : fault.stop] = True
-    return marked
-
-
-def _uncovered(earlier: Sequence[Fault], by_table: Sequence[Fault]) -> list[Fault]:
-    """Return the parts of earlier faults that no fault of the table covers.
-
-    >>> _uncovered([Fault(10, 30)], [Fault(15, 20, kind="jam")])  # doctest: +ELLIPSIS
-    [Fault(start=10, stop=15, ...), Fault(start=20, stop=30, ...)]
-    """
-    end = max(fault.stop for fault in [*earlier, *by_table])
-    free = ~_marked(by_table, end)
-    parts = []
-    for fault in earlier:
-        edges = np.flatnonzero(np.diff(np.pad(_marked([fault], end) & free, 1).astype(np.int8)))
-        parts += [fault._replace(start=int(a), stop=int(b)) for a, b in edges.reshape(-1, 2)]
-    return parts
-
-
-def is_fault_table(path: Path, options: ReadOptions) -> bool:
-    """Return whether a file in a folder of recordings is their fault table; a recording may also be called `faults`."""
-    if not is_table(path) or table_stem(path).lower() != _FAULTS:
-        return False
-    try:
-        _fault_table_columns(open_table(path), options)
-    except _NoFaultColumnsError:
-        return False
-    except EmptyTableError:
-        return True  # it cannot be a recording either
-    return True
-
-
-def _fault_table_columns(table: Table, options: ReadOptions) -> dict[str, str]:
-    """Return the columns of a fault table by role."""
-    id_column = _label_table_columns(table, options)[0]
-    by_name = {bare_name(name).lower(): name for name in reversed(table.names)}
-    columns = {
-        role: next(by_name[name] for name in names if name in by_name)
-        for role, names in _FAULT_COLUMNS.items()
-        if not by_name.keys().isdisjoint(names)
-    }
-    if id_column is None or columns.keys().isdisjoint(("kind", "sensors", "start")):
-        raise _NoFaultColumnsError(
-            "expected the columns id and fault, and optionally sensors, start, end (exclusive) or last (inclusive) "
-            f"and severity, in the fault table {table.path}, got {list_few(table.names)}; rename them"
-        )
-    return {"id": id_column, **columns}
-
-
-def _read_fault_table(path: Path, options: ReadOptions) -> list[dict[str, str]]:
-    """Return the non-empty cells of each row by role; numbers have a decimal point."""
-    table = open_table(path)
-    wanted = _fault_table_columns(table, options)
-    content = table.read(dict.fromkeys(wanted.values(), "text"))
-    columns = {role: to_texts(content[name]).to_pylist() for role, name in wanted.items()}
-    rows = []
-    for number, cells in enumerate(zip(*columns.values(), strict=True), start=1):
-        row = {role: text for role, text in zip(columns, cells, strict=True) if text and text not in MISSING}
-        if "id" not in row:
-            raise DfstransError(f"expected an id in each row of {path}, got none in row {number}; add it")
-        rows.append(row | {role: row[role].replace(table.decimal, ".") for role in _NUMBERS if role in row})
-    return rows
-
-
-def _fault(row: dict[str, str], episodes: Episodes, position: int, where: str) -> Fault:
-    """Convert a row of the table to a fault in points of its episode."""
-    begin, end, last, severity = (_number(row[role], role, where) if role in row else None for role in _NUMBERS)
-    length, step = int(episodes.lengths[position]), episodes.interval or 1.0
-    begin = 0.0 if begin is None else begin
-    if end is not None and last is not None:
-        raise DfstransError(f"expected end or last {where}, got both; remove one: {_FAULT_TIMES}")
-    end = end if last is None else last + step
-    end = length * step if end is None else end
-    start, stop = round(begin / step), round(end / step)
-    if begin <= end:  # even the shortest fault covers one point
-        start = min(start, length - 1) if begin < length * step else start
-        stop = max(stop, start + 1)
-    if not 0 <= start < stop <= length:
-        span = f"from 0 to {length * step:g} {episodes.time_unit}".rstrip()
-        raise DfstransError(
-            f"expected a fault within episode {row['id']!r}, {span}, got one from {begin:g} to {end:g} {where}; "
-            f"correct it: {_FAULT_TIMES}"
-        )
-    blamed = [part.strip() for part in re.split(r"[;|,]", row.get("sensors", "")) if part.strip()]
-    sensors = tuple(find_column(episodes.sensors, name) or name for name in blamed)  # check_episodes reports others
-    return Fault(start, stop, sensors, row.get("kind", ""), severity)
-
-
-def _number(text: str, role: str, where: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = np.nan
-    if not np.isfinite(number):
-        raise DfstransError(f"expected a number as {role} {where}, got {text!r}; correct it: {_FAULT_TIMES}")
-    return number

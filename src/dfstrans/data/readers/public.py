@@ -16,7 +16,7 @@ from pyarrow import csv as arrow_csv
 from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.cutting import cut
-from dfstrans.data.readers.label_words import LABEL_OPTIONS, to_labels
+from dfstrans.data.readers.labels import LABEL_OPTIONS, to_labels
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, first_of_bins, points_per_bin, prepare
 from dfstrans.errors import DfstransError, list_few, option_name

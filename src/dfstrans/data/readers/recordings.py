@@ -25,14 +25,14 @@ from dfstrans.data.readers.columns import (
     to_coded_texts,
     warn_of_second_label,
 )
-from dfstrans.data.readers.label_words import label_meaning
+from dfstrans.data.readers.faults import with_faults
 from dfstrans.data.readers.labels import (
     covers,
     find_table,
+    label_meaning,
     read_label_table,
     roles_in_label_table,
     roles_of_recordings,
-    with_faults,
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors

@@ -31,7 +31,7 @@ from dfstrans.data.readers.columns import (
     to_codes,
     to_numbers,
 )
-from dfstrans.data.readers.label_words import UNLABELLED, Meaning, count_words, labels_of
+from dfstrans.data.readers.labels import UNLABELLED, Meaning, count_words, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
 from dfstrans.data.readers.times import Times, join_times, to_times

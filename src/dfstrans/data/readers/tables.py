@@ -8,7 +8,6 @@ import os
 import re
 import warnings
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -20,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.array_checks import check_unique, default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening
 from dfstrans.errors import DfstransError, list_few
 
@@ -329,22 +328,18 @@ def _lines_before_header(lines: list[str]) -> int:
         raise EmptyTableError("expected a text table with a header, got only blank lines; write the file again")
     first = next((number for number in content if not lines[number].startswith("#")), content[-1])
     comments = [number for number in content if number < first]
-    if comments and _is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
+    if comments and is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
         return comments[-1]
     return first
 
 
 def _require_names_and_rows(path: Path, names: list[str], cells: list[list[str]]) -> None:
     numbered = [str(i) for i in range(len(names))], [str(i + 1) for i in range(len(names))]
-    if any(names) and all(_is_number(name) for name in names if name) and names not in numbered:
+    if any(names) and all(is_number(name) for name in names if name) and names not in numbered:
         raise DfstransError(
             f"expected a header line with column names in {path}, got numbers: {list_few(names)}; add a header line"
         )
-    repeated = sorted(name for name, count in Counter(names).items() if name and count > 1)
-    if repeated:
-        raise DfstransError(
-            f"expected each column name once in {path}, got repeated names: {list_few(repeated)}; rename the columns"
-        )
+    check_unique(f"column names in {path}", [name for name in names if name], "rename the columns")
     if not cells:
         raise EmptyTableError(f"expected rows below the header of {path}, got none; write it again or remove it")
 
@@ -358,7 +353,8 @@ def _without_trailing_delimiter(names: list[str], cells: list[list[str]]) -> lis
     return names
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text is a number, also nan or inf."""
     try:
         float(text)
     except ValueError:
