@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import torch
 
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.synthetic import planted_episodes
 from tests.tiny import TINY, tiny_episodes
 
 torch.set_num_threads(1)  # several workers with several threads each would wait for one another
@@ -80,3 +82,16 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Diagnoser.from_settings(**TINY).fit(tiny_episodes()).save(folder)
     export_onnx(folder, folder.with_suffix(".onnx"), tiny_episodes())
     return folder.with_suffix(".onnx")
+
+
+@pytest.fixture(scope="session")
+def planted_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Episodes]:
+    """A model trained long enough to detect, and the episodes with known faults that it was trained from."""
+    from dfstrans import Diagnoser
+    from dfstrans.detectors.workflow import train_model
+
+    episodes = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
+    slim = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "batch_size": 8, "epochs": 10}
+    folder = tmp_path_factory.mktemp("planted") / "model"
+    train_model(Diagnoser.from_settings(**slim), episodes, folder)
+    return folder, episodes

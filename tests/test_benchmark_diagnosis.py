@@ -9,25 +9,22 @@ import numpy as np
 import pytest
 
 from benchmarks import diagnosis
-from dfstrans.data.synthetic import planted_episodes
-from dfstrans.data.writers import save_episodes
-from dfstrans.detectors.diagnoser import Diagnoser
-from dfstrans.detectors.workflow import train_model
+from dfstrans import Episodes, save_episodes
 from dfstrans.diagnosis.scores import AttentionTrust
 
 
 def test_every_kind_has_chance_baselines_and_controls(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    planted_model: tuple[Path, Episodes],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    episodes = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
+    model, episodes = planted_model
     save_episodes(episodes, tmp_path / "planted.h5")
-    slim = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "batch_size": 8, "epochs": 10}
-    train_model(Diagnoser.from_settings(**slim), episodes, tmp_path / "model")
     kinds = sorted(set(episodes.fault_kinds()) - {""})
     monkeypatch.setattr(diagnosis, "TELLING", dict.fromkeys(kinds, episodes.sensors[:1]))
     written = tmp_path / "result.json"
-    places = [str(tmp_path / "model"), str(tmp_path / "planted.h5")]
-    diagnosis.main([*places, "--part", "train", "--draws", "2", "--out", str(written)])
+    diagnosis.main([str(model), str(tmp_path / "planted.h5"), "--part", "train", "--draws", "2", "--out", str(written)])
     printed = capsys.readouterr().out
     result = json.loads(written.read_text())
     assert result["detected"] > 0

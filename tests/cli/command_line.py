@@ -31,7 +31,7 @@ def run(*arguments: Any) -> tuple[int, str, str]:
     return (code if isinstance(code, int) else 0), out.getvalue(), err.getvalue()
 
 
-def done(*arguments: Any) -> tuple[str, str]:
+def output_of(*arguments: Any) -> tuple[str, str]:
     """The standard output and the error output of a command that succeeds."""
     code, out, err = run(*arguments)
     assert code == 0, err
@@ -40,7 +40,7 @@ def done(*arguments: Any) -> tuple[str, str]:
 
 def result_of(*arguments: Any) -> Any:
     """The JSON of a command that succeeds."""
-    return json.loads(done(*arguments, "--json")[0])
+    return json.loads(output_of(*arguments, "--json")[0])
 
 
 def refused(*arguments: Any) -> str:

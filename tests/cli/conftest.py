@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.cli.command_line import SMALL, run
+from tests.cli.command_line import SMALL, output_of
 from tests.tiny import tiny_episodes
 
 
@@ -28,6 +28,5 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def model(table: Path) -> Path:
     folder = table.parent / "model"
-    code, _, err = run("train", table, "--out", folder, *SMALL, "--epochs", "2")
-    assert code == 0, err
+    output_of("train", table, "--out", folder, *SMALL, "--epochs", "2")
     return folder

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dfstrans.cli.app import _Warnings
+from dfstrans.cli.compare import compare
+from dfstrans.cli.inject import THRESHOLD, inject
+from dfstrans.cli.train import train
 from dfstrans.errors import Note
-from tests.cli.command_line import run
+from dfstrans.settings import OPTIONS, NetworkSettings, TrainingSettings
+from tests.cli.command_line import output_of, run
 
 
 @pytest.mark.parametrize(
@@ -85,10 +92,28 @@ COMMANDS += ["summary", "demo", "compare", "inject", "encoding", "reproduce"]
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example_and_json(command: str) -> None:
-    code, out, _ = run(*command.split(), "--help")
-    assert code == 0
+    out, _ = output_of(*command.split(), "--help")
     assert f"Example: dfstrans {command}" in out
     assert "--json" in out
+
+
+@pytest.mark.parametrize(("command", "other"), [(train, {}), (compare, {}), (inject, THRESHOLD)])
+def test_the_help_shows_the_defaults_of_the_settings(command: Callable[..., Any], other: dict[str, Any]) -> None:
+    defaults = {**NetworkSettings().model_dump(), **TrainingSettings().model_dump(), **other}
+    options = inspect.signature(command).parameters
+    assert {*OPTIONS, "set_values", "settings_file"} <= options.keys()
+    for name in OPTIONS:
+        text = options[name].annotation.__metadata__[0].help
+        assert text.endswith(f"(default {defaults[name]})") == (defaults[name] is not None), name
+
+
+def test_train_has_few_options_besides_those_of_reading() -> None:
+    own = [
+        name
+        for name, one in inspect.signature(train).parameters.items()
+        if one.annotation.__metadata__[0].rich_help_panel != "Reading the recordings"
+    ]
+    assert len(own) <= 17
 
 
 def test_a_remark_is_not_called_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from dfstrans import Episodes, load_episodes
 from dfstrans.data.problems import Problems
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import Note
-from tests.cli.command_line import run
+from tests.cli.command_line import output_of, result_of, run
 
 
 @pytest.mark.parametrize(
@@ -26,17 +26,12 @@ from tests.cli.command_line import run
 def test_data_check_counts_the_public_data(
     public_data: Path, part: str, options: list[str], episodes: int, anomalous: int
 ) -> None:
-    arguments = [public_data / part, "--length", 500, "--stride", 500, *options, "--json"]
-    code, out, _ = run("data", "check", *arguments)
-    assert code == 0
-    content = json.loads(out)
+    content = result_of("data", "check", public_data / part, "--length", 500, "--stride", 500, *options)
     assert (content["episodes"], content["anomalous"]) == (episodes, anomalous)
 
 
 def test_data_check_prints_what_was_read(table: Path) -> None:
-    code, out, _ = run("data", "check", table)
-    assert code == 0
-    assert "Episodes: 36 (12 anomalous, 24 normal) × 3 sensors × 48 points" in out
+    assert "Episodes: 36 (12 anomalous, 24 normal) × 3 sensors × 48 points" in output_of("data", "check", table)[0]
 
 
 def test_data_check_exits_with_1_when_training_is_impossible(tmp_path: Path) -> None:
@@ -85,9 +80,7 @@ def test_warning_of_two_files_is_one_finding(tmp_path: Path, monkeypatch: pytest
 
 
 def test_convert_keeps_everything(table: Path, tmp_path: Path) -> None:
-    code, out, _ = run("data", "convert", table, tmp_path / "recordings.h5", "--json")
-    assert code == 0
-    assert json.loads(out)["episodes"] == 36
+    assert result_of("data", "convert", table, tmp_path / "recordings.h5")["episodes"] == 36
     assert load_episodes(tmp_path / "recordings.h5").fingerprint() == load_episodes(table).fingerprint()
 
 

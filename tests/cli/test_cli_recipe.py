@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,17 +15,12 @@ import pytest
 from dfstrans import Diagnoser, Episodes, save_episodes
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import part_of
-from tests.cli.command_line import run
+from tests.cli.command_line import output_of, refused, result_of
 
 pytestmark = pytest.mark.filterwarnings("always")  # the command line shows them
 
 READ = ("--length", "24", "--time-column", "when", "--label-column", "state", "--anomalous-value", "bad")
-RECIPE: dict[str, Any] = {
-    "length": 24,
-    "time_column": "when",
-    "label_column": "state",
-    "anomalous_value": "bad",
-}
+RECIPE = {"length": 24, "time_column": "when", "label_column": "state", "anomalous_value": "bad"}
 
 
 @pytest.fixture(scope="module")
@@ -41,25 +35,20 @@ def raw(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def trees(raw: Path) -> Path:
     folder = raw.parent / "trees"
-    code, _, err = run("train", raw, "--out", folder, "--model", "boosting", "--seed", "3", *READ)
-    assert code == 0, err
+    output_of("train", raw, "--out", folder, "--model", "boosting", "--seed", "3", *READ)
     return folder
 
 
 def test_commands_with_a_model_read_with_its_recipe(trees: Path, raw: Path) -> None:
-    _, expected, _ = run("predict", trees, raw, *READ)
-    code, out, err = run("predict", trees, raw)
-    assert (code, out) == (0, expected), err
+    out, err = output_of("predict", trees, raw)
+    assert out == output_of("predict", trees, raw, *READ)[0]
     assert len(out.splitlines()) == 1 + 2 * 36
     assert "read as the model's training recordings: --length 24, --time-column when" in err
-    code, out, err = run("evaluate", trees, raw, "--part", "test", "--json")
-    assert code == 0, err
-    assert json.loads(out)["f1"] == load_detector(trees).metrics_["test"]["f1"]
+    assert result_of("evaluate", trees, raw, "--part", "test")["f1"] == load_detector(trees).metrics_["test"]["f1"]
 
 
 def test_an_option_overrides_the_recipe(trees: Path, raw: Path) -> None:
-    code, out, err = run("predict", trees, raw, "--length", "48")
-    assert code == 0, err
+    out, err = output_of("predict", trees, raw, "--length", "48")
     assert len(out.splitlines()) == 1 + 36
     assert "--length 24" not in err
 
@@ -68,53 +57,36 @@ def test_recordings_without_the_label_column_are_read_for_prediction_only(
     trees: Path, raw: Path, tmp_path: Path
 ) -> None:
     pd.read_csv(raw).drop(columns="state").to_csv(tmp_path / "new.csv", index=False)
-    _, expected, _ = run("predict", trees, raw)
-    code, out, err = run("predict", trees, tmp_path / "new.csv")
-    assert (code, out) == (0, expected), err
+    out, err = output_of("predict", trees, tmp_path / "new.csv")
+    assert out == output_of("predict", trees, raw)[0]
     assert "read without labels" in err
-    code, _, err = run("evaluate", trees, tmp_path / "new.csv")
-    assert code == 2
-    assert "state" in err
+    assert "state" in refused("evaluate", trees, tmp_path / "new.csv")
 
 
 def test_recordings_that_do_not_fit_are_refused(trees: Path, raw: Path, tmp_path: Path) -> None:
     rows = pd.read_csv(raw)
     rows.rename(columns={"when": "clock"}).to_csv(tmp_path / "clock.csv", index=False)
-    code, _, err = run("predict", trees, tmp_path / "clock.csv")
-    assert code == 2
-    assert "when" in err
+    assert "when" in refused("predict", trees, tmp_path / "clock.csv")
     rows.drop(columns="b").to_csv(tmp_path / "no_b.csv", index=False)
-    code, _, err = run("predict", trees, tmp_path / "no_b.csv")
-    assert code == 2
-    assert "missing: b" in err
+    assert "missing: b" in refused("predict", trees, tmp_path / "no_b.csv")
     save_episodes(Episodes.from_arrays(np.zeros((2, 3, 20)), sensors=["a", "b", "c"]), tmp_path / "short.npz")
-    code, _, err = run("predict", trees, tmp_path / "short.npz")
-    assert code == 2
-    assert "expected recordings of at least 24 points, got at most 20" in err
+    assert "recordings of at least 24 points, got at most 20" in refused("predict", trees, tmp_path / "short.npz")
 
 
 def test_stored_episodes_are_cut_as_in_training(trees: Path, tmp_path: Path) -> None:
     save_episodes(Episodes.from_arrays(np.zeros((2, 3, 48)), sensors=["a", "b", "c"]), tmp_path / "whole.npz")
-    code, out, err = run("predict", trees, tmp_path / "whole.npz", "--json")
-    assert code == 0, err
-    assert len(json.loads(out)) == 4
+    assert len(result_of("predict", trees, tmp_path / "whole.npz")["predictions"]) == 4
 
 
 def test_recipe_is_printed_as_toml_and_taken_by_other_commands(trees: Path, raw: Path, tmp_path: Path) -> None:
-    code, out, err = run("data", "recipe", trees)
-    assert code == 0, err
+    out, _ = output_of("data", "recipe", trees)
     assert tomllib.loads(out) == RECIPE
     (tmp_path / "recipe.toml").write_text(out)
-    code, out, err = run("data", "check", raw, "--recipe", tmp_path / "recipe.toml", "--json")
-    assert code == 0, err
-    assert json.loads(out)["episodes"] == 72
-    code, _, err = run("data", "check", raw, "--recipe", tmp_path / "none.toml")
-    assert code == 2
-    assert "expected a TOML file for --recipe, got nothing" in err
+    assert result_of("data", "check", raw, "--recipe", tmp_path / "recipe.toml")["episodes"] == 72
+    said = "expected a TOML file for --recipe, got nothing"
+    assert said in refused("data", "check", raw, "--recipe", tmp_path / "none.toml")
     (tmp_path / "wrong.toml").write_text("lenght = 24\n")
-    code, _, err = run("data", "check", raw, "--recipe", tmp_path / "wrong.toml")
-    assert code == 2
-    assert "lenght" in err
+    assert "lenght" in refused("data", "check", raw, "--recipe", tmp_path / "wrong.toml")
 
 
 def test_label_and_fault_tables_are_not_remembered(table: Path, tmp_path: Path) -> None:
@@ -123,21 +95,15 @@ def test_label_and_fault_tables_are_not_remembered(table: Path, tmp_path: Path) 
     labels.to_csv(tmp_path / "labels.csv", index=False)
     rows.drop(columns="label").to_csv(tmp_path / "rows.csv", index=False)
     read = ("--labels", tmp_path / "labels.csv", "--length", "24")
-    code, _, err = run("train", tmp_path / "rows.csv", "--out", tmp_path / "m", "--model", "boosting", *read)
-    assert code == 0, err
+    output_of("train", tmp_path / "rows.csv", "--out", tmp_path / "m", "--model", "boosting", *read)
     assert load_detector(tmp_path / "m").reading_ == {"length": 24}
 
 
 def test_parts_are_stored_and_those_of_the_first_split_of_compare(trees: Path, raw: Path, tmp_path: Path) -> None:
     parts = json.loads((trees / "parts.json").read_text())
-    assert [len(parts[name]) for name in ("train", "validation", "test")] == [
-        51,
-        10,
-        11,
-    ]  # of 48 normal and 24 anomalous pieces: 34, 7, 7 and 17, 3, 4
-    options = ("--models", "boosting", "--folds", "2", "--seed", "3", "--out", tmp_path)
-    code, _, err = run("compare", raw, *READ, *options)
-    assert code == 0, err
+    sizes = [len(parts[name]) for name in ("train", "validation", "test")]
+    assert sizes == [51, 10, 11]  # of 48 normal and 24 anomalous pieces: 34, 7, 7 and 17, 3, 4
+    output_of("compare", raw, *READ, "--models", "boosting", "--folds", "2", "--seed", "3", "--out", tmp_path)
     first, second = map(json.loads, (tmp_path / "runs.parts.jsonl").read_text().splitlines())
     assert first == parts
     assert second != parts
