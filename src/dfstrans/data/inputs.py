@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.grid import SECONDS
+from dfstrans.data.grid import seconds_of
 from dfstrans.data.scaling import too_large_values
 from dfstrans.data.segments import looks_transposed
 from dfstrans.errors import DfstransError, list_few
@@ -70,22 +70,15 @@ def require_interval(episodes: Episodes, interval: float | None, time_unit: str)
 
 
 def _same_interval(episodes: Episodes, interval: float | None, time_unit: str) -> bool:
-    """Return whether the sampling intervals agree within 1 %, or one of them is unknown."""
+    """Return whether the sampling intervals agree within 1 %, or one of them is unknown.
+
+    They are compared in seconds if both units are known, else as numbers.
+    """
     if interval is None or episodes.interval is None:
         return True
-    given, trained = _comparable((episodes.interval, episodes.time_unit), (interval, time_unit))
-    return abs(given / trained - 1) <= 0.01
-
-
-def _comparable(*intervals: tuple[float, str]) -> tuple[float, ...]:
-    """Convert intervals to seconds if all units are known, else leave them.
-
-    >>> _comparable((500, "ms"), (0.5, "s")), _comparable((500, "ms"), (0.5, ""))
-    ((0.5, 0.5), (500, 0.5))
-    """
-    if all(unit in SECONDS for _, unit in intervals):
-        return tuple(value * SECONDS[unit] for value, unit in intervals)
-    return tuple(value for value, _ in intervals)
+    given, trained = seconds_of(episodes.interval, episodes.time_unit), seconds_of(interval, time_unit)
+    ratio = episodes.interval / interval if given is None or trained is None else given / trained
+    return abs(ratio - 1) <= 0.01
 
 
 def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:

@@ -142,20 +142,11 @@ def _write_parquet(episodes: Episodes, path: Path) -> None:
         "label": None if episodes.labels is None else _free_name("label", episodes.sensors),
         "group": None if episodes.groups is None else _free_name("group", episodes.sensors),
     }
-    known = {
-        "version": VERSION,
-        "columns": role,
-        "sensors": episodes.sensors,
-        "units": episodes.units,
-        "interval": episodes.interval,
-        "time_unit": episodes.time_unit,
-        "time_zone": episodes.time_zone,
-        "starts": None if episodes.starts is None else episodes.starts.astype(np.int64).tolist(),
-        "faults": None
-        if episodes.faults is None
-        else {name: faults_to_json(found) for name, found in zip(episodes.ids.tolist(), episodes.faults, strict=True)},
-        "truth": None if episodes.truth is None else truth_to_text(episodes.truth),
-    }
+    arrays = {name: array.tolist() for name, array in _arrays(episodes).items() if name in ("starts", "faults")}
+    known = {"interval": None, "faults": None, **_attributes(episodes), **arrays, "columns": role}
+    known["truth"] = None if episodes.truth is None else truth_to_text(episodes.truth)
+    if episodes.faults is not None:
+        known["faults"] = dict(zip(episodes.ids.tolist(), arrays["faults"], strict=True))
     fields = [(role["id"], pa.string()), (role["time"], pa.float64())]
     fields += [(name, pa.float32()) for name in episodes.sensors]
     fields += [(role["label"], pa.int8())] if role["label"] else []

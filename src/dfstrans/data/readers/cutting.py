@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.data.array_checks import as_starts
 from dfstrans.data.episodes import Episode, Episodes, Fault, mark_points
 from dfstrans.data.grid import seconds_of
 from dfstrans.data.readers.opening import ReadOptions
@@ -57,18 +59,17 @@ def cut(
             f"expected recordings with values, got none in any of {counted(total, 'piece')}; check whether the sensor "
             "columns are empty"
         )
-    return Episodes.from_arrays(
-        [piece.values for piece in pieces],
-        None if points is None and recordings.labels is None else np.array([piece.label for piece in pieces]),
-        ids=[piece.id for piece in pieces],
-        sensors=recordings.sensors,
-        units=recordings.units,
-        interval=recordings.interval,
-        time_unit=recordings.time_unit,
-        groups=[str(piece.group) for piece in pieces],
-        faults=None if recordings.faults is None else [piece.faults or () for piece in pieces],
-        starts=None if recordings.starts is None else [piece.start for piece in pieces],
-        time_zone=recordings.time_zone,
+    labelled = points is not None or recordings.labels is not None
+    return replace(
+        recordings,
+        values=np.stack([piece.values for piece in pieces]),
+        lengths=np.full(len(pieces), length),
+        ids=np.array([piece.id for piece in pieces], dtype=np.str_),
+        labels=np.array([piece.label for piece in pieces], dtype=np.int8) if labelled else None,
+        groups=np.array([piece.group for piece in pieces], dtype=np.str_),
+        faults=None if recordings.faults is None else tuple(piece.faults or () for piece in pieces),
+        truth=None,
+        starts=None if recordings.starts is None else as_starts([piece.start for piece in pieces], len(pieces)),
     )
 
 

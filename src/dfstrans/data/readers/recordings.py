@@ -134,12 +134,12 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
         rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), exact=True)
         rows = rows.interpret(label_meaning(rows.word_counts, options, table.path))
         rows = replace(rows, sensors=sensors, units=tuple(known["units"]))
-        faults = known["faults"] and {name: faults_from_json(text) for name, text in known["faults"].items()}
+        faults = known.get("faults") and {name: faults_from_json(text) for name, text in known["faults"].items()}
         truth = truth_from_text(known["truth"]) if known.get("truth") else None
     episodes = gather(rows, options)
     episodes = replace(
         episodes,
-        interval=known["interval"],
+        interval=known.get("interval"),
         time_unit=known.get("time_unit", ""),
         starts=None if known.get("starts") is None else np.array(known["starts"], dtype="datetime64[ns]"),
         time_zone=known.get("time_zone", ""),
