@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from shlex import quote
 from typing import Any
 
 _as_options: ContextVar[bool] = ContextVar("settings_as_options", default=False)
@@ -42,10 +43,15 @@ def option_name(name: str, value: Any = _NO_VALUE) -> str:
     >>> with settings_as_options():
     ...     option_name("threshold_rule"), option_name("threshold_rule", "fixed"), option_name("sort_time", True)
     ('--threshold-rule', '--threshold-rule fixed', '--sort-time')
+    >>> with settings_as_options():
+    ...     option_name("time_column", "start of run")
+    "--time-column 'start of run'"
     """
     if _as_options.get():
         option = "--" + name.replace("_", "-")
-        return option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else value}"
+        return (
+            option if value is _NO_VALUE or value is True else f"{option} {'…' if value is ... else quote(str(value))}"
+        )
     if value is _NO_VALUE:
         return name
     return f"{name}={'…' if value is ... else repr(value)}"

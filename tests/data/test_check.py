@@ -146,7 +146,9 @@ def test_identical_sensors_and_episodes_are_found() -> None:
     assert result.duplicated_sensors == (("sensor_1", "sensor_3"),)
     assert result.duplicated_episodes == (("episode_5", "episode_11"),)
     assert "identical sensors: sensor_1 = sensor_3" in messages(result, "warning")
-    assert "identical episodes: episode_5, episode_11" in messages(result, "warning")
+    assert "1 episode of 30 is a copy of others: episode_5 = episode_11; keep one of each" in messages(
+        result, "warning"
+    )
 
 
 def test_missing_and_infinite_values_are_reported_by_sensor_and_episode() -> None:
@@ -243,3 +245,41 @@ def test_every_second_point_missing_in_all_episodes_is_a_gap() -> None:
     with pytest.warns(UserWarning, match="training episodes without any value: episode_3;") as warned:
         SensorScaler.fit(Episodes.from_arrays(values))
     assert len(warned) == 1
+
+
+def test_absurd_values_are_found_with_an_example_and_a_remedy() -> None:
+    values = noise()
+    values[4, 1, 7], values[9, 1, 3] = 1e6, -1e30
+    result = checked(values)
+    assert list(result.far_values) == ["sensor_2"]
+    far = result.far_values["sensor_2"]
+    assert (far.episodes, far.example, round(far.value / 1e30, 6)) == (2, "episode_9", -1)
+    assert "sensor_2 (-1e+30 in episode_9; in 2 episodes)" in messages(result, "warning")
+    assert "clip_beyond=100" in messages(result, "warning")
+
+
+def test_absurd_values_are_found_in_any_batch() -> None:
+    values = noise(n=300)
+    values[299, 0, 39] = 1e6
+    episodes = Episodes.from_arrays(values)
+    assert check_episodes(episodes, batch_bytes=1000).far_values == check_episodes(episodes).far_values != {}
+
+
+def test_counter_is_no_sensor() -> None:
+    values = noise()
+    values[:, 2] = np.arange(40)
+    assert checked(values).counters == ("sensor_3",)
+    assert "name it (load_episodes(…, time_column='sensor_3'))" in messages(checked(values), "warning")
+    assert "time_column" not in messages(checked(values, interval=2.0), "warning")
+    values[7, 2, 20] = 0  # falls once
+    assert checked(values).counters == ()
+
+
+def test_recordings_with_an_anomaly_each_have_to_be_cut() -> None:
+    values = np.random.default_rng(0).standard_normal((6, 2, 2000)).astype(np.float32)
+    episodes = Episodes.from_arrays(values, np.ones(6, dtype=int), faults=[(Fault(500, 540),)] * 6)
+    result = check_episodes(episodes)
+    assert "training needs normal episodes, too; cut the recordings (load_episodes(…, length=100))" in messages(
+        result, "error"
+    )
+    assert "length=" not in messages(result, "info")

@@ -76,8 +76,34 @@ def test_folder_without_any_good_file_names_the_problem(tmp_path: Path) -> None:
 
 def test_text_column_is_left_out_with_a_warning(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("id,time,a,operator\nx,0,1,Ann\nx,1,2,Bob\n")
-    with pytest.warns(UserWarning, match=r"left out columns without numbers: operator .*'Ann'.*label_column"):
+    with pytest.warns(UserWarning, match=r"left out columns without numbers: operator \(Ann, Bob\).*label_column"):
         assert load_episodes(tmp_path / "runs.csv").sensors == ("a",)
+
+
+CYCLES = "shot,batch,a,quality\n" + "".join(f"{n // 9},B{n // 18},{n % 7},bad\n" for n in range(90))
+
+
+def test_check_goes_on_with_the_likely_id_if_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cycles.csv").write_text(CYCLES)
+    episodes, problems = read_episodes(tmp_path / "cycles.csv")
+    assert episodes is not None
+    assert len(episodes) == 10
+    (problem, text) = problems.merged()
+    assert "name it (id_column='shot')" in problem.message
+    assert text.message.startswith("left out columns without numbers: batch (B0, B1, B2, … (5 in all)), quality (bad)")
+    with (
+        pytest.warns(UserWarning, match="left out columns"),
+        pytest.raises(DfstransError, match="expected a column with the episode of each row"),
+    ):
+        load_episodes(tmp_path / "cycles.csv")
+
+
+def test_label_is_suggested_only_where_none_is_known(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("id,a,state,y\nx,0,worn,1\nx,1,fine,1\nz,3,fine,0\n")
+    with pytest.warns(UserWarning, match=r"left out columns.*state \(worn, fine\).*; if one of them has a role"):
+        load_episodes(tmp_path / "runs.csv")
+    with pytest.warns(UserWarning, match="label_column='state' and normal_value='fine'"):
+        load_episodes(tmp_path / "runs.csv", drop_sensors=["y"])
 
 
 def test_text_between_numbers_is_missing_on_request(tmp_path: Path) -> None:

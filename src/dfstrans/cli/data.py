@@ -18,6 +18,7 @@ from dfstrans.data.readers import load_episodes, read_episodes
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import Note
 
+_LEVELS = ("error", "warning", "info")
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check recordings, or convert them.")
 
 
@@ -49,6 +50,7 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
         print_json({**content, "findings": [asdict(finding) for finding in findings], "skipped": skipped})
     else:
         lines += [problems.describe_skipped()] if skipped else []
+        findings.sort(key=lambda finding: _LEVELS.index(finding.level))
         lines += [f"{finding.level}: {finding.message}" for finding in findings] or ["nothing suspicious was found"]
         print("\n".join(lines))
     raise typer.Exit(0 if content["ok"] else 1)

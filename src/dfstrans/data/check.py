@@ -22,7 +22,7 @@ from dfstrans.data.scaling import (
     sampling_stride,
 )
 from dfstrans.data.segments import MIN_SEGMENT_POINTS
-from dfstrans.data.suggestions import suggest_cutting, suggest_shorter
+from dfstrans.data.suggestions import length_of_parts, suggest_cutting, suggest_shorter
 from dfstrans.errors import counted, list_few, reading_option_name
 
 MIN_EPISODES = 4  # of each class: 70 % of four leaves the two that training needs
@@ -35,6 +35,9 @@ ACTIVE_STEPS = 0.5  # share of steps that change the value; above it, a sensor i
 ACTIVE_EPISODES = 0.25  # share of active episodes; a sensor with fewer is a switch, which is never stuck
 ALIKE_RATIO = 0.3  # ratio of differences between sensors to differences in time; below it, the axes may be swapped
 ALIKE_SENSORS = 10  # with fewer, sensors may be alike by chance
+FAR = 100  # interquartile ranges from the median; a value beyond is more likely an error than a measurement
+SAMPLE = 10_000  # values of a sensor kept for its quartiles
+COUNTER_STEPS = 20  # a sensor that rises in each of at least so many steps counts up
 BATCH_BYTES = 16_000_000  # of values in memory at a time
 
 
@@ -60,6 +63,15 @@ class SensorRange:
     min: float | None
     max: float | None
     mean: float | None
+
+
+@dataclass(frozen=True)
+class FarValues:
+    """The episodes in which a sensor is absurdly far from its median, and the farthest value with its episode."""
+
+    episodes: int
+    value: float
+    example: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,8 @@ class DataCheck:
     label_like_sensors: tuple[str, ...]  # 0 throughout some episodes, 1 throughout the others
     telltale_sensors: tuple[str, ...]  # the same maximum in all normal episodes, and another in all anomalous ones
     partly_anomalous: tuple[str, ...]
+    far_values: dict[str, FarValues]
+    counters: tuple[str, ...]  # sensors that rise in every step of every episode
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -138,6 +152,11 @@ class _Tally:
         self.strides: dict[str, int] = {}
         self.empty_episodes: list[str] = []
         self.peaks = [(np.full(n_sensors, np.inf), np.full(n_sensors, -np.inf)) for _ in range(2)]  # range by label
+        self.sample: npt.NDArray[np.float32] = np.empty((n_sensors, 0), dtype=np.float32)
+        self.sample_step = 1
+        self.lowest: list[npt.NDArray[np.float32]] = []  # (episode, sensor) of each batch
+        self.highest: list[npt.NDArray[np.float32]] = []
+        self.steps, self.rising_steps = np.zeros((2, n_sensors), dtype=np.int64)
         self.time_steps, self.sensor_steps = np.zeros(2), np.zeros(2)  # sum and number of absolute differences
 
     def add(self, batch: Episodes) -> None:
@@ -150,8 +169,12 @@ class _Tally:
         self.finite += finite.sum(axis=(0, 2))
         self.infinite += np.isinf(values).sum(axis=(0, 2))
         self.sum += np.where(finite, values, 0).sum(axis=(0, 2), dtype=np.float64)
-        self.min = np.minimum(self.min, np.where(finite, values, np.inf).min(axis=(0, 2)))
+        lowest = np.where(finite, values, np.inf).min(axis=2)
+        self.min = np.minimum(self.min, lowest.min(axis=0))
         self.max = np.maximum(self.max, peaks.max(axis=0))
+        self.lowest.append(lowest)
+        self.highest.append(peaks)
+        self._add_sample(values)
         self.present += present.sum(axis=0)
         for state in (0, 1):
             self.two_state += (present & (~finite | (values == state)).all(axis=2)).sum(axis=0)
@@ -159,6 +182,13 @@ class _Tally:
         self._add_peaks(batch, peaks, present)
         self._add_steps(batch, values, finite)
         self._add_digests(batch, values)
+
+    def _add_sample(self, values: npt.NDArray[np.float32]) -> None:
+        """Keep every n-th value; n doubles whenever the sample is full."""
+        of_sensors = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
+        self.sample = np.hstack([self.sample, of_sensors[:, :: self.sample_step]])
+        while self.sample.shape[1] > SAMPLE:
+            self.sample, self.sample_step = self.sample[:, ::2], 2 * self.sample_step
 
     def _add_gaps(self, batch: Episodes, empty: npt.NDArray[np.bool_]) -> None:
         counts = empty.sum(axis=1)
@@ -181,6 +211,8 @@ class _Tally:
         pairs = finite[..., 1:] & finite[..., :-1]
         equal = pairs & (values[..., 1:] == values[..., :-1])
         steps, still = pairs.sum(axis=2), equal.sum(axis=2)
+        self.steps += steps.sum(axis=0)
+        self.rising_steps += (pairs & (values[..., 1:] > values[..., :-1])).sum(axis=(0, 2))
         self.active += ((steps > 0) & (steps - still >= ACTIVE_STEPS * steps)).sum(axis=0)
         stuck = (_longest_runs(equal) + 1 > STUCK_SHARE * batch.lengths[:, np.newaxis]) & (steps > 1)
         self.stuck += stuck.sum(axis=0)
@@ -197,6 +229,25 @@ class _Tally:
         for row, length in enumerate(batch.lengths.tolist()):
             content = np.ascontiguousarray(values[row, :, :length]).tobytes()
             self.episode_digests[hashlib.blake2b(content, digest_size=16).digest()].append(str(batch.ids[row]))
+
+
+def _far_values(tally: _Tally, episodes: Episodes) -> dict[str, FarValues]:
+    """Find sensors with values that are absurdly far from their median; those without a spread are left out."""
+    found: dict[str, FarValues] = {}
+    lowest, highest = np.concatenate(tally.lowest).astype(np.float64), np.concatenate(tally.highest).astype(np.float64)
+    for sensor, name in enumerate(episodes.sensors):
+        known = tally.sample[sensor][np.isfinite(tally.sample[sensor])].astype(np.float64)
+        if not len(known):
+            continue
+        low, median, high = np.quantile(known, (0.25, 0.5, 0.75), method="nearest")
+        above, below = highest[:, sensor] - median, median - lowest[:, sensor]
+        distance = np.maximum(above, below)  # -inf in episodes without a value
+        far = distance > FAR * (high - low)
+        if high > low and far.any():
+            row = int(distance.argmax())
+            value = highest[row, sensor] if above[row] >= below[row] else lowest[row, sensor]
+            found[name] = FarValues(int(far.sum()), float(value), str(episodes.ids[row]))
+    return found
 
 
 def _longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -269,6 +320,8 @@ def _summarize(episodes: Episodes, tally: _Tally) -> DataCheck:
         label_like_sensors=named((tally.two_state == tally.present) & (tally.min == 0) & (tally.max == 1)),
         telltale_sensors=named(telltale & enough),
         partly_anomalous=tuple(episodes.ids[partly].tolist()),
+        far_values=_far_values(tally, episodes) if n else {},
+        counters=named((tally.steps >= COUNTER_STEPS) & (tally.rising_steps == tally.steps)),
     )
 
 
@@ -281,16 +334,17 @@ def _findings(check: DataCheck, episodes: Episodes, tally: _Tally) -> Iterator[F
     if check.episodes == 0:
         yield _error("no episodes; check whether the file is complete")
         return
-    yield from _class_findings(check)
+    yield from _class_findings(check, episodes)
     yield from _episode_findings(check, episodes)
     yield from _value_findings(check)
     yield from _presence_findings(check, tally)
     yield from _shape_findings(check, episodes.n_timepoints, tally)
     yield from map(_warning, suggest_shorter(episodes, check.partly_anomalous))
-    yield from map(_info, suggest_cutting(episodes, check.partly_anomalous))
+    if check.normal or check.unlabelled:  # else the finding about the missing class suggests it
+        yield from map(_info, suggest_cutting(episodes, check.partly_anomalous))
 
 
-def _class_findings(check: DataCheck) -> Iterator[Finding]:
+def _class_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
     """Report missing labels, and a missing or rare class."""
     rarer = min(check.anomalous, check.normal)
     name, other = ("anomalous", "normal") if rarer == check.anomalous else ("normal", "anomalous")
@@ -304,6 +358,11 @@ def _class_findings(check: DataCheck) -> Iterator[Finding]:
         )
     elif check.unlabelled:
         yield _info(no_labels)
+    elif rarer == 0 and (length := length_of_parts(episodes, check.partly_anomalous)):
+        yield _error(
+            "each recording has an anomaly in a part of it: training needs normal episodes, too; cut the recordings "
+            f"({reading_option_name('length', length)})"
+        )
     elif rarer == 0:
         yield _error(f"all episodes are {other}: training needs both classes; add the other")
     elif rarer < MIN_EPISODES:
@@ -349,7 +408,25 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
             f"({reading_option_name('infinite_as_missing', True)}); numbers above 3.4e38 are infinite in float32"
         )
     if check.empty_sensors:
-        yield _error(f"sensors without any value: {list_few(check.empty_sensors)}; leave them out ({drop})")
+        without = reading_option_name("drop_sensors", ",".join(check.empty_sensors))
+        yield _error(f"sensors without any value: {list_few(check.empty_sensors)}; leave them out ({without})")
+    if check.far_values:
+        shown = [
+            f"{name} ({far.value:g} in {far.example}; in {counted(far.episodes, 'episode')})"
+            for name, far in check.far_values.items()
+        ]
+        yield _warning(
+            f"values more than {FAR} interquartile ranges from the median: {list_few(shown)}; if they are errors and "
+            f"not measurements, read them as missing ({reading_option_name('clip_beyond', FAR)})"
+        )
+    if check.counters:
+        time = reading_option_name("time_column", check.counters[0])
+        yield _warning(
+            f"sensors that rise at every step: {list_few(check.counters)}; "
+            + (f"if one is the time, name it ({time}); " if check.interval is None else "")
+            + "a counter tells a detector when something was recorded, and not how it went, so leave it out "
+            f"({reading_option_name('drop_sensors', ','.join(check.counters))})"
+        )
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
     if constant:
         yield _info(f"constant sensors, which carry no information and may be left out: {list_few(constant)}")
@@ -422,7 +499,10 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: _Tally) -> Itera
             f"lengths from {check.shortest} to {check.longest} points: the classes should not differ in length, "
             "and a segment must fit into the shortest episode"
         )
-    for ids in check.duplicated_episodes[:5]:
-        yield _warning(f"identical episodes: {list_few(ids)}; keep one of them")
-    if len(check.duplicated_episodes) > 5:
-        yield _warning(f"{len(check.duplicated_episodes) - 5} more sets of identical episodes; keep one of each")
+    if check.duplicated_episodes:
+        copies = sum(len(ids) - 1 for ids in check.duplicated_episodes)
+        shown = [" = ".join(ids) for ids in check.duplicated_episodes]
+        yield _warning(
+            f"{counted(copies, 'episode')} of {check.episodes} {'is a copy' if copies == 1 else 'are copies'} of "
+            f"others: {list_few(shown)}; keep one of each ({reading_option_name('drop_duplicates', True)})"
+        )

@@ -37,7 +37,7 @@ def suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
         return
     n, n_sensors = len(episodes), episodes.n_sensors
     segments = median / MAX_DEFAULT_SEGMENT_LENGTH
-    length = _length_of_parts(episodes, partly) or GOOD_LENGTH
+    length = length_of_parts(episodes, partly) or GOOD_LENGTH
     segment_length = length // DEFAULT_SEGMENTS
     pieces = int((episodes.lengths // length).sum())
     width = round_up(median / GOOD_LENGTH)
@@ -54,7 +54,7 @@ def suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
 
 def suggest_cutting(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
     """Suggest a length if the labels change within recordings; `partly` are the ids of those recordings."""
-    length = _length_of_parts(episodes, partly)
+    length = length_of_parts(episodes, partly)
     if length is not None:
         yield (
             f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label their parts and "
@@ -62,7 +62,7 @@ def suggest_cutting(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _length_of_parts(episodes: Episodes, partly: Sequence[str]) -> int | None:
+def length_of_parts(episodes: Episodes, partly: Sequence[str]) -> int | None:
     """Return about twice the length of a typical anomaly, None if recordings are labelled, or too short, as a whole."""
     if not partly or episodes.faults is None or episodes.truth is not None:
         return None

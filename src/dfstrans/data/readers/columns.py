@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ _SYNONYMS = {
 _UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])]")
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
+_LABEL_WORDS = 10  # a column with more distinct words is hardly a label
 _MOSTLY = 0.5  # share of numbers among the cells; a column with fewer is no sensor
 
 
@@ -186,12 +188,13 @@ def to_codes(column: Any) -> Any:
 
 @dataclass(frozen=True)
 class BadCells:
-    """The cells of a column in one file that are not numbers: how many of how many, and the first of them."""
+    """The cells of a column in one file that are not numbers: how many of how many, the first, and how often each."""
 
     count: int
     present: int
     row: int
     text: str
+    words: Mapping[str, int] = field(default_factory=dict)
 
 
 def to_numbers(column: Any) -> tuple[npt.NDArray[np.float32], BadCells | None]:
@@ -220,35 +223,61 @@ def _text_as_numbers(column: Any) -> tuple[Any, BadCells | None]:
     rows = np.flatnonzero(np.asarray(pc.invert(numeric).fill_null(False)))
     bad = None
     if len(rows):
-        bad = BadCells(len(rows), len(text) - text.null_count, int(rows[0]), column[int(rows[0])].as_py())
+        words = column.filter(pc.invert(numeric)).value_counts()
+        words = dict(zip(words.field("values").to_pylist(), words.field("counts").to_pylist(), strict=True))
+        bad = BadCells(len(rows), len(text) - text.null_count, int(rows[0]), column[int(rows[0])].as_py(), words)
         text = pc.if_else(numeric, text, None)
     return text.cast(pa.float64()), bad
 
 
 def text_columns(
-    found: Sequence[Mapping[str, BadCells]], columns: Sequence[Collection[str]], files: Sequence[Path]
+    found: Sequence[Mapping[str, BadCells]],
+    columns: Sequence[Collection[str]],
+    files: Sequence[Path],
+    *,
+    labelled: bool,
 ) -> set[str]:
-    """Return the columns that are no sensors, because most cells are text in most files that have them; report them."""
-    left_out: dict[str, tuple[Path, BadCells]] = {}
+    """Return the columns that are no sensors, because most cells are text in most files that have them; report them.
+
+    Unless the recordings are `labelled`, the report suggests one of them as the label.
+    """
+    left_out: dict[str, Counter[str]] = {}
+    first = None
     for name in dict.fromkeys(name for of_file in found for name in of_file):
         hits = [(file, of_file[name]) for file, of_file in zip(files, found, strict=True) if name in of_file]
         mostly_text = [bad for _, bad in hits if bad.present - bad.count < _MOSTLY * bad.present]
         if 2 * len(mostly_text) > sum(name in of_file for of_file in columns):
-            left_out[name] = hits[0]
+            left_out[name] = sum((Counter(bad.words) for _, bad in hits), Counter())
+            first = first or hits[0][0]
     if left_out:
-        roles = ", ".join(option_name(f"{role}_column") for role in ("label", "time", "id", "group"))
-        shown = list_few((f"{name} (such as {bad.text!r})" for name, (_, bad) in left_out.items()), 20)
-        file = next(iter(left_out.values()))[0]
+        shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in left_out.items()), 20)
+        drop = option_name("drop_sensors", ",".join(left_out))
+        roles = _roles_of_text({} if labelled else left_out, len(files))
         report(
             Problem(
-                f"left out columns without numbers: {shown}, first in {file}; if one of them has a role, name it "
-                f"({roles}), else drop it ({option_name('drop_sensors', next(iter(left_out)))})",
+                f"left out columns without numbers: {shown}, first in {first}; {roles} drop them ({drop})",
                 level="warning",
                 count=len(left_out),
-                file=file,
+                file=first,
             )
         )
     return set(left_out)
+
+
+def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int) -> str:
+    """Say which options give a column of text a role; the normal word of a label is probably the most frequent one."""
+    roles = ", ".join(option_name(f"{role}_column") for role in ("time", "id", "group"))
+    like_labels = [
+        name
+        for name, words in columns.items()
+        if 2 <= len(words) <= _LABEL_WORDS and (n_files == 1 or len(words) < n_files)
+    ]
+    if like_labels:
+        name = min(like_labels, key=lambda name: len(columns[name]))
+        normal = columns[name].most_common(1)[0][0]
+        label = f"{option_name('label_column', name)} and {option_name('normal_value', normal)}"
+        return f"if {name} is the label, name it and the word for normal ({label}); name other roles ({roles}), or"
+    return f"if one of them has a role, name it ({option_name('label_column')}, {roles}), else"
 
 
 def report_bad_cells(

@@ -70,7 +70,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
         with reporting(table.path, skip):
             roles = roles_of_recordings(table.names, options, elsewhere, table.path)
             parts.append(_read_file(path, table, roles, skip))
-    parts = _with_labels(_check_cells(parts, options, skip), path, options)
+    parts = _with_labels(_check_cells(parts, options, skip, labelled=label_path is not None), path, options)
     parts = _check_alone(_with_same_columns(parts, skip), options, skip)
     parts = _without_bad_files(parts, files, path, options)
     warn_of_second_label(parts[0].roles, parts[0].file)
@@ -167,10 +167,13 @@ def _read_file(folder: Path, table: Table, roles: Roles, skip: str) -> _Part:
     return _Part(table, roles, replace(rows, ids=[_episode_id(folder, table.path)]))
 
 
-def _check_cells(parts: list[_Part], options: ReadOptions, skip: str) -> list[_Part]:
+def _check_cells(parts: list[_Part], options: ReadOptions, skip: str, *, labelled: bool) -> list[_Part]:
     """Leave out columns of text, and report text between numbers."""
     text = text_columns(
-        [part.rows.bad for part in parts], [part.rows.sensors for part in parts], [part.file for part in parts]
+        [part.rows.bad for part in parts],
+        [part.rows.sensors for part in parts],
+        [part.file for part in parts],
+        labelled=labelled or any(part.roles.label is not None for part in parts),
     )
     parts = [replace(part, rows=part.rows.without(text)) for part in parts]
     for part in parts:

@@ -149,10 +149,13 @@ def _mapped(counts: Mapping[str, int], options: ReadOptions, source: Path | str,
             column,
         )
     if unknown:
+        normal = [word for word in counts if found[word] == 0]
+        likely = normal[0] if len(normal) == 1 else max(counts, key=lambda word: counts[word])
         raise UnreadableLabelsError(
             f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; specify which "
-            f"value means anomalous ({option_name('anomalous_value', ...)}) or normal "
-            f"({option_name('normal_value', ...)}), or the meaning of each ({option_name('label_map', 'ok=0,worn=1')})",
+            f"value means normal (perhaps {option_name('normal_value', likely)}) or anomalous "
+            f"({option_name('anomalous_value', ...)}), or the meaning of each "
+            f"({option_name('label_map', 'ok=0,worn=1')})",
             column,
         )
     return {word: label for word, label in found.items() if label is not None}

@@ -45,6 +45,7 @@ from dfstrans.errors import DfstransError, list_few, option_name
 
 OTHER_FORMATS = frozenset({"spacecraft", "n_sensors", "n_timepoints", "dataset", "axis", "label_dataset"})
 _OPTIONS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS - {"skip_bad_files", "folders"}
+_ROWS_OF_EPISODE = 8  # minimum, on average, in a column that is taken for the id
 _TAGS = ("tag", "tagname", "tag_name", "_field", "field", "variable", "metric", "signal")
 _VALUES = ("value", "_value")
 _TIMES = ("_time",)  # besides the usual names
@@ -83,7 +84,8 @@ def _checked(table: Table, roles: Roles, options: ReadOptions) -> Rows:
         rows = read_rows(table, roles)
     except UnreadableRowsError as error:
         rows, failed = error.rows, error.errors
-    rows = rows.without(text_columns([rows.bad], [rows.sensors], [table.path]))
+    labelled = roles.label is not None
+    rows = rows.without(text_columns([rows.bad], [rows.sensors], [table.path], labelled=labelled))
     report_bad_cells(rows.bad, table.path, table.lines_before, options, "")
     for one in failed:
         report(Problem(str(one), file=table.path, error=one))
@@ -105,12 +107,29 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
             f"{table.names[0]!r}; change the delimiter"
         )
     if roles.id is None and options.length is None:
-        raise DfstransError(
-            f"expected a column with the episode of each row (such as episode_id) in {table.path}, got "
-            f"{list_few(table.names, 12)}; name it ({option_name('id_column', ...)}), or set a length to cut one "
-            f"recording into episodes ({option_name('length', ...)})"
+        likely = _likely_id(table, roles)
+        report(
+            Problem(
+                f"expected a column with the episode of each row (such as episode_id) in {table.path}, got "
+                f"{list_few(table.names, 12)}; name it ({option_name('id_column', likely or ...)}), or set a length to "
+                f"cut one recording into episodes ({option_name('length', ...)})",
+                file=table.path,
+            )
         )
+        roles = replace(roles, id=likely, sensors=tuple(name for name in roles.sensors if name != likely))
     return roles
+
+
+def _likely_id(table: Table, roles: Roles) -> str | None:
+    """Return the column that most finely divides the rows into stretches with a value of their own, if there is one."""
+    stretches: dict[str, int] = {}
+    columns = table.read(dict.fromkeys(roles.sensors, "text"))
+    for name in roles.sensors:
+        codes = to_coded_texts(columns[name]).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        n = 1 + int(np.count_nonzero(np.diff(codes)))
+        if 1 < n == len(np.unique(codes)) and n * _ROWS_OF_EPISODE <= len(codes):
+            stretches[name] = n
+    return max(stretches, key=lambda name: stretches[name], default=None)
 
 
 def _label_table_matches(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
