@@ -71,15 +71,24 @@ def _folder(data: Path, name: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model trained on the tiny episodes; who changes it makes a copy."""
+    from dfstrans import Diagnoser
+
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    Diagnoser.from_settings(**TINY).fit(tiny_episodes()).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ONNX file; the model that it was exported from has the same name without the suffix."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="needs the extra onnx: pip install 'dfstrans[onnx]'")
-    from dfstrans import Diagnoser
     from dfstrans.deploy.onnx_export import export_onnx
 
     folder = tmp_path_factory.mktemp("exported") / "model"
-    Diagnoser.from_settings(**TINY).fit(tiny_episodes()).save(folder)
+    shutil.copytree(tiny_model, folder)
     export_onnx(folder, folder.with_suffix(".onnx"), tiny_episodes())
     return folder.with_suffix(".onnx")
 

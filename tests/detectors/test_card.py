@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from dfstrans import Diagnoser, Episodes
+from dfstrans import Diagnoser
 from dfstrans.cli.options import warn_of_guessing
 from dfstrans.detectors.card import model_card
 from dfstrans.report.diagnosis_page import write_diagnosis
 from dfstrans.report.index import write_index
 from dfstrans.training.evaluation import ChanceCheck
 from tests.report.drawn import made_diagnosis
-from tests.tiny import TINY
+from tests.tiny import tiny_episodes
 
 
 def figures(roc_auc: float | None, anomalous: int = 15, episodes: int = 100) -> dict[str, Any]:
@@ -31,16 +31,13 @@ GUESS = ChanceCheck(
 )
 
 
-def test_card_and_diagnoses_warn_of_a_detector_no_better_than_guessing(tmp_path: Path) -> None:
-    values, labels = np.random.default_rng(0).normal(size=(60, 2, 32)), np.arange(60) % 2
-    detector = Diagnoser.from_settings(**{**TINY, "epochs": 1}).fit(Episodes.from_arrays(values, labels))
-    # set, not learned: even on noise, a few validation episodes may by luck look better than guessing
+def test_card_and_diagnoses_warn_of_a_detector_no_better_than_guessing(tiny_model: Path, tmp_path: Path) -> None:
+    detector = Diagnoser.load(tiny_model)
     detector.metrics_["validation"] |= figures(0.5, 10, 20)
     detector.save(tmp_path / "model")
-    assert (
-        "**This detector is not shown to be better than guessing" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
-    )
-    (diagnosis,) = Diagnoser.load(tmp_path / "model").diagnose(values[:1])
+    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
+    assert "**This detector is not shown to be better than guessing" in card
+    (diagnosis,) = Diagnoser.load(tmp_path / "model").diagnose(tiny_episodes()[:1])
     assert diagnosis.only_a_guess
     assert diagnosis.to_dict()["detector"]["better_than_guessing"] is False
     assert "But this detector is not shown to be better than guessing on its validation part" in diagnosis.summary()
@@ -63,28 +60,8 @@ def test_the_command_line_warns_only_of_a_detector_that_may_be_guessing(capsys: 
     assert capsys.readouterr().err.startswith("warning: this detector is not shown to be better than guessing")
 
 
-def test_the_card_of_a_good_detector_is_not_in_bold(tmp_path: Path) -> None:
-    assert "\nThis detector is better than guessing (rank-sum test; validation: ROC-AUC 0.80" in _card(figures(0.8))
-    assert "\n**Too few validation and test episodes" in _card(figures(None))
-
-
-def _card(validation: dict[str, Any]) -> str:
-    data = {"shortest": 1, "longest": 2, "interval": None, "train_episodes": 1, "train_anomalous": 1}
-    data |= {"validation_episodes": 1, "validation_anomalous": 1}
-    return model_card(
-        {
-            "data": data,
-            "network": {},
-            "threshold": {"value": 0.5, "rule": "f1", "note": ""},
-            "calibration": {"note": ""},
-            "sensors": [],
-            "units": [],
-            "estimator": "dfstrans",
-            "created": "",
-            "versions": {"dfstrans": ""},
-            "metrics": {"validation": validation},
-            "training": {"seed": 0},
-            "best_epoch": 1,
-            "parameters": 1,
-        }
-    )
+def test_the_card_of_a_good_detector_is_not_in_bold(tiny_model: Path) -> None:
+    record = json.loads((tiny_model / "model.json").read_text())
+    good, unknown = (model_card({**record, "metrics": {"validation": figures(auc)}}) for auc in (0.8, None))
+    assert "\nThis detector is better than guessing (rank-sum test; validation: ROC-AUC 0.80" in good
+    assert "\n**Too few validation and test episodes" in unknown

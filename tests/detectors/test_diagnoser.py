@@ -59,9 +59,9 @@ def test_the_number_of_steps_follows_the_episodes_drawn_per_epoch(monkeypatch: p
     assert (detector.data_.train_episodes, detector.data_.validation_episodes) == (168, len(validation))
 
 
-def test_bf16_scores_are_close_to_32_bits_until_the_next_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bf16_scores_are_close_to_32_bits_until_the_next_fit(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detector_module, "bf16_is_fast", lambda: True)
-    detector = Diagnoser.from_settings(**TINY).fit(EPISODES)
+    detector = Diagnoser.load(tiny_model)
     exact = detector.decision_function(EPISODES)
     rounded = detector.predict_in("auto").decision_function(EPISODES)
     assert rounded.dtype == np.float64
