@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from tests.tiny import TINY, tiny_episodes
 
 SETTINGS = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16, "batch_size": 8}
 
 
 @pytest.fixture(scope="session")
-def tiny() -> Diagnoser:
-    return Diagnoser.from_settings(**TINY).fit(tiny_episodes())
+def tiny(tiny_model: Path) -> Diagnoser:
+    return Diagnoser.load(tiny_model)
 
 
 @pytest.fixture(scope="session")

@@ -120,16 +120,6 @@ def test_ties_count_as_the_mean_for_graded_and_partial_truth(scores: list[float]
     assert overlap(given_scores, faulty) == pytest.approx(mean_over_orders(overlap, given_scores, faulty))
 
 
-@every_metric
-@pytest.mark.parametrize(("n_items", "n_blamed"), [(12, 1), (12, 5), (30, 4)])
-def test_chance_is_the_mean_of_random_rankings(metric: Metric, n_items: int, n_blamed: int) -> None:
-    rng = np.random.default_rng(0)
-    truth = (np.arange(n_items) < n_blamed).astype(float)
-    drawn = np.array([metric(rng.random(n_items), truth) for _ in range(1000)])
-    error = drawn.std() / np.sqrt(len(drawn))
-    assert abs(metric(np.zeros(n_items), truth) - drawn.mean()) < 4 * error + 1e-12
-
-
 @pytest.mark.parametrize(("n", "g"), [(38, 7), (20, 3), (5, 4)])
 def test_chance_has_the_closed_forms_of_the_docstrings(n: int, g: int) -> None:
     constant, truth = np.ones(n), np.arange(n) < g

@@ -27,16 +27,9 @@ GARBAGE = (math.nan, math.inf, -math.inf, 1e30)
 def random_network(seed: int = 0, **changes: object) -> DFSTrans:
     """A tiny network in double precision, with random weights and random batch-norm statistics."""
     torch.manual_seed(seed)
-    sizes = {
-        "segment_length": P,
-        "blocks": 2,
-        "filters": 4,
-        "kernel": 3,
-        "heads": 2,
-        "feedforward": 16,
-        "quantile_features": 3,
-    }
-    network = DFSTrans(NetworkShape.paper(**{"n_sensors": S, "head_width": 8, "dropout": 0.0, **sizes, **changes}))
+    sizes = {"segment_length": P, "blocks": 2, "filters": 4, "kernel": 3, "heads": 2, "feedforward": 16}
+    others = {"n_sensors": S, "head_width": 8, "dropout": 0.0, "quantile_features": 3}
+    network = DFSTrans(NetworkShape.paper(**{**sizes, **others, **changes}))
     for parameter in network.parameters():
         if parameter.dim() < 2:
             nn.init.normal_(parameter)  # so that no norm and no bias is at its harmless default
@@ -184,16 +177,6 @@ def test_logit_does_not_depend_on_batch_or_padding(seed: int, lengths: list[int]
         assert_close(together.logit[row], alone.logit[0])
         assert_close(together.attention.temporal[row, ..., :n, :n], alone.attention.temporal[0])
         assert_close(together.attention.spatial[row, :, :n], alone.attention.spatial[0])
-
-
-@torch.no_grad()
-def test_padding_may_be_anywhere_without_an_encoding() -> None:
-    network = random_network(encoding="none").eval()
-    episode = random_segments(3)
-    segments = torch.full((1, 6, S, P), math.nan, dtype=torch.float64)
-    valid = torch.tensor([[False, True, False, True, True, False]])
-    segments[valid] = episode
-    assert_close(network(segments, valid).logit, network(episode[None]).logit)
 
 
 def trained_once(segments: Tensor, valid: Tensor | None) -> tuple[Tensor, DFSTrans]:

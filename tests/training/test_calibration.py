@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.special import expit, logit
+from scipy.special import expit
 from sklearn.metrics import f1_score
 
 from dfstrans.settings import TrainingSettings
@@ -41,11 +41,6 @@ def test_f1_threshold_worked_by_hand() -> None:
     assert threshold.value == pytest.approx(0.4)
     assert threshold.rule == "f1"
     assert threshold.note == "F1 1.000 on 6 validation episodes"
-
-
-def test_the_threshold_of_separable_classes_lies_in_the_gap() -> None:
-    labels, probabilities = np.int8([0, 1, 0, 1, 0, 1]), np.array([0.1, 0.8, 0.2, 0.9, 0.4, 0.95])
-    assert 0.4 < choose_threshold(labels, probabilities, F1).value < 0.8
 
 
 @pytest.mark.parametrize("score", [0.1, 0.3, 0.7, 0.9, 1 / 3])
@@ -199,14 +194,6 @@ def test_the_temperature_found_is_the_likeliest_on_a_grid() -> None:
 
     found = calibrate(labels, logits, 1.0).temperature
     assert likelihood(found) >= max(likelihood(t) for t in np.geomspace(0.25, 10, 200)) - 1e-3
-
-
-def test_the_shift_divides_the_odds_by_the_weight() -> None:
-    calibration = Calibration(shift=math.log(5))
-    p = np.array([0.1, 0.5, 0.9])
-    found = calibration.probabilities(logit(p))
-    assert_allclose(found / (1 - found), p / (1 - p) / 5)
-    assert calibration.probabilities(np.array([math.log(5)])) == pytest.approx([0.5])
 
 
 def test_probabilities_worked_by_hand_and_in_the_order_of_the_logits() -> None:

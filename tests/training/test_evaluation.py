@@ -34,12 +34,8 @@ def test_figures_equal_scikit_learn_s(rows: list[tuple[int, int]], step: int) ->
         assert found.f1 == pytest.approx(metrics.f1_score(labels, called, zero_division=0))
     assert found.brier == pytest.approx(metrics.mean_squared_error(labels, scores))
     (tn, fp), (fn, tp) = metrics.confusion_matrix(labels, called, labels=[0, 1]).tolist()
-    assert (found.true_negatives, found.false_positives, found.false_negatives, found.true_positives) == (
-        tn,
-        fp,
-        fn,
-        tp,
-    )
+    assert (found.true_negatives, found.false_positives) == (tn, fp)
+    assert (found.false_negatives, found.true_positives) == (fn, tp)
     assert (found.episodes, found.anomalous, found.threshold) == (len(labels), labels.sum(), threshold)
     if 0 < labels.sum() < len(labels):
         assert found.roc_auc == pytest.approx(metrics.roc_auc_score(labels, scores))
@@ -60,19 +56,13 @@ def test_figures_worked_by_hand() -> None:
 
 def test_metrics_that_need_anomalous_episodes_are_none_without_them() -> None:
     found = evaluate_probabilities(np.int8([0, 0, 0]), np.array([0.1, 0.6, 0.2]), 0.5)
-    assert found.pr_auc is None
-    assert found.roc_auc is None
-    assert found.f1 is None
-    assert found.recall is None
-    assert found.precision == 0
+    assert (found.pr_auc, found.roc_auc, found.f1, found.recall, found.precision) == (None, None, None, None, 0)
     assert found.false_alarms_per_100_normal == pytest.approx(100 / 3)
 
 
 def test_metrics_that_need_normal_episodes_are_none_without_them() -> None:
     found = evaluate_probabilities(np.int8([1, 1]), np.array([0.1, 0.6]), 0.5)
-    assert found.roc_auc is None
-    assert found.false_alarms_per_100_normal is None
-    assert found.pr_auc == 1
+    assert (found.roc_auc, found.false_alarms_per_100_normal, found.pr_auc) == (None, None, 1)
     assert found.f1 == pytest.approx(2 / 3)
 
 
@@ -124,10 +114,7 @@ def test_rank_sum_chance_is_close_to_counting_all_orders() -> None:
 def test_every_held_out_part_has_to_be_better_than_guessing() -> None:
     good, bad = figures(0.8), figures(0.55)
     assert check_against_chance({"validation": good, "test": good}).better_than_guessing is True
-    assert (
-        "not shown to be better than guessing on its validation part"
-        in check_against_chance({"validation": bad, "test": good}).note
-    )
+    assert "guessing on its validation part" in check_against_chance({"validation": bad, "test": good}).note
     flattered = check_against_chance({"validation": good, "test": bad})
     assert flattered.better_than_guessing is False
     assert "on its test part" in flattered.note
