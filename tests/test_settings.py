@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dfstrans.errors import DfstransError, settings_as_options
+from dfstrans.errors import DfstransError
 from dfstrans.settings import (
     OPTIONS,
     PRESETS,
@@ -74,14 +74,6 @@ def test_a_missing_setting_is_named() -> None:
         NetworkShape.paper(n_sensors=3)
 
 
-def test_errors_mention_set_unless_a_setting_has_its_own_option() -> None:
-    with settings_as_options():
-        with pytest.raises(DfstransError, match="expected --set dropout=… to be"):
-            NetworkSettings(dropout=3)
-        with pytest.raises(DfstransError, match="expected --epochs to be"):
-            TrainingSettings(epochs=0)
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "text", "value"),
     [
@@ -112,17 +104,6 @@ def test_default_batch_size_and_epochs_follow_the_number_of_episodes() -> None:
     assert TrainingSettings(**plan.model_dump()).plan(10) == plan
     assert isinstance(plan, TrainingPlan)
     assert DecisionSettings().model_dump().items() <= plan.model_dump().items()
-
-
-@pytest.mark.parametrize(
-    ("segment_length", "blocks", "filters", "d_model"),
-    [(100, 3, 20, 240), (50, 3, 20, 120), (8, 3, 20, 20), (15, 3, 20, 20), (10, 2, 4, 8), (7, 1, 10, 30)],
-)
-def test_width_is_filters_times_the_points_left_after_pooling(
-    segment_length: int, blocks: int, filters: int, d_model: int
-) -> None:
-    shape = NetworkShape(n_sensors=1, segment_length=segment_length, blocks=blocks, filters=filters, heads=2)
-    assert shape.d_model == d_model
 
 
 def test_settings_are_frozen_and_survive_a_round_trip_through_json() -> None:

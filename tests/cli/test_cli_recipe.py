@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dfstrans import Diagnoser, Episodes, save_episodes
+from dfstrans import Episodes, save_episodes
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import part_of
 from tests.cli.command_line import output_of, refused, result_of
@@ -123,11 +123,3 @@ def test_wrong_path_is_refused_before_torch_is_loaded(command: str) -> None:
     assert done.returncode == 2, done.stderr
     assert "at no/such/path, got nothing there; check the path" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_python_reads_with_the_recipe_of_a_model(trees: Path, raw: Path) -> None:
-    detector = load_detector(trees)
-    assert not isinstance(detector, Diagnoser)
-    assert detector.reading_ == RECIPE
-    assert set(detector.load_episodes(raw).lengths.tolist()) == {24}
-    assert set(detector.load_episodes(raw, length=12).lengths.tolist()) == {12}

@@ -89,10 +89,6 @@ def test_missing_settings_are_chosen_from_the_episodes() -> None:
     network = Diagnoser(segment_length=20).network_settings(episodes)
     assert (network.filters, network.heads, network.d_model) == (20, 8, 40)
     assert Diagnoser().network_settings(episodes).filters == 8
-    plans = [Diagnoser().training_settings(n) for n in (50, 300, 10_000)]
-    assert [(plan.batch_size, plan.epochs) for plan in plans] == [(16, 100), (30, 60), (64, 20)]
-    given = Diagnoser(batch_size=7, epochs=8).training_settings(300)
-    assert (given.batch_size, given.epochs) == (7, 8)
     assert Diagnoser(batch_size=1).training_settings(50).epochs == 20
     assert Diagnoser(normals_per_anomaly=1).training_settings(1000, 20).epochs == 100  # 40 episodes in 3 steps
 

@@ -153,16 +153,8 @@ def test_what_a_diagnosis_shows_matters_more_than_random_cells(
         assert sign * shown > sign * random
 
 
-@pytest.mark.parametrize(
-    ("shape", "settings", "message"),
-    [
-        ((6, 4), {"percentages": [100]}, "between 0 and 100"),
-        ((6, 4), {"draws": 0}, "at least 1 random draw"),
-        ((5, 4), {}, r"\(6, 4\) \(segment, sensor\)"),
-    ],
-)
-def test_impossible_requests_are_refused(
-    detector: Diagnoser, planted: Episodes, shape: tuple[int, int], settings: dict[str, object], message: str
-) -> None:
-    with pytest.raises(DfstransError, match=message):
-        ranking_curves(detector, planted[-1], np.zeros(shape), detector.reference_, **settings)  # type: ignore[arg-type]
+def test_impossible_requests_are_refused(detector: Diagnoser, planted: Episodes) -> None:
+    with pytest.raises(DfstransError, match="between 0 and 100"):
+        ranking_curves(detector, planted[-1], np.zeros((6, 4)), detector.reference_, [100])
+    with pytest.raises(DfstransError, match=r"\(6, 4\) \(segment, sensor\)"):
+        ranking_curves(detector, planted[-1], np.zeros((5, 4)), detector.reference_)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import load_episodes
-from dfstrans.data.writers import save_episodes
 from dfstrans.diagnosis.metrics import NormalCells
 from dfstrans.errors import DfstransError
 
@@ -82,17 +78,6 @@ def test_a_sensor_that_never_moved_is_compared_in_its_own_unit() -> None:
     still, moved = cells.scores(Episodes.from_arrays(np.array([[[7.0] * 4], [[7.5] * 4]])))
     assert still.tolist() == [[0], [0]]
     assert (moved > 100).all()
-
-
-def test_file_and_memory_give_the_same_scores(tmp_path: Path) -> None:
-    values = [np.random.default_rng(row).normal(size=(2, 20 + 3 * row)) for row in range(4)]
-    here = Episodes.from_arrays(values)
-    stored = load_episodes(save_episodes(here, tmp_path / "episodes.h5"))
-    assert stored.is_stored
-    for one, other in zip(
-        NormalCells.fit(here, 6).scores(here), NormalCells.fit(stored, 6).scores(stored), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_other_sensors_too_few_episodes_and_infinite_values_are_refused() -> None:

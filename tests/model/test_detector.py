@@ -39,12 +39,6 @@ def test_an_episode_is_not_mixed_with_the_padding_of_a_shorter_one() -> None:
     torch.testing.assert_close(mixed[:, :2], 0.7 * segments[:, :2] + 0.3 * segments[[1, 0], :2])
 
 
-def test_mixing_repeats_with_the_seed() -> None:
-    first, second = (torch.manual_seed(5) and Mixing.draw(6, 0.3) for _ in range(2))
-    assert torch.equal(first.share, second.share)
-    assert torch.equal(first.other, second.other)
-
-
 class Recorder(DetectorNetwork):
     """A network that is nothing but a mean and records its input."""
 
