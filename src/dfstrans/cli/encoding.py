@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,6 @@ from dfstrans.lab.paper.encodings import (
     read_encoding,
     study_encodings,
     write_encodings,
-    write_print_figures,
 )
 
 EXAMPLE = "Example: dfstrans encoding --file my_encoding.npy --out encodings"
@@ -41,7 +39,10 @@ def encoding(
     The exit code is 1 if your own encoding is not faithful.
     """
     study = study_encodings(segments, width, None if file is None else read_encoding(file))
-    written = [] if out is None else _draw(out, study)
+    written = []
+    if out is not None:
+        remark("drawing")
+        written = write_encodings(out, study)
     if as_json:
         print_json({**study.to_dict(), "written": [str(path) for path in written]})
     else:
@@ -49,17 +50,6 @@ def encoding(
         for path in written:
             print(f"written   {path}")
     raise typer.Exit(1 if "own" in study.checks and study.checks["own"].verdict != "faithful" else 0)
-
-
-def _draw(folder: Path, study: EncodingStudy) -> list[Path]:
-    """Write the page, and the figures for print if matplotlib is installed."""
-    remark("drawing")
-    written = [write_encodings(folder / "encodings.html", study)]
-    if find_spec("matplotlib") is None:
-        remark("figures in PDF and SVG were skipped: they need matplotlib; pip install 'dfstrans[paper]'")
-    else:
-        written += write_print_figures(folder, study)
-    return written
 
 
 def _print_study(study: EncodingStudy) -> None:

@@ -12,20 +12,18 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from typer.testing import CliRunner
 
-from dfstrans.cli import encoding as cli_encoding
 from dfstrans.cli.app import app
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.lab.paper.encodings import (
     EncodingStudy,
     cosines,
-    distribution_figure,
-    image_figure,
+    draw_distribution,
+    draw_images,
+    draw_reconstruction,
+    draw_similarity,
     read_encoding,
-    reconstruction_figure,
-    similarity_figure,
     study_encodings,
     write_encodings,
-    write_print_figures,
 )
 from dfstrans.model.encoding import faithful_encoding, vanilla_encoding
 
@@ -158,13 +156,16 @@ def test_file_without_an_encoding_is_refused(tmp_path: Path, name: str, content:
 
 
 def test_figures_show_the_numbers_of_the_study(small: EncodingStudy) -> None:
-    assert_allclose(distribution_figure(small.distributions).data[0].y, small.distributions["vanilla"])
-    curves = reconstruction_figure(small.reconstructions, small.positions, small.segments)
-    assert len(curves.data) == 2 * len(small.positions)
-    assert_allclose(curves.data[0].y, small.reconstructions["vanilla"][0, :12])
-    assert [np.shape(image.z) for image in image_figure(small.encodings).data] == [(12, 32), (12, 32), (5, 3)]
-    alike = similarity_figure({name: check.gram for name, check in small.checks.items()})
-    assert_allclose(alike.data[1].z, np.eye(12), atol=1e-12)
+    vanilla, _ = draw_distribution(small.distributions).axes[0].lines
+    assert_allclose(vanilla.get_ydata(), small.distributions["vanilla"])
+    first, _ = draw_reconstruction(small.reconstructions, small.positions, small.segments).axes
+    _, curve, *others = first.lines  # each after the dotted line of its position
+    assert len(others) == 2 * len(small.positions) - 2
+    assert_allclose(curve.get_ydata(), small.reconstructions["vanilla"][0, :12])
+    images = [axes.images[0].get_array() for axes in draw_images(small.encodings).axes if axes.images]
+    assert [image.shape for image in images] == [(12, 32), (12, 32), (5, 3)]
+    alike = draw_similarity({name: check.gram for name, check in small.checks.items()})
+    assert_allclose(alike.axes[1].images[0].get_array(), np.eye(12), atol=1e-12)
 
 
 def test_codes_of_length_zero_resemble_none() -> None:
@@ -173,27 +174,24 @@ def test_codes_of_length_zero_resemble_none() -> None:
 
 def test_large_encoding_shows_its_beginning() -> None:
     codes = faithful_encoding(300, 600)
-    figure = image_figure({"own": codes})
-    assert np.shape(figure.data[0].z) == (256, 512)
-    assert figure.layout.annotations[0].text == "own (300 positions, width 600, its beginning)"
-    assert np.shape(similarity_figure({"own": codes @ codes.T}).data[0].z) == (256, 256)
+    axes = draw_images({"own": codes}).axes[0]
+    assert axes.images[0].get_array().shape == (256, 512)
+    assert axes.get_title() == "own (300 positions, width 600, its beginning)"
+    assert draw_similarity({"own": codes @ codes.T}).axes[0].images[0].get_array().shape == (256, 256)
 
 
-def test_page_is_self_contained_and_states_the_verdicts(tmp_path: Path, small: EncodingStudy) -> None:
-    text = write_encodings(tmp_path / "encodings.html", small).read_text(encoding="utf-8")
-    assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", text.split("<body>")[0][:2000])
-    assert "some positions share a code" in text.split("<body>")[1]
-    assert "all positions are equally far apart" in text.split("<body>")[1]
-
-
-def test_print_figures_are_reproducible_to_the_byte(tmp_path: Path, small: EncodingStudy) -> None:
-    pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
-    first, second = (write_print_figures(tmp_path / name, small) for name in ("a", "b"))
+def test_page_and_figures_are_self_contained_and_reproducible(tmp_path: Path, small: EncodingStudy) -> None:
+    first, second = (write_encodings(tmp_path / name, small) for name in ("a", "b"))
     names = ("distribution", "reconstruction", "images", "similarity")
-    assert {path.name for path in first} == {f"encoding_{name}.{suffix}" for name in names for suffix in ("pdf", "svg")}
+    figures = [f"encoding_{name}.{suffix}" for name in names for suffix in ("pdf", "svg")]
+    assert [path.name for path in first] == ["encodings.html", *figures]
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
-    assert first[0].read_bytes().startswith(b"%PDF")
-    assert b"<svg" in first[1].read_bytes()
+    assert first[1].read_bytes().startswith(b"%PDF")
+    text = first[0].read_text(encoding="utf-8")
+    assert text.count("<svg") == 4
+    assert not re.search(r"<(?:script|link|img|image)[^>]+(?:src|href)=\"(?!data:|#)", text)
+    assert "some positions share a code" in text
+    assert "all positions are equally far apart" in text
 
 
 def test_without_matplotlib_the_remedy_is_named(
@@ -202,7 +200,8 @@ def test_without_matplotlib_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(DfstransError, match=r"pip install 'dfstrans\[paper\]'"):
-        write_print_figures(tmp_path, small)
+        write_encodings(tmp_path / "out", small)
+    assert not (tmp_path / "out").exists()
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------
@@ -230,13 +229,6 @@ def test_command_lists_the_written_figures(tmp_path: Path) -> None:
     assert str(tmp_path / "figures" / "encodings.html") in content["written"]
     assert all(Path(path).exists() for path in content["written"])
     assert content["encodings"]["faithful"]["condition_number"] == pytest.approx(1)
-
-
-def test_without_matplotlib_only_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli_encoding, "find_spec", lambda _: None)
-    result = CliRunner().invoke(app, ["encoding", *SMALL, "--out", str(tmp_path)])
-    assert "pip install 'dfstrans[paper]'" in result.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["encodings.html"]
 
 
 @pytest.mark.parametrize(

@@ -88,12 +88,6 @@ def test_vanilla_encoding_separates_but_blurs_positions() -> None:
     assert abs(check.closest[0] - check.closest[1]) == 1
 
 
-def test_random_encoding_is_faithful() -> None:
-    check = check_faithfulness(np.random.default_rng(0).normal(size=(80, 240)))
-    assert check.verdict == "faithful"
-    assert check.condition_number < 5
-
-
 @settings(max_examples=30, deadline=None)
 @given(seeds, st.floats(1e-6, 1e6))
 def test_verdict_does_not_depend_on_scale_rotation_or_sign(seed: int, size: float) -> None:
@@ -191,10 +185,6 @@ def test_vanilla_distribution_is_skewed_towards_zero() -> None:
     assert shares[64:].max() < 1e-9
 
 
-def test_faithful_distribution_has_the_printed_terms() -> None:
-    assert_allclose(faithful_distribution(256), [1 / 256, *[2 / 256] * 127, 1 / 256])
-
-
 @settings(max_examples=30, deadline=None)
 @given(even_widths)
 def test_shares_are_a_distribution_over_d_half_plus_one_frequencies(d: int) -> None:
@@ -228,34 +218,13 @@ def test_reconstruction_equals_a_hand_calculation() -> None:
     )
 
 
-def paper_algorithm(f: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """algo:reference_reconstruction, step by step with loops."""
-    d = len(f)
-    cos = [sum(f[t] * math.cos(2 * math.pi * k * t / d) for t in range(d)) for k in range(d // 2 + 1)]
-    sin = [sum(f[t] * math.sin(2 * math.pi * k * t / d) for t in range(d)) for k in range(d // 2 + 1)]
-    a = [c * math.sqrt((1 if k in (0, d // 2) else 2) / d) * g[k] for k, c in enumerate(cos)]
-    b = [s * math.sqrt(2 / d) * g[k] for k, s in enumerate(sin)]
-    out = np.zeros(d)
-    for t in range(d):
-        out[t] = (a[0] + a[d // 2] * math.cos(math.pi * t)) / math.sqrt(d)
-        for k in range(1, d // 2):
-            wave = 2 * math.pi * k * t / d
-            out[t] += math.sqrt(2 / d) * (a[k] * math.cos(wave) + b[k] * math.sin(wave))
-    return out * np.linalg.norm(f) / np.linalg.norm(out)
-
-
-def test_reconstruction_equals_the_steps_of_the_paper() -> None:
-    f = np.random.default_rng(0).normal(size=32)
-    g = vanilla_distribution(32)
-    assert_allclose(reconstruct(f, g), paper_algorithm(f, g), atol=1e-12)
-
-
-def test_reconstruction_equals_the_fast_transform() -> None:
-    f = np.random.default_rng(1).normal(size=(3, 64))
-    g = vanilla_distribution(64)
-    filtered = np.fft.irfft(np.fft.rfft(f) * g)
-    expected = filtered * np.linalg.norm(f, axis=1, keepdims=True) / np.linalg.norm(filtered, axis=1, keepdims=True)
-    assert_allclose(reconstruct(f, g), expected, atol=1e-12)
+@settings(max_examples=60, deadline=None)
+@given(functions, seeds)
+def test_reconstruction_equals_the_fast_transform(f: np.ndarray, seed: int) -> None:
+    weights = np.random.default_rng(seed).uniform(0.1, 1, len(f) // 2 + 1)
+    filtered = np.fft.irfft(np.fft.rfft(f) * weights, len(f))
+    expected = filtered * (np.linalg.norm(f) / (np.linalg.norm(filtered) or 1.0))
+    assert_allclose(reconstruct(f, weights), expected, atol=1e-9)
 
 
 def test_the_faithful_encoding_reconstructs_positions_exactly() -> None:
@@ -280,48 +249,6 @@ def test_the_vanilla_encoding_spreads_positions() -> None:
         assert blur.reach == 33  # "not sensitive to the difference in the location up to about 30"
 
 
-@settings(max_examples=30, deadline=None)
-@given(functions)
-def test_flat_weights_change_nothing(f: np.ndarray) -> None:
-    assert_allclose(reconstruct(f, np.full(len(f) // 2 + 1, 0.3)), f, atol=1e-10)
-
-
-@settings(max_examples=30, deadline=None)
-@given(functions, st.integers(0, 2**32 - 1))
-def test_norm_is_kept(f: np.ndarray, seed: int) -> None:
-    weights = np.random.default_rng(seed).uniform(0.1, 1, len(f) // 2 + 1)
-    assert np.linalg.norm(reconstruct(f, weights)) == pytest.approx(np.linalg.norm(f), abs=1e-9)
-
-
-@settings(max_examples=30, deadline=None)
-@given(functions, st.integers(0, 100))
-def test_reconstruction_commutes_with_shifts(f: np.ndarray, shift: int) -> None:
-    weights = np.random.default_rng(shift).uniform(0.1, 1, len(f) // 2 + 1)
-    assert_allclose(reconstruct(np.roll(f, shift), weights), np.roll(reconstruct(f, weights), shift), atol=1e-7)
-
-
 def test_only_proportions_of_weights_matter() -> None:
     f, g = position_functions((3,), 16), vanilla_distribution(16)
     assert_allclose(reconstruct(f, g * 1e-250), reconstruct(f, g), atol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("f", "g", "said"),
-    [
-        (np.ones(5), np.ones(3), "even number d of points and d/2 \\+ 1 weights, got shapes \\(5,\\) and \\(3,\\)"),
-        (np.ones(4), np.ones(4), "pad the functions with zeros"),
-        (np.array([1, np.nan]), np.ones(2), "finite values"),
-        (np.ones(2), np.array([1, np.inf]), "finite weights of at least 0"),
-        (np.ones(2), np.array([1, -1]), "finite weights of at least 0, got values from -1 to 1"),
-        (np.ones(2), np.array([0, 1]), "nothing is left to reconstruct"),
-        (np.ones(2), np.zeros(2), "nothing is left to reconstruct"),
-    ],
-)
-def test_impossible_reconstruction_is_refused(f: np.ndarray, g: np.ndarray, said: str) -> None:
-    with pytest.raises(DfstransError, match=said):
-        reconstruct(f, g)
-
-
-def test_position_outside_the_lattice_is_refused() -> None:
-    with pytest.raises(DfstransError, match="positions from 0 to 7, got 8, -1; choose others"):
-        position_functions((3, 8, -1), 8)
