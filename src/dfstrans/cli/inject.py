@@ -23,12 +23,11 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.workflow import partial_folder
 from dfstrans.lab.compare.runs import command_line, data_name
-from dfstrans.lab.injection.page import verdict, write_injection
+from dfstrans.lab.injection.page import COLUMNS, result_rows, verdict, write_injection
 from dfstrans.lab.injection.planting import normal_episodes, plant, save_planted
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
 from dfstrans.lab.injection.study import (
     THRESHOLD,
-    ConditionResult,
     StudyResult,
     run_study,
     study_paths,
@@ -155,15 +154,7 @@ def _as_text(result: dict[str, Any]) -> dict[str, Any]:
 
 def print_study(study: StudyResult) -> None:
     """Print one row per kind and strength, with chance in brackets."""
-    columns = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
-    rows = []
-    for condition in study.conditions:
-        figures = (condition.recall, condition.roc_auc, condition.pr_auc)
-        metrics = (_format_metric(condition, name) for name in ("sensor_hit_rate", "sensor_ac_at_3", "segment_hit"))
-        rows.append(
-            (condition.kind, condition.shown_strength, str(condition.episodes), *map(_number, figures), *metrics)
-        )
-    print_columns(columns, rows, words=("fault", "strength"))
+    print_columns(COLUMNS, result_rows(study), words=("fault", "strength"))
     for sentence in verdict(study):
         print(sentence)
     print(f"threshold {study.threshold:.4g}: {study.threshold_note}")
@@ -173,12 +164,3 @@ def print_study(study: StudyResult) -> None:
         f"({study.normal_tested} tested); trained on {study.training_episodes} episodes, "
         f"{study.training_planted} with a fault"
     )
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _format_metric(condition: ConditionResult, name: str) -> str:
-    metric = condition.diagnosis.get(name)
-    return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"

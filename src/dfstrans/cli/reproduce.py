@@ -23,8 +23,7 @@ from dfstrans.lab.compare.grid import Comparison, Grid
 from dfstrans.lab.compare.protocols import PROTOCOLS
 from dfstrans.lab.compare.variants import check_models, check_names
 from dfstrans.lab.elevator.settings import Preset, SimulationSettings
-from dfstrans.lab.paper.datasets import DATA_SETS, simulate_elevator
-from dfstrans.lab.paper.request import Outcome, Request
+from dfstrans.lab.paper.request import DATA_SETS, Outcome, Request, simulate_elevator
 from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, table_path, target_of, would_replace
 from dfstrans.lab.paper.targets import reproduce as make
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 COMPARED = 5  # maximum number of anomalous episodes, and of other episodes, in one figure
 MOST_TRIED = 60  # maximum number of anomalous episodes whose attention is tested
+FEW_NAMES = 12  # largest number of sensors whose names fit in the normal font
 WIDTH = 6.3  # inches: text width of an A4 page
 GREY, NORMAL_RANGE = "#8b98a5", "#d9e8e0"
 EDGE: dict[str, Any] = {"color": INK, "linestyle": "-.", "linewidth": 0.7}  # of a normal band
@@ -193,8 +194,8 @@ def draw_attention(diagnosis: Diagnosis) -> Figure:
     """Draw A^G and a^G, B^G and b^G [fig:mix2] to [fig:mix5]."""
     figure = new_figure(4.3)
     grid = figure.subplots(2, 2, height_ratios=[3, 1])
-    _matrix_over_bars(grid[:, 0], between_moments(diagnosis), None, ("$A^G$", "$a^G$"), "segment")
-    _matrix_over_bars(grid[:, 1], between_sensors(diagnosis), diagnosis.sensors, ("$B^G$", "$b^G$"), "")
+    matrix_over_bars(grid[:, 0], between_moments(diagnosis), None, ("$A^G$", "$a^G$"), "segment")
+    matrix_over_bars(grid[:, 1], between_sensors(diagnosis), diagnosis.sensors, ("$B^G$", "$b^G$"))
     return figure
 
 
@@ -206,7 +207,7 @@ def draw_moments(diagnosis: Diagnosis) -> Figure:
     for column, (t, title) in enumerate(moments.items()):
         in_two_lines = title.replace(": ", "\n")
         symbols = (f"$B^{{({t})}}$, {in_two_lines}", f"$b^{{({t})}}$")
-        _matrix_over_bars(grid[:, column], between_sensors(diagnosis, t), diagnosis.sensors, symbols, "")
+        matrix_over_bars(grid[:, column], between_sensors(diagnosis, t), diagnosis.sensors, symbols)
     return figure
 
 
@@ -215,15 +216,8 @@ def draw_relevance(courses: Sequence[RelevanceCourse], title: str) -> Figure:
     figure = new_figure(0.5 + 1.15 * len(courses))
     panels = figure.subplots(len(courses), sharex=True, squeeze=False)[:, 0]
     for axes, course in zip(panels, courses, strict=True):
-        axes.plot(course.line.time, course.line.values, color=GREY, linewidth=0.7)
-        other = axes.twinx()
-        other.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.3)
-        other.plot(course.centre, course.edge, **EDGE)
-        other.set_ylim(bottom=0)
-        other.tick_params(colors=course_colour(course))
-        other.set_ylabel("$a^{(s)}$")
+        relevance_over_signal(axes, course).set_ylabel("$a^{(s)}$")
         axes.set_title(course.episode_id)
-        axes.margins(x=0)
     panels[-1].set_xlabel(courses[0].time_title)
     figure.supylabel(title, fontsize=9)
     return figure
@@ -291,6 +285,18 @@ def panel_letters(number: int) -> str:
     return (panel_letters(earlier - 1) if earlier else "") + chr(ord("a") + place)
 
 
+def relevance_over_signal(axes: Any, course: RelevanceCourse) -> Any:
+    """Draw a signal and, on axes of its own, which are returned, its temporal relevance."""
+    axes.plot(course.line.time, course.line.values, color=GREY, linewidth=0.7)
+    other = axes.twinx()
+    other.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.3)
+    other.plot(course.centre, course.edge, **EDGE)
+    other.set_ylim(bottom=0)
+    other.tick_params(colors=course_colour(course))
+    axes.margins(x=0)
+    return other
+
+
 def draw_edge(axes: Any, courses: Sequence[RelevanceCourse]) -> None:
     """Draw one edge of the normal band for courses on the same axes, for the most common length."""
     length = mode(len(course.edge) for course in courses)
@@ -321,12 +327,18 @@ def _add_legend(figure: Figure, axes: Any, place: str) -> None:
     figure.legend(list(once.values()), list(once), loc=f"outside {place}", ncols=3, fontsize=8)
 
 
-def _matrix_over_bars(
-    panels: Any, view: AttentionView, names: Sequence[str] | None, symbols: tuple[str, str], label: str
-) -> None:
-    """Draw an attention matrix above its column sums."""
+def matrix_over_bars(
+    panels: Any,
+    view: AttentionView,
+    names: Sequence[str] | None,
+    symbols: tuple[str, str],
+    label: str = "",
+    scale: Any = None,
+) -> Any:
+    """Draw an attention matrix, whose image is returned, above its column sums; `scale` is shared by several."""
     above, below = panels
-    above.imshow(view.attention, cmap="Blues", vmin=0, aspect="auto", interpolation="none")
+    limits = {"vmin": 0} if scale is None else {"norm": scale}
+    image = above.imshow(view.attention, cmap="Blues", aspect="auto", interpolation="none", **limits)
     mark_beyond(above, view)
     above.set_title(symbols[0])
     relevance_bars(below, view)
@@ -335,9 +347,11 @@ def _matrix_over_bars(
     if names is None:
         above.yaxis.get_major_locator().set_params(integer=True)
     else:
-        above.set_yticks(range(len(names)), names, fontsize=5.5)
+        fontsize = 7 if len(names) <= FEW_NAMES else 5.5
+        above.set_yticks(range(len(names)), names, fontsize=fontsize)
         above.set_xticks(range(len(names)), [""] * len(names))
-        below.set_xticks(range(len(names)), names, rotation=90, fontsize=5.5)
+        below.set_xticks(range(len(names)), names, rotation=90, fontsize=fontsize)
+    return image
 
 
 def course_colour(course: RelevanceCourse) -> str:

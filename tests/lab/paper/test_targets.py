@@ -14,10 +14,9 @@ import pytest
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.grid import Comparison
 from dfstrans.lab.compare.variants import check_models
-from dfstrans.lab.paper.datasets import data_folder, recordings_of, store_path
 from dfstrans.lab.paper.parameters import counts, counts_by_sensors
 from dfstrans.lab.paper.printed import DETECTION, ENCODINGS, RESULTS, printed_for
-from dfstrans.lab.paper.request import Request
+from dfstrans.lab.paper.request import Request, data_folder, recordings_of, store_path
 from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, reproduce, table_path, target_of, would_replace
 
 DFSTRANS = [sys.executable, "-m", "dfstrans"]

@@ -7,6 +7,7 @@ that effect; a model shows skill only by what it scores above it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
@@ -56,6 +57,7 @@ class Places(NamedTuple):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor; the rest is scikit-learn's
 class LeakageBaseline(EpisodeClassifier):
     """Interpolate the labels of the nearest training pieces of the same recording.
 
@@ -66,20 +68,11 @@ class LeakageBaseline(EpisodeClassifier):
     estimator_name: ClassVar[str] = LEAKAGE
     network_kind = shape_kind = LeakageSettings
 
-    def __init__(
-        self,
-        *,
-        imbalance: Imbalance = DECISION.imbalance,
-        validation_fraction: float = DECISION.validation_fraction,
-        threshold_rule: ThresholdRule = DECISION.threshold_rule,
-        threshold_value: float | None = None,
-        seed: int = DECISION.seed,
-    ) -> None:
-        self.imbalance = imbalance
-        self.validation_fraction = validation_fraction
-        self.threshold_rule = threshold_rule
-        self.threshold_value = threshold_value
-        self.seed = seed
+    imbalance: Imbalance = DECISION.imbalance
+    validation_fraction: float = DECISION.validation_fraction
+    threshold_rule: ThresholdRule = DECISION.threshold_rule
+    threshold_value: float | None = None
+    seed: int = DECISION.seed
 
     def _train(self, task: TrainingTask) -> TrainingResult:
         self.places_ = Places.of(task.train)

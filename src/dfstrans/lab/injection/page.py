@@ -13,7 +13,7 @@ from plotly.subplots import make_subplots
 from dfstrans.errors import counted
 from dfstrans.files import atomic_write
 from dfstrans.lab.injection.settings import KINDS
-from dfstrans.lab.injection.study import ConditionResult, StudyResult
+from dfstrans.lab.injection.study import METRICS, ConditionResult, Metric, StudyResult
 from dfstrans.report.figures import styled
 from dfstrans.report.page import as_div, write_page
 from dfstrans.training.evaluation import LEVEL, enough_to_tell, rank_sum_chance
@@ -72,6 +72,31 @@ def _distinguished(condition: ConditionResult, normal: int) -> bool:
     return condition.roc_auc is not None and rank_sum_chance(condition.roc_auc, condition.episodes, normal) <= LEVEL
 
 
+COLUMNS = ("fault", "strength", "tried", "detected", "ROC-AUC", "PR-AUC", "sensor", "AC@3", "moment")
+
+
+def result_rows(result: StudyResult) -> list[tuple[str, ...]]:
+    """The cells of COLUMNS for each kind and strength; metrics of diagnosis have their chance level in brackets."""
+    return [
+        (
+            condition.kind,
+            condition.shown_strength,
+            str(condition.episodes),
+            *(_number(condition.value(name)) for name in ("recall", "roc_auc", "pr_auc")),
+            *(_with_chance(condition.diagnosis.get(name)) for name in METRICS),
+        )
+        for condition in result.conditions
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _with_chance(metric: Metric | None) -> str:
+    return "–" if metric is None or metric.value is None else f"{metric.value:.2f} ({_number(metric.chance)})"
+
+
 PANELS = {
     "recall": "detected",
     "sensor_hit_rate": "right sensor, of those",
@@ -92,7 +117,7 @@ def write_injection(folder: Path, result: StudyResult, content: dict[str, Any]) 
         epochs=counted(result.epochs, "epoch"),
         recordings=content["recordings"],
         command=content["command"],
-        cells=result.conditions,
+        rows=result_rows(result),
         chance_check=result.chance_check,
         verdict=verdict(result),
         figure=as_div(strength_figure(result)),

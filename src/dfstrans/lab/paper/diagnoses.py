@@ -24,7 +24,7 @@ from dfstrans.lab.paper.request import Outcome, Request, write_target
 from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL
 from dfstrans.report.print_figures import (
     EDGE,
-    GREY,
+    FEW_NAMES,
     MOST_TRIED,
     WIDTH,
     course_colour,
@@ -33,13 +33,14 @@ from dfstrans.report.print_figures import (
     mark_as_no_result,
     mark_beyond,
     matplotlib,
+    matrix_over_bars,
     new_figure,
     relevance_bars,
+    relevance_over_signal,
 )
 from dfstrans.report.views import (
     MOST_POINTS,
     Array,
-    AttentionView,
     RelevanceCourse,
     between_moments,
     between_sensors,
@@ -228,8 +229,6 @@ def _rounded(values: Any) -> Any:
 # ---- drawing --------------------------------------------------------------------------------------------------------
 
 PALE_WEIGHTS = 3.0
-FEW_NAMES = 12  # largest number of sensors whose names fit in the normal font
-FINE = {"fontsize": 5.5}
 PALE = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 
 
@@ -248,19 +247,16 @@ def print_spatial(
     panels = _signals(left, diagnosis, recording, sensors, moments)
     panels[0].set_title(_signals_title(recording), loc="left", pad=14)
     axes = right.subplots()
-    _bars(axes, between_sensors(diagnosis), diagnosis.sensors)
+    relevance_bars(axes, between_sensors(diagnosis))
+    names = diagnosis.sensors
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7 if len(names) <= FEW_NAMES else 5.5)
     axes.set_title("(b) global spatial relevance $b^G$", loc="left")
     grid = below.subplots(2, len(moments), squeeze=False, height_ratios=[3, 1], sharey="row")
     scale = Normalize(0, _highest(*(diagnosis.spatial_attention[t] for t in moments)))
     image = None
     for column, (t, title) in enumerate(moments.items()):
-        matrix, bars = grid[:, column]
-        view = between_sensors(diagnosis, t)
-        image = _matrix(matrix, view, diagnosis.sensors, scale)
-        matrix.set_xticks(range(len(diagnosis.sensors)), [""] * len(diagnosis.sensors))  # they are below the bars
-        matrix.set_title(f"({'cdefgh'[column]}) $B^{{({t})}}$, {title}", loc="left")
-        bars.set_title(f"$b^{{({t})}}$", loc="left")
-        _bars(bars, view, diagnosis.sensors)
+        symbols = f"({'cdefgh'[column]}) $B^{{({t})}}$, {title}", f"$b^{{({t})}}$"
+        image = matrix_over_bars(grid[:, column], between_sensors(diagnosis, t), names, symbols, scale=scale)
     grid[0, 0].set_ylabel("query sensor")
     grid[1, 0].set_ylabel("relevance")
     below.colorbar(image, ax=list(grid[0]), label="attention weight", pad=0.02, aspect=30)
@@ -280,9 +276,8 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
     panels[0].set_title(_signals_title(recording), loc="left", pad=14)
     grid = right.subplots(2, 2, height_ratios=[2.2, 1], width_ratios=[1, 1.3], sharex="col")
     scale = PowerNorm(0.5, 0, _highest(diagnosis.global_temporal_attention, diagnosis.global_spatial_attention))
-    (when, where), (moments, bars) = grid
-    time = edges(diagnosis)
-    of_moments, of_sensors = between_moments(diagnosis), between_sensors(diagnosis)
+    when, moments = grid[:, 0]
+    time, of_moments = edges(diagnosis), between_moments(diagnosis)
     image = when.pcolormesh(time, time, of_moments.attention, cmap="Blues", norm=scale)
     mark_beyond(when, of_moments, (time[1:] + time[:-1]) / 2)
     when.invert_yaxis()
@@ -295,10 +290,8 @@ def print_global(diagnosis: Diagnosis, recording: Recording, sensors: Sequence[s
     moments.axhline(1, color=INK, linewidth=0.6, linestyle=":")
     moments.set(xlabel=f"{recording.time_title}, key", ylabel="relevance", xlim=(time[0], time[-1]))
     moments.set_title("(c) $a^G$", loc="left")
-    _matrix(where, of_sensors, diagnosis.sensors, scale)
-    where.set_title("(d) $B^G$", loc="left")
-    _bars(bars, of_sensors, diagnosis.sensors)
-    bars.set_title("(e) $b^G$", loc="left")
+    symbols = "(d) $B^G$", "(e) $b^G$"
+    matrix_over_bars(grid[:, 1], between_sensors(diagnosis), diagnosis.sensors, symbols, scale=scale)
     right.colorbar(image, ax=list(grid[0]), label="attention weight, root scale", pad=0.02, aspect=30)
     return figure
 
@@ -313,16 +306,11 @@ def print_temporal(
     grid = above.subplots(rows, len(point), squeeze=False, sharex=True)
     for column, (title, courses) in enumerate(point.items()):
         for row, (axes, course) in enumerate(zip(grid[:, column], courses, strict=True)):
-            axes.plot(course.line.time, course.line.values, color=GREY, linewidth=0.6)
-            axes.margins(x=0)
-            other = axes.twinx()
-            other.spines["right"].set_visible(True)
-            other.plot(course.centre, course.relevance, color=course_colour(course), linewidth=1.3)
-            other.plot(course.centre, course.edge, **EDGE)
-            other.set_ylim(bottom=0)
+            other = relevance_over_signal(axes, course)
             axes.set_xlim(course.line.time[0], course.line.time[-1])
-            other.tick_params(colors=course_colour(course), labelsize=7)
-            axes.tick_params(labelsize=7)
+            other.spines["right"].set_visible(True)
+            for each in (axes, other):
+                each.tick_params(labelsize=7)
             axes.set_title(course.episode_id, loc="right", fontsize=7)
             if row == len(courses) // 2:
                 axes.set_ylabel("signal", color="#5f6b76")
@@ -380,21 +368,3 @@ def _signals_title(recording: Recording) -> str:
 def _highest(*attentions: Array) -> float:
     """Upper end of a colour scale: the largest weight, at least three times the uniform one, which stays pale."""
     return max(float(max(one.max(), PALE_WEIGHTS / len(one))) for one in attentions)
-
-
-def _matrix(axes: Any, view: AttentionView, names: Sequence[str], scale: Any) -> Any:
-    """An attention matrix of sensors, rows are queries, columns keys; dots mark weights above their normal band."""
-    image = axes.imshow(view.attention, cmap="Blues", norm=scale, aspect="auto", interpolation="none")
-    mark_beyond(axes, view)
-    axes.set_yticks(range(len(names)), names, **_font_of(names))
-    return image
-
-
-def _bars(axes: Any, view: AttentionView, names: Sequence[str]) -> None:
-    """A bar per sensor with its relevance."""
-    relevance_bars(axes, view)
-    axes.set_xticks(range(len(names)), names, rotation=90, **_font_of(names))
-
-
-def _font_of(names: Sequence[str]) -> dict[str, Any]:
-    return {"fontsize": 7} if len(names) <= FEW_NAMES else FINE

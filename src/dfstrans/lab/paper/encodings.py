@@ -218,9 +218,7 @@ def write_encodings(folder: Path, study: EncodingStudy) -> list[Path]:
     figures = write_figures(folder, drawings(study))
     pictures = {path.stem: path.read_text(encoding="utf-8") for path in figures if path.suffix == ".svg"}
     inline = {name: Markup(text[text.index("<svg") :]) for name, text in pictures.items()}
-    page = write_page(
-        folder / "encodings.html", "encodings.html", package="dfstrans.lab", study=study, figures=inline
-    )
+    page = write_page(folder / "encodings.html", "encodings.html", package="dfstrans.lab", study=study, figures=inline)
     return [page, *figures]
 
 

@@ -15,8 +15,7 @@ from dfstrans.detectors.saved_model import holds_model
 from dfstrans.detectors.workflow import part_of, partial_folder, train_model
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.lab.compare.grid import some_of
-from dfstrans.lab.paper.datasets import data_folder, recordings_of
-from dfstrans.lab.paper.request import QUICK, Request
+from dfstrans.lab.paper.request import QUICK, Request, data_folder, recordings_of
 from dfstrans.training.run_folder import OtherRunError, checkpoint_is_whole
 
 POINT_KINDS = ("bump",)  # point anomaly journeys (PAJ) of the paper, in the simulated elevator

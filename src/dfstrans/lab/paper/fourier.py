@@ -262,7 +262,7 @@ def position_functions(positions: tuple[int, ...], d_model: int) -> npt.NDArray[
     Shape:
         (len(positions), d_model)
     """
-    return (np.arange(d_model) == np.array(positions)[:, None]).astype(np.float64)
+    return np.asarray(np.arange(d_model) == np.array(positions)[:, None], dtype=np.float64)
 
 
 def reconstruct(functions: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -11,9 +11,17 @@ from torch import nn
 
 from dfstrans.lab.compare.comparison import ComparisonResult, ResultTable, mean_and_std
 from dfstrans.lab.compare.runs import Run, require_some
-from dfstrans.lab.paper.datasets import DATA_SETS, Shape, effective_protocol, store_path
 from dfstrans.lab.paper.printed import BY_SENSORS, COUNTS, SECONDS, SLIPS
-from dfstrans.lab.paper.request import QUICK_LOOK, Outcome, Request, write_target
+from dfstrans.lab.paper.request import (
+    DATA_SETS,
+    QUICK_LOOK,
+    Outcome,
+    Request,
+    Shape,
+    effective_protocol,
+    store_path,
+    write_target,
+)
 from dfstrans.lab.paper.tables import model_for, require_data, runs_for
 from dfstrans.lab.rivals.inceptiontime import InceptionTime, InceptionTimeSettings
 from dfstrans.lab.rivals.mh1dcnn_lstm import MH1DCNNLSTM, MH1DCNNLSTMSettings

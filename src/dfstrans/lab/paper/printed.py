@@ -14,7 +14,7 @@ class Printed(NamedTuple):
     spread: tuple[float, float, float] | None = None  # standard deviations, if printed
 
 
-# the names of data sets are those of `datasets.DATA_SETS`, the names of models those of the registry
+# the names of data sets are those of `request.DATA_SETS`, the names of models those of the registry
 RESULTS: dict[str, dict[str, Printed]] = {  # tab:qresults
     "elevator": {
         "mh1dcnn-lstm": Printed(0.993, 0.914, 0.951),

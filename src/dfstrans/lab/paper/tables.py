@@ -16,9 +16,18 @@ from dfstrans.lab.compare.runs import Run, check_settings, read_runs, require_so
 from dfstrans.lab.compare.significance import PairedTest
 from dfstrans.lab.compare.variants import CHANGE, VARIANTS, check_models, recorded_settings, settings_of_model
 from dfstrans.lab.elevator.settings import Preset
-from dfstrans.lab.paper.datasets import DATA_SETS, data_folder, recordings_of, store_path
 from dfstrans.lab.paper.printed import DETECTION, Printed, printed_for
-from dfstrans.lab.paper.request import FORMATS, QUICK, QUICK_LOOK, Outcome, Request
+from dfstrans.lab.paper.request import (
+    DATA_SETS,
+    FORMATS,
+    QUICK,
+    QUICK_LOOK,
+    Outcome,
+    Request,
+    data_folder,
+    recordings_of,
+    store_path,
+)
 from dfstrans.report.figures import ANOMALOUS, INK, NORMAL
 from dfstrans.report.print_figures import mark_as_no_result, new_figure, write_figures
 from dfstrans.settings import DFSTRANS

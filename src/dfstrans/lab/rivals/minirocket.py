@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,7 @@ class MiniRocketSettings(DetectorSettings):
 CONVOLUTIONS: int = MiniRocketSettings.model_fields["kernels"].default
 
 
+@dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor; the rest is scikit-learn's
 class MiniRocketClassifier(EpisodeClassifier):
     """MiniRocket with ridge regression; the features of all training episodes must fit into memory.
 
@@ -60,24 +62,13 @@ class MiniRocketClassifier(EpisodeClassifier):
     estimator_name: ClassVar[str] = "minirocket"
     network_kind = shape_kind = MiniRocketSettings
 
-    def __init__(
-        self,
-        *,
-        n_timepoints: int | None = None,
-        kernels: int = CONVOLUTIONS,
-        imbalance: Imbalance = DECISION.imbalance,
-        validation_fraction: float = DECISION.validation_fraction,
-        threshold_rule: ThresholdRule = DECISION.threshold_rule,
-        threshold_value: float | None = None,
-        seed: int = DECISION.seed,
-    ) -> None:
-        self.n_timepoints = n_timepoints
-        self.kernels = kernels
-        self.imbalance = imbalance
-        self.validation_fraction = validation_fraction
-        self.threshold_rule = threshold_rule
-        self.threshold_value = threshold_value
-        self.seed = seed
+    n_timepoints: int | None = None
+    kernels: int = CONVOLUTIONS
+    imbalance: Imbalance = DECISION.imbalance
+    validation_fraction: float = DECISION.validation_fraction
+    threshold_rule: ThresholdRule = DECISION.threshold_rule
+    threshold_value: float | None = None
+    seed: int = DECISION.seed
 
     def network_settings(self, episodes: Episodes) -> MiniRocketSettings:
         """Settings of the transform that `fit` would build for these episodes."""
