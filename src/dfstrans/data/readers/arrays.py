@@ -15,6 +15,7 @@ import pyarrow as pa
 from dfstrans.data.array_checks import default_sensor_names
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.faults import with_faults
+from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.labels import (
     LABEL_OPTIONS,
     count_words,
@@ -24,7 +25,7 @@ from dfstrans.data.readers.labels import (
     with_kinds,
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
-from dfstrans.data.readers.rows import Rows, gather
+from dfstrans.data.readers.rows import Rows
 from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.data.truth import truth_from_arrays
 from dfstrans.data.writers import FORMAT, faults_from_json, require_version

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfstrans.data.problems import Problem, report
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.readers.tables import MISSING
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -29,8 +27,6 @@ _SYNONYMS = {
 _UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])]")
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
-_LABEL_WORDS = 10  # a column with more distinct words is hardly a label
-_MOSTLY = 0.5  # share of numbers among the cells; a column with fewer is no sensor
 
 
 # ---- roles ------------------------------------------------------------------------------------------------------
@@ -88,13 +84,13 @@ def require_column(names: Sequence[str], wanted: str, option: str, source: Path)
     return found
 
 
-def warn_of_second_label(roles: Roles, source: Path) -> None:
+def warn_of_second_label(sensors: Sequence[str], label: str | None, source: Path) -> None:
     """Warn if a sensor has a usual name of a label, because a detector would learn the answer from it."""
     usual = set(_SYNONYMS["label"]) - {"y"}  # y is more often an axis
-    second = [name for name in roles.sensors if bare_name(name).lower() in usual]
-    if roles.label is not None and second:
+    second = [name for name in sensors if bare_name(name).lower() in usual]
+    if label is not None and second:
         warnings.warn(
-            f"{list_few(second)} of {source} is read as a sensor, because {roles.label!r} is the label; if it also "
+            f"{list_few(second)} of {source} is read as a sensor, because {label!r} is the label; if it also "
             f"contains the answer, drop it ({option_name('drop_sensors', second[0])})",
             stacklevel=3,
         )
@@ -228,76 +224,3 @@ def _text_as_numbers(column: Any) -> tuple[Any, BadCells | None]:
         bad = BadCells(len(rows), len(text) - text.null_count, int(rows[0]), column[int(rows[0])].as_py(), words)
         text = pc.if_else(numeric, text, None)
     return text.cast(pa.float64()), bad
-
-
-def text_columns(
-    found: Sequence[Mapping[str, BadCells]],
-    columns: Sequence[Collection[str]],
-    files: Sequence[Path],
-    *,
-    labelled: bool,
-) -> set[str]:
-    """Return the columns that are no sensors, because most cells are text in most files that have them; report them.
-
-    Unless the recordings are `labelled`, the report suggests one of them as the label.
-    """
-    left_out: dict[str, Counter[str]] = {}
-    first = None
-    for name in dict.fromkeys(name for of_file in found for name in of_file):
-        hits = [(file, of_file[name]) for file, of_file in zip(files, found, strict=True) if name in of_file]
-        mostly_text = [bad for _, bad in hits if bad.present - bad.count < _MOSTLY * bad.present]
-        if 2 * len(mostly_text) > sum(name in of_file for of_file in columns):
-            left_out[name] = sum((Counter(bad.words) for _, bad in hits), Counter())
-            first = first or hits[0][0]
-    if left_out:
-        shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in left_out.items()), 20)
-        drop = option_name("drop_sensors", ",".join(left_out))
-        roles = _roles_of_text({} if labelled else left_out, len(files))
-        report(
-            Problem(
-                f"left out columns without numbers: {shown}, first in {first}; {roles} drop them ({drop})",
-                level="warning",
-                count=len(left_out),
-                file=first,
-            )
-        )
-    return set(left_out)
-
-
-def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int) -> str:
-    """Say which options give a column of text a role; the normal word of a label is probably the most frequent one."""
-    roles = ", ".join(option_name(f"{role}_column") for role in ("time", "id", "group"))
-    like_labels = [
-        name
-        for name, words in columns.items()
-        if 2 <= len(words) <= _LABEL_WORDS and (n_files == 1 or len(words) < n_files)
-    ]
-    if like_labels:
-        name = min(like_labels, key=lambda name: len(columns[name]))
-        normal = columns[name].most_common(1)[0][0]
-        label = f"{option_name('label_column', name)} and {option_name('normal_value', normal)}"
-        return f"if {name} is the label, name it and the word for normal ({label}); name other roles ({roles}), or"
-    return f"if one of them has a role, name it ({option_name('label_column')}, {roles}), else"
-
-
-def report_bad_cells(
-    bad: Mapping[str, BadCells], file: Path, lines_before: int, options: ReadOptions, hint: str
-) -> None:
-    """Report the sensors of a file with text between the numbers; the cells are missing values."""
-    for name, cells in bad.items():
-        line = lines_before + cells.row + 1
-        more = f" and text in {cells.count - 1} more rows" if cells.count > 1 else ""
-        missing = f"read them as missing ({option_name('text_as_missing', True)})"
-        drop = f"drop the sensor ({option_name('drop_sensors', name)})"
-        message = f"expected numbers in column {name!r} of {file}, got {cells.text!r} in line {line}{more}"
-        report(
-            Problem(
-                message if options.text_as_missing else f"{message}; correct them, {missing} or {drop}",
-                level="warning" if options.text_as_missing else "error",
-                count=cells.count,
-                file=file,
-                line=line,
-                option="" if options.text_as_missing else hint,
-                kind=f"text in {name}",
-            )
-        )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
-from dfstrans.data.readers.columns import Roles, report_bad_cells, require_dropped, text_columns, warn_of_second_label
+from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
 from dfstrans.data.readers.faults import is_fault_table, with_faults
+from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.labels import (
     LabelTable,
     find_table,
@@ -26,25 +27,12 @@ from dfstrans.data.readers.labels import (
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions
 from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide
-from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, join_files, read_rows, require_same_columns
+from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, join_files, read_rows, require_same_columns
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
 
 _LEVELS = ("label", "group", "-")
 _SAME_RATE = 0.2  # maximum distance of a file's interval from a multiple of the usual one
-
-
-@dataclass(frozen=True)
-class _Part:
-    """One file of the folder: its table, the roles of its columns and its rows."""
-
-    table: Table
-    roles: Roles
-    rows: Rows
-
-    @property
-    def file(self) -> Path:
-        return self.table.path
 
 
 def _read_folder(path: Path, options: ReadOptions) -> Episodes:
@@ -65,16 +53,16 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
         if label_path is not None:
             label_table = read_label_table(label_path, options, elsewhere, ids_are_files=True)
             _report_other_episodes(path, files, label_table)
-    parts: list[_Part] = []
+    parts: list[Rows] = []
     for table in tables:
         with reporting(table.path, skip):
             roles = roles_of_recordings(table.names, options, elsewhere, table.path)
-            parts.append(_read_file(path, table, roles, skip))
-    parts = _with_labels(_check_cells(parts, options, skip, labelled=label_path is not None), path, options)
+            parts.append(_read_file(path, table, roles))
+    parts = interpret_labels(check_rows(parts, options, skip, labelled=label_path is not None), options, path)
     parts = _check_alone(_with_same_columns(parts, skip), options, skip)
     parts = _without_bad_files(parts, files, path, options)
-    warn_of_second_label(parts[0].roles, parts[0].file)
-    episodes = gather(join_files([part.rows for part in parts], [part.file for part in parts]), options)
+    warn_of_second_label(parts[0].sensors, parts[0].label_column, parts[0].source)
+    episodes = gather(join_files(parts), options)
     by_row = label_table is None and episodes.labels is not None
     if label_table is not None:
         episodes = label_table.apply(episodes)
@@ -152,68 +140,37 @@ def _report_other_episodes(path: Path, files: Sequence[Path], table: LabelTable)
 # ---- checks that go on with the next file -----------------------------------------------------------------------
 
 
-def _read_file(folder: Path, table: Table, roles: Roles, skip: str) -> _Part:
-    try:
-        rows = read_rows(table, roles)
-    except UnreadableRowsError as error:
-        for one in error.errors:
-            report(Problem(str(one), file=table.path, option=skip, error=one))
-        raise NoRecordingsError(str(error)) from error
+def _read_file(folder: Path, table: Table, roles: Roles) -> Rows:
+    rows = read_rows(table, roles)
     if len(rows.ids) > 1:
         raise DfstransError(
             f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; if it is a "
             f"long table, read the file itself, else drop the column ({option_name('drop_sensors')})"
         )
-    return _Part(table, roles, replace(rows, ids=[_episode_id(folder, table.path)]))
+    return replace(rows, ids=[_episode_id(folder, table.path)])
 
 
-def _check_cells(parts: list[_Part], options: ReadOptions, skip: str, *, labelled: bool) -> list[_Part]:
-    """Leave out columns of text, and report text between numbers."""
-    text = text_columns(
-        [part.rows.bad for part in parts],
-        [part.rows.sensors for part in parts],
-        [part.file for part in parts],
-        labelled=labelled or any(part.roles.label is not None for part in parts),
-    )
-    parts = [replace(part, rows=part.rows.without(text)) for part in parts]
-    for part in parts:
-        report_bad_cells(part.rows.bad, part.file, part.table.lines_before, options, skip)
-    return parts
-
-
-def _with_labels(parts: list[_Part], path: Path, options: ReadOptions) -> list[_Part]:
-    """Interpret the labels of all files together."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(part.rows.word_counts)
-    column = next((part.roles.label for part in parts if part.roles.label is not None), None)
-    if column is None:
-        return parts
-    meaning = label_meaning(counts, options, path, column)
-    return [replace(part, rows=part.rows.interpret(meaning)) for part in parts]
-
-
-def _with_same_columns(parts: list[_Part], skip: str) -> list[_Part]:
+def _with_same_columns(parts: list[Rows], skip: str) -> list[Rows]:
     """Leave out files whose columns differ from those of most files."""
     if not parts:
         return []
-    usual, _ = Counter(frozenset(part.rows.sensors) for part in parts).most_common(1)[0]
-    first = next(part for part in parts if frozenset(part.rows.sensors) == usual)
+    usual, _ = Counter(frozenset(part.sensors) for part in parts).most_common(1)[0]
+    first = next(part for part in parts if frozenset(part.sensors) == usual)
     kept = []
     for part in parts:
-        with reporting(part.file, skip):
-            require_same_columns(first.rows, part.rows, first.file, part.file)
+        with reporting(part.source, skip):
+            require_same_columns(first, part)
             kept.append(part)
     return kept
 
 
-def _check_alone(parts: list[_Part], options: ReadOptions, skip: str) -> list[_Part]:
+def _check_alone(parts: list[Rows], options: ReadOptions, skip: str) -> list[Rows]:
     """Leave out files whose time is unusable, or whose sampling rate differs from that of most files."""
-    kept: list[_Part] = []
+    kept: list[Rows] = []
     intervals: list[float | None] = []
     for part in parts:
-        with reporting(part.file, skip):
-            intervals.append(gather(part.rows, options).interval)
+        with reporting(part.source, skip):
+            intervals.append(gather(part, options).interval)
             kept.append(part)
     if options.irregular_time == "ignore":
         return kept
@@ -226,9 +183,9 @@ def _check_alone(parts: list[_Part], options: ReadOptions, skip: str) -> list[_P
             report(
                 Problem(
                     f"expected one sampling rate in all episodes (median step {usual:g}), got others in "
-                    f"{part.rows.ids[0]} (step {interval:g}); resample all recordings to one rate, or read the "
+                    f"{part.ids[0]} (step {interval:g}); resample all recordings to one rate, or read the "
                     "recordings of each rate separately",
-                    file=part.file,
+                    file=part.source,
                     option=skip,
                     kind="sampling rate",
                 )
@@ -238,11 +195,11 @@ def _check_alone(parts: list[_Part], options: ReadOptions, skip: str) -> list[_P
     return same
 
 
-def _without_bad_files(parts: list[_Part], files: Sequence[Path], path: Path, options: ReadOptions) -> list[_Part]:
+def _without_bad_files(parts: list[Rows], files: Sequence[Path], path: Path, options: ReadOptions) -> list[Rows]:
     bad = current_problems().bad_files().intersection(files)
     if options.skip_bad_files:
         current_problems().skip(sorted(bad))
-        parts = [part for part in parts if part.file not in bad]
+        parts = [part for part in parts if part.source not in bad]
     if not parts:
         raise NoRecordingsError(f"expected recordings without problems in {path}, got none; correct the files")
     return parts

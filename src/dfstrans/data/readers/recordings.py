@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,13 @@ from dfstrans.data.readers.columns import (
     Roles,
     find_column,
     find_roles,
-    report_bad_cells,
     require_column,
     require_dropped,
-    text_columns,
     to_coded_texts,
     warn_of_second_label,
 )
 from dfstrans.data.readers.faults import with_faults
+from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.labels import (
     covers,
     find_table,
@@ -36,7 +35,7 @@ from dfstrans.data.readers.labels import (
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors
-from dfstrans.data.readers.rows import Rows, UnreadableRowsError, gather, read_rows
+from dfstrans.data.readers.rows import check_rows, interpret_labels, read_rows
 from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
 from dfstrans.data.readers.times import to_times
 from dfstrans.data.truth import truth_from_text
@@ -64,9 +63,11 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         require_dropped(table.names, options, path)
         elsewhere = roles_in_label_table(table.names, label_path, options)
         roles = _roles_of_long_table(table, options, elsewhere)
-        rows = _checked(table, roles, options)
-        warn_of_second_label(roles, path)
-        episodes = gather(rows, options)
+        rows = check_rows([read_rows(table, roles)], options)
+        if not rows:
+            raise NoRecordingsError(f"expected readable recordings in {path}, got none; correct the file")
+        warn_of_second_label(rows[0].sensors, roles.label, path)
+        episodes = gather(interpret_labels(rows, options, path)[0], options)
     wanted, by_row = options.labels is not None or bool(elsewhere), episodes.labels is not None
     if label_path is not None and (
         wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
@@ -75,23 +76,6 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
         by_row &= keep_labels
     return with_faults(episodes, path, options, labelled_by_row=by_row)
-
-
-def _checked(table: Table, roles: Roles, options: ReadOptions) -> Rows:
-    """Read the rows, report all problems of their cells, and interpret their labels."""
-    failed: Sequence[DfstransError] = ()
-    try:
-        rows = read_rows(table, roles)
-    except UnreadableRowsError as error:
-        rows, failed = error.rows, error.errors
-    labelled = roles.label is not None
-    rows = rows.without(text_columns([rows.bad], [rows.sensors], [table.path], labelled=labelled))
-    report_bad_cells(rows.bad, table.path, table.lines_before, options, "")
-    for one in failed:
-        report(Problem(str(one), file=table.path, error=one))
-    if failed:
-        raise NoRecordingsError(str(failed[0]))
-    return rows.interpret(label_meaning(rows.word_counts, options, table.path, roles.label))
 
 
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:

@@ -1,11 +1,11 @@
-"""Read the rows of tables, one per point, and gather them into episodes on a regular grid."""
+"""Read the rows of tables, one per point; report the problems of their cells; join the rows of several files."""
 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.grid import (
-    Index,
-    first_points,
-    grid_positions,
-    median_interval,
-    require_no_clock_change,
-    row_positions,
-    unwrap_midnight,
-)
+from dfstrans.data.grid import Index
+from dfstrans.data.problems import Problem, report
 from dfstrans.data.readers.columns import (
     BadCells,
     Roles,
@@ -31,11 +23,14 @@ from dfstrans.data.readers.columns import (
     to_codes,
     to_numbers,
 )
-from dfstrans.data.readers.labels import UNLABELLED, Meaning, count_words, labels_of
+from dfstrans.data.readers.labels import Meaning, count_words, label_meaning, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
 from dfstrans.data.readers.times import Times, join_times, to_times
 from dfstrans.errors import DfstransError, list_few, option_name
+
+_LABEL_WORDS = 10  # a column with more distinct words is hardly a label
+_MOSTLY = 0.5  # share of numbers among the cells; a column with fewer is no sensor
 
 
 @dataclass(frozen=True)
@@ -43,7 +38,8 @@ class Rows:
     """Points of episodes in any order: one array per sensor, and the time, label and group of each point.
 
     `episode` holds indices into `ids`; `group` and `words` (of labels) are dictionary-encoded. `interpret` finds the
-    labels: 0, 1, or −1 if it is missing, and the type of fault as an index into `kinds`, or −1.
+    labels: 0, 1, or −1 if it is missing, and the type of fault as an index into `kinds`, or −1. `bad` cells of sensors
+    and `errors` of times and groups await `check_rows`; `lines_before` precede the rows in the file `source`.
     """
 
     sensors: tuple[str, ...]
@@ -59,6 +55,10 @@ class Rows:
     kind: Index | None = None
     kinds: tuple[str, ...] = ()
     bad: Mapping[str, BadCells] = field(default_factory=dict)
+    errors: Sequence[DfstransError] = ()
+    source: Path = Path()
+    lines_before: int = 0
+    label_column: str | None = None
 
     def without(self, sensors: Collection[str]) -> Rows:
         """Return the rows without some sensors."""
@@ -87,7 +87,7 @@ class Rows:
 def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
     """Read all rows of a table; without an id column they form one recording, named after the file.
 
-    With `exact`, ids and groups keep surrounding blanks. Problems of all columns are reported together.
+    With `exact`, ids and groups keep surrounding blanks. Problems of cells are part of the result.
     """
     kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
     kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
@@ -123,18 +123,22 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
             values.append(numbers)
             if wrong is not None:
                 bad[sensor] = wrong
-    rows = Rows(sensors, units, values, ids, episode, time, None, group, words, counts, bad=bad)
-    if failed:
-        raise UnreadableRowsError(failed, rows)
-    return rows
-
-
-class UnreadableRowsError(DfstransError):
-    """Times or groups are unreadable; `rows` holds the other columns, so that their problems can be reported, too."""
-
-    def __init__(self, errors: Sequence[DfstransError], rows: Rows) -> None:
-        super().__init__("\n".join(map(str, errors)))
-        self.errors, self.rows = errors, rows
+    return Rows(
+        sensors,
+        units,
+        values,
+        ids,
+        episode,
+        time,
+        group=group,
+        words=words,
+        word_counts=counts,
+        bad=bad,
+        errors=failed,
+        source=path,
+        lines_before=table.lines_before,
+        label_column=roles.label,
+    )
 
 
 def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
@@ -149,30 +153,121 @@ def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
     return codes
 
 
-def join_files(parts: Sequence[Rows], files: Sequence[Path]) -> Rows:
+def check_rows(parts: Sequence[Rows], options: ReadOptions, skip: str = "", *, labelled: bool = False) -> list[Rows]:
+    """Report all problems of the cells, leave out columns of text, and return the files with readable times.
+
+    `skip` is the option that leaves out a file with problems. Unless the recordings are `labelled`, a column of text is
+    suggested as the label.
+    """
+    text = _text_columns(parts, labelled=labelled or any(part.label_column is not None for part in parts))
+    parts = [part.without(text) for part in parts]
+    for part in parts:
+        _report_bad_cells(part, options, skip)
+        for error in part.errors:
+            report(Problem(str(error), file=part.source, option=skip, error=error))
+    return [part for part in parts if not part.errors]
+
+
+def _text_columns(parts: Sequence[Rows], *, labelled: bool) -> set[str]:
+    """Return the columns that are no sensors, because most cells are text in most files that have them; report them."""
+    left_out: dict[str, Counter[str]] = {}
+    first = None
+    for name in dict.fromkeys(name for part in parts for name in part.bad):
+        hits = [(part.source, part.bad[name]) for part in parts if name in part.bad]
+        mostly_text = [bad for _, bad in hits if bad.present - bad.count < _MOSTLY * bad.present]
+        if 2 * len(mostly_text) > sum(name in part.sensors for part in parts):
+            left_out[name] = sum((Counter(bad.words) for _, bad in hits), Counter())
+            first = first or hits[0][0]
+    if left_out:
+        shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in left_out.items()), 20)
+        drop = option_name("drop_sensors", ",".join(left_out))
+        roles = _roles_of_text({} if labelled else left_out, len(parts))
+        report(
+            Problem(
+                f"left out columns without numbers: {shown}, first in {first}; {roles} drop them ({drop})",
+                level="warning",
+                count=len(left_out),
+                file=first,
+            )
+        )
+    return set(left_out)
+
+
+def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int) -> str:
+    """Say which options give a column of text a role; the normal word of a label is probably the most frequent one."""
+    roles = ", ".join(option_name(f"{role}_column") for role in ("time", "id", "group"))
+    like_labels = [
+        name
+        for name, words in columns.items()
+        if 2 <= len(words) <= _LABEL_WORDS and (n_files == 1 or len(words) < n_files)
+    ]
+    if like_labels:
+        name = min(like_labels, key=lambda name: len(columns[name]))
+        normal = columns[name].most_common(1)[0][0]
+        label = f"{option_name('label_column', name)} and {option_name('normal_value', normal)}"
+        return f"if {name} is the label, name it and the word for normal ({label}); name other roles ({roles}), or"
+    return f"if one of them has a role, name it ({option_name('label_column')}, {roles}), else"
+
+
+def _report_bad_cells(part: Rows, options: ReadOptions, skip: str) -> None:
+    """Report the sensors of a file with text between the numbers; the cells are missing values."""
+    for name, cells in part.bad.items():
+        line = part.lines_before + cells.row + 1
+        more = f" and text in {cells.count - 1} more rows" if cells.count > 1 else ""
+        missing = f"read them as missing ({option_name('text_as_missing', True)})"
+        drop = f"drop the sensor ({option_name('drop_sensors', name)})"
+        message = f"expected numbers in column {name!r} of {part.source}, got {cells.text!r} in line {line}{more}"
+        report(
+            Problem(
+                message if options.text_as_missing else f"{message}; correct them, {missing} or {drop}",
+                level="warning" if options.text_as_missing else "error",
+                count=cells.count,
+                file=part.source,
+                line=line,
+                option="" if options.text_as_missing else skip,
+                kind=f"text in {name}",
+            )
+        )
+
+
+def interpret_labels(parts: Sequence[Rows], options: ReadOptions, source: Path) -> list[Rows]:
+    """Interpret the labels of all files together."""
+    column = next((part.label_column for part in parts if part.label_column is not None), None)
+    if column is None:
+        return list(parts)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.word_counts)
+    meaning = label_meaning(counts, options, source, column)
+    return [part.interpret(meaning) for part in parts]
+
+
+# ---- several files ----------------------------------------------------------------------------------------------
+
+
+def join_files(parts: Sequence[Rows]) -> Rows:
     """Join the rows of all files, one episode each, with the same sensors, matched by name."""
     first = parts[0]
-    _warn_of_units_in_some_files(parts, files)
+    _warn_of_units_in_some_files(parts)
     columns = [dict(zip(part.sensors, part.columns, strict=True)) for part in parts]
     times = [part.time for part in parts if part.time is not None]
     labels = [part.labels for part in parts if part.labels is not None]
     groups = [part.group for part in parts if part.group is not None]
-    return Rows(
-        sensors=first.sensors,
-        units=first.units,
+    return replace(
+        first,
         columns=[np.concatenate([of_file[name] for of_file in columns]) for name in first.sensors],
         ids=[part.ids[0] for part in parts],
         episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
-        time=join_times(times, files) if times else None,
+        time=join_times(times, [part.source for part in parts]) if times else None,
         labels=np.concatenate(labels) if labels else None,
         group=to_codes(pa.chunked_array(groups)) if groups else None,
         kind=np.concatenate([np.asarray(part.kind) for part in parts]) if first.kind is not None else None,
-        kinds=first.kinds,
     )
 
 
-def require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path) -> None:
+def require_same_columns(first: Rows, part: Rows) -> None:
     """Reject a file whose columns or units differ from those of another."""
+    here, there = first.source.name, part.source.name
     drop = f"drop it ({option_name('drop_sensors')})"
     units = dict(zip(part.sensors, part.units, strict=True))
     missing = [name for name in first.sensors if name not in units]
@@ -181,37 +276,30 @@ def require_same_columns(first: Rows, part: Rows, first_file: Path, file: Path) 
         got = [f"no {list_few(missing)}"] if missing else []
         got += [f"also {list_few(extra)}"] if extra else []
         raise DfstransError(
-            f"expected the sensors of {first_file.name} in {file}, got {' and '.join(got)}; rename or add the column, "
+            f"expected the sensors of {here} in {part.source}, got {' and '.join(got)}; rename or add the column, "
             f"or {drop}"
         )
-    for role, here, there in (
-        ("time", part.time, first.time),
-        ("label", part.words, first.words),
-        ("group", part.group, first.group),
-    ):
-        if (here is None) != (there is None):
+    for role, column in (("time", "time"), ("label", "words"), ("group", "group")):
+        if (getattr(first, column) is None) != (getattr(part, column) is None):
             raise DfstransError(
-                f"expected a {role} column in all files or in none, got one in only one of {first_file.name} and "
-                f"{file.name}; add or remove it"
+                f"expected a {role} column in all files or in none, got one in only one of {here} and {there}; add or "
+                "remove it"
             )
     if part.time is not None and first.time is not None and part.time.unit != first.time.unit:
         raise DfstransError(
-            f"expected time in the same unit in all files, got {first.time.unit or 'no unit'} in {first_file.name} and "
-            f"{part.time.unit or 'no unit'} in {file.name}; convert it to one unit and header, such as time [s], or "
-            f"{drop}"
+            f"expected time in the same unit in all files, got {first.time.unit or 'no unit'} in {here} and "
+            f"{part.time.unit or 'no unit'} in {there}; convert it to one unit and header, such as time [s], or {drop}"
         )
     for name, unit in zip(first.sensors, first.units, strict=True):
         if unit and units[name] and unit != units[name]:
             raise DfstransError(
-                f"expected each sensor in the same unit in all files, got {name} in {unit} in {first_file.name} and in "
-                f"{units[name]} in {file.name}; convert it to one unit, or {drop}"
+                f"expected each sensor in the same unit in all files, got {name} in {unit} in {here} and in "
+                f"{units[name]} in {there}; convert it to one unit, or {drop}"
             )
 
 
-def _warn_of_units_in_some_files(parts: Sequence[Rows], files: Sequence[Path]) -> None:
-    units = {
-        file.name: dict(zip(part.sensors, part.units, strict=True)) for part, file in zip(parts, files, strict=True)
-    }
+def _warn_of_units_in_some_files(parts: Sequence[Rows]) -> None:
+    units = {part.source.name: dict(zip(part.sensors, part.units, strict=True)) for part in parts}
     for name in parts[0].sensors:
         known = [file for file, of_file in units.items() if of_file[name]]
         if 0 < len(known) < len(units):
@@ -221,131 +309,3 @@ def _warn_of_units_in_some_files(parts: Sequence[Rows], files: Sequence[Path]) -
                 "assumed for all: write it in all headers, or convert the values",
                 stacklevel=2,
             )
-
-
-# ---- from rows to episodes --------------------------------------------------------------------------------------
-
-
-def gather(rows: Rows, options: ReadOptions) -> Episodes:
-    """Build the episodes from their rows, each on its regular grid, with NaN for missing points."""
-    if not rows.sensors:
-        raise DfstransError("expected at least one sensor column, got none; check the roles of the columns")
-    if rows.time is not None and rows.time.of_day:
-        unwrapped = unwrap_midnight(rows.time.values, rows.episode, rows.ids)
-        rows = replace(rows, time=rows.time._replace(values=unwrapped))
-    order = _order(rows, options)
-    episode = rows.episode[order]
-    starts = first_points(episode)
-    time = None if rows.time is None else rows.time.values[order]
-    if time is None or options.irregular_time == "ignore":
-        position, interval = row_positions(episode), None if time is None else median_interval(time, episode)
-    else:
-        if rows.time is not None and rows.time.clock is not None and not rows.time.zone:
-            require_no_clock_change(rows.time.clock[order], episode, rows.ids)
-        position, interval = grid_positions(time, episode, rows.ids)
-    ends = np.concatenate([starts[1:], [len(episode)]]) - 1
-    lengths = position[ends] + 1
-    values = _place_values(rows, order, episode, position, lengths)
-    labels, faults = None, None
-    if rows.labels is not None and (rows.labels != UNLABELLED).any():
-        kind = np.full(len(episode), -1) if rows.kind is None else rows.kind[order]
-        labels, faults = _labels_and_faults(rows, rows.labels[order], kind, starts, position)
-        if options.length is not None:
-            _require_label_in_each_row(rows.labels, rows.episode, rows.ids)
-    return Episodes.from_arrays(
-        values,
-        labels,
-        lengths=lengths,
-        ids=rows.ids,
-        sensors=rows.sensors,
-        units=rows.units,
-        interval=interval,
-        time_unit="" if rows.time is None else rows.time.unit,
-        starts=None if rows.time is None or rows.time.clock is None else rows.time.clock[order][starts],
-        time_zone="" if rows.time is None else rows.time.zone,
-        groups=None if rows.group is None else _groups(rows.group.indices.to_numpy()[order], rows, starts),
-        faults=faults,
-    )
-
-
-def _order(rows: Rows, options: ReadOptions) -> Index | slice:
-    """Return the index that sorts rows by episode, and by time if requested."""
-    if rows.time is not None and options.sort_time:
-        return np.lexsort((rows.time.values, rows.episode))
-    if (np.diff(rows.episode) >= 0).all():
-        return slice(None)  # copies nothing
-    return np.argsort(rows.episode, kind="stable")
-
-
-def _place_values(
-    rows: Rows, order: Index | slice, episode: Index, position: Index, lengths: Index
-) -> npt.NDArray[np.float32]:
-    """Place each value at its episode, sensor and position."""
-    n, longest = len(lengths), int(lengths.max())
-    full = n * longest == len(episode)  # without gaps and padding, a reshape suffices
-    values = np.empty((n, len(rows.sensors), longest), dtype=np.float32)
-    if not full:
-        values.fill(np.nan)
-    for sensor, column in enumerate(rows.columns):
-        if full:
-            values[:, sensor] = column[order].reshape(n, longest)
-        else:
-            values[:, sensor][episode, position] = column[order]
-    return values
-
-
-def _labels_and_faults(
-    rows: Rows, points: npt.NDArray[np.int8], kind: Index, starts: Index, position: Index
-) -> tuple[npt.NDArray[np.int8], list[list[Fault]] | None]:
-    """Return the label of each episode, and the anomalous stretches of those whose labels vary or name a fault."""
-    ids = rows.ids
-    highest = np.maximum.reduceat(points, starts)
-    lowest = np.minimum.reduceat(np.where(points == UNLABELLED, np.int8(2), points), starts)
-    unlabelled = [ids[i] for i in np.flatnonzero(highest == UNLABELLED).tolist()]
-    if unlabelled:
-        raise DfstransError(
-            f"expected a label for each episode, got none for {list_few(unlabelled)}; label or remove them"
-        )
-    named = np.maximum.reduceat(kind, starts) >= 0
-    vary = np.flatnonzero((highest == 1) & ((lowest == 0) | named)).tolist()
-    if not vary:
-        return highest, None
-    faults: list[list[Fault]] = [[] for _ in starts]
-    stops = [*starts[1:].tolist(), len(points)]
-    for i in vary:
-        own = slice(starts[i], stops[i])
-        state = np.where(points[own] == 1, kind[own] + 1, -1)  # -1 normal, 0 anomalous, else a type of fault
-        edges = [0, *(np.flatnonzero(np.diff(state)) + 1).tolist(), len(state)]
-        faults[i] = [
-            Fault(
-                int(position[starts[i] + a]),
-                int(position[starts[i] + b - 1]) + 1,
-                kind=rows.kinds[state[a] - 1] if state[a] > 0 else "",
-            )
-            for a, b in pairwise(edges)
-            if state[a] >= 0
-        ]
-    return highest, faults
-
-
-def _require_label_in_each_row(labels: npt.NDArray[np.int8], episode: Index, ids: Sequence[str]) -> None:
-    """Reject recordings that are cut but have labels only in some rows, since a piece may have none."""
-    missing = np.bincount(episode, labels == UNLABELLED, len(ids)).astype(int)
-    incomplete = [f"{ids[i]} ({missing[i]})" for i in np.flatnonzero(missing).tolist()]
-    if incomplete:
-        raise DfstransError(
-            f"expected a label in each row of recordings that are cut ({option_name('length')}), got rows without one "
-            f"in {list_few(incomplete)}; label normal rows with 0, or remove rows whose label is unknown"
-        )
-
-
-def _groups(group: Index, rows: Rows, starts: Index) -> list[str]:
-    first, last = np.minimum.reduceat(group, starts), np.maximum.reduceat(group, starts)
-    mixed = [rows.ids[i] for i in np.flatnonzero(first != last).tolist()]
-    if mixed:
-        raise DfstransError(
-            f"expected one group per episode, got several in {list_few(mixed)}; if each group numbers its episodes "
-            "from the start, make the ids distinct; if each group is a recording, name its column "
-            f"({option_name('id_column')})"
-        )
-    return [rows.group.dictionary[i].as_py() for i in first.tolist()]
