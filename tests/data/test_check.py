@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dfstrans.data.check import DataCheck, check_episodes
+from dfstrans.data.check import check_episodes
+from dfstrans.data.tally import DataCheck
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler

@@ -7,7 +7,7 @@ import pytest
 
 from dfstrans.data.check import check_episodes
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.suggestions import estimate_training_seconds
+from dfstrans.data.check import estimate_training_seconds
 from dfstrans.errors import settings_as_options
 
 

@@ -11,10 +11,11 @@ import typer
 
 from dfstrans.cli.options import Data, Model, reading
 from dfstrans.cli.output import AsJson, print_json, print_result, progress
-from dfstrans.data.check import Finding, check_episodes
+from dfstrans.data.check import check_episodes
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import Problem, Problems
 from dfstrans.data.readers import load_episodes, read_episodes
+from dfstrans.data.tally import Finding
 from dfstrans.data.writers import save_episodes
 from dfstrans.errors import Note
 
