@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pytest
 
 from dfstrans.data.check import check_episodes
-from dfstrans.data.tally import DataCheck
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.tally import DataCheck
 from dfstrans.data.writers import save_episodes
 
 Array = npt.NDArray[np.float32]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dfstrans.data.check import check_episodes
+from dfstrans.data.check import check_episodes, estimate_training_seconds
 from dfstrans.data.episodes import Episodes, Fault
-from dfstrans.data.check import estimate_training_seconds
 from dfstrans.errors import settings_as_options
 
 

@@ -46,6 +46,7 @@ def check_episodes(
 
 # ---- findings -----------------------------------------------------------------------------------------------------
 
+
 def _findings(check: DataCheck, episodes: Episodes, tally: Tally) -> Iterator[Finding]:
     if check.episodes == 0:
         yield _error("no episodes; check whether the file is complete")
