@@ -53,9 +53,11 @@ def test_the_number_of_steps_follows_the_episodes_drawn_per_epoch(monkeypatch: p
     monkeypatch.setattr(DetectorModule, "training_step", lambda *args: (steps.append(1), step(*args))[1])
     train, validation, _ = tiny_episodes(n_normal=200, n_anomalous=40).split(0)
     assert (len(train), train.n_anomalous) == (168, 28)
-    chosen = {**TINY, "batch_size": None, "epochs": None}
-    detector = Diagnoser.from_settings(**chosen, normals_per_anomaly=1).fit(train, validation=validation)
-    assert len(steps) == 400  # 56 episodes in 4 steps, 100 times; 55 times, had all 168 been counted
+    soon_over = {"schedule": "constant", "patience": 1, "learning_rate": 1e-9}
+    chosen = {**TINY, **soon_over, "batch_size": None, "epochs": None, "normals_per_anomaly": 1}
+    detector = Diagnoser.from_settings(**chosen).fit(train, validation=validation)
+    assert detector.training_settings_.epochs == 100  # 55, had all 168 been counted
+    assert len(steps) == 4 * len(detector.log_)  # 56 episodes in batches of 16
     assert (detector.data_.train_episodes, detector.data_.validation_episodes) == (168, len(validation))
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from dfstrans import Diagnoser
 from dfstrans.diagnosis.inspection import episode_scores
@@ -20,19 +19,6 @@ def test_the_eight_scores_by_hand() -> None:
     np.testing.assert_allclose(scores.global_spatial_attention, (1.25 * spatial[0] + 0.75 * spatial[1]) / 2)
     np.testing.assert_allclose(scores.global_spatial_relevance, [0.5625, 1.4375])
     np.testing.assert_allclose(scores.cell_relevance, [[1.5 * 0.3, 1.7], [0.5, 1.0]])
-
-
-@pytest.mark.parametrize(("n_sensors", "n_segments"), [(1, 1), (3, 5), (7, 2)])
-def test_relevances_sum_to_the_number_of_items(n_sensors: int, n_segments: int) -> None:
-    rng = np.random.default_rng(0)
-    scores = AttentionScores(
-        rng.dirichlet(np.ones(n_segments), (n_sensors, n_segments)),
-        rng.dirichlet(np.ones(n_sensors), (n_segments, n_sensors)),
-    )
-    np.testing.assert_allclose(scores.temporal_relevance.sum(axis=1), n_segments)
-    np.testing.assert_allclose(scores.global_temporal_relevance.sum(), n_segments)
-    np.testing.assert_allclose(scores.spatial_relevance.sum(axis=1), n_sensors)
-    np.testing.assert_allclose(scores.global_spatial_relevance.sum(), n_sensors)
 
 
 def test_scores_do_not_depend_on_batch_mates_or_padding(tiny: Diagnoser) -> None:

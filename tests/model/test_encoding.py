@@ -19,11 +19,6 @@ def test_faithful_encoding_of_width_4_worked_by_hand() -> None:
     assert_allclose(faithful_encoding(4, 4), expected, atol=1e-15)
 
 
-def test_faithful_encoding_of_width_2_has_only_the_two_terminal_terms() -> None:
-    h = math.sqrt(0.5)
-    assert_allclose(faithful_encoding(2, 2), [[h, h], [h, -h]], atol=1e-15)
-
-
 def test_vanilla_encoding_places_neighbours_closer() -> None:
     encoding = vanilla_encoding(80, 256)
     assert np.linalg.norm(encoding[40] - encoding[41]) < 0.5 * np.linalg.norm(encoding[40] - encoding[75])

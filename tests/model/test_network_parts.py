@@ -54,15 +54,6 @@ def test_two_items_worked_by_hand_with_the_scale_of_the_equations() -> None:
     assert_close(context[0, 0], torch.tensor([[2 * a, 4 * (1 - a), 0, 0], [2 * (1 - b), 4 * b, 0, 0]]))
 
 
-def test_each_head_attends_to_its_slice_scaled_by_its_width() -> None:
-    # two heads of width 2: the first sees (1, 0) and (0, 1), the second (0, 0) and (3, 0)
-    x = torch.tensor([[1.0, 0, 0, 0], [0, 1, 3, 0]])
-    weights = identity_attention(4, 2)(x[None, None]).weights[0, 0]
-    a, b = 1 / (1 + math.exp(-1 / math.sqrt(2))), 1 / (1 + math.exp(-9 / math.sqrt(2)))
-    assert_close(weights[0], torch.tensor([[a, 1 - a], [1 - a, a]]))
-    assert_close(weights[1], torch.tensor([[0.5, 0.5], [1 - b, b]]))
-
-
 @given(st.integers(0, 1000), st.sampled_from([1, 2, 3, 6]), st.integers(1, 5))
 @settings(max_examples=25, deadline=None)
 def test_explicit_attention_equals_torch_s_fused_one(seed: int, heads: int, n_items: int) -> None:

@@ -43,17 +43,6 @@ def test_figures_equal_scikit_learn_s(rows: list[tuple[int, int]], step: int) ->
         assert found.false_alarms_per_100_normal == pytest.approx(100 * fp / (fp + tn))
 
 
-def test_figures_worked_by_hand() -> None:
-    # ranked: 0.9 anomalous, 0.8 normal, 0.4 anomalous, 0.1 normal
-    found = evaluate_probabilities(np.int8([1, 0, 1, 0]), np.array([0.9, 0.8, 0.4, 0.1]), 0.8)
-    assert (found.true_positives, found.false_positives, found.false_negatives, found.true_negatives) == (1, 1, 1, 1)
-    assert (found.precision, found.recall, found.f1) == (0.5, 0.5, 0.5)
-    assert found.pr_auc == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
-    assert found.roc_auc == pytest.approx(3 / 4)
-    assert found.false_alarms_per_100_normal == 50
-    assert found.brier == pytest.approx((0.01 + 0.64 + 0.36 + 0.01) / 4)
-
-
 def test_metrics_that_need_anomalous_episodes_are_none_without_them() -> None:
     found = evaluate_probabilities(np.int8([0, 0, 0]), np.array([0.1, 0.6, 0.2]), 0.5)
     assert (found.pr_auc, found.roc_auc, found.f1, found.recall, found.precision) == (None, None, None, None, 0)
