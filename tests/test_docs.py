@@ -14,7 +14,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import typer
 
@@ -26,6 +25,7 @@ from dfstrans.lab.elevator.settings import SEVERITIES
 from dfstrans.lab.injection.settings import KINDS
 from dfstrans.training.evaluation import ChanceCheck
 from tests.report.drawn import made_diagnosis
+from tests.tiny import write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -47,18 +47,6 @@ def run_shell(lines: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def write_recordings(path: Path) -> None:
-    """A long table of 54 small episodes."""
-    episodes = planted_episodes(36, 18, n_sensors=3, n_timepoints=60, strength=2)
-    rows = [
-        pd.DataFrame({"episode_id": one.id, "time": range(60), **dict(zip("abc", one.values, strict=True))}).assign(
-            label=one.label
-        )
-        for one in episodes
-    ]
-    pd.concat(rows).to_csv(path, index=False)
-
-
 def test_the_python_of_the_readme_gives_a_good_detector(tmp_path: Path) -> None:
     (code,) = blocks(ROOT / "README.md", "python")
     code += "\nassert detector.evaluate(test).f1 >= 0.9\n"
@@ -67,8 +55,8 @@ def test_the_python_of_the_readme_gives_a_good_detector(tmp_path: Path) -> None:
 
 
 def test_the_shell_of_the_readme_runs(tmp_path: Path) -> None:
-    write_recordings(tmp_path / "recordings.csv")
-    write_recordings(tmp_path / "new_recordings.csv")
+    for name in ("recordings.csv", "new_recordings.csv"):
+        write_table(planted_episodes(36, 18, n_sensors=3, n_timepoints=60, strength=2), tmp_path / name)
     make, shell = blocks(ROOT / "README.md", "sh")
     assert "make demo" in make
     assert "make test" in make

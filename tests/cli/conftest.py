@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from tests.cli.command_line import SMALL, output_of
-from tests.tiny import tiny_episodes
+from tests.tiny import tiny_episodes, write_table
 
 
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A long table as users have it."""
     path = tmp_path_factory.mktemp("cli") / "recordings.csv"
-    rows = [
-        pd.DataFrame(
-            {"episode_id": e.id, "time": range(48), **dict(zip("abc", e.values, strict=True)), "label": e.label}
-        )
-        for e in tiny_episodes()
-    ]
-    pd.concat(rows).to_csv(path, index=False)
+    write_table(tiny_episodes(), path)
     return path
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,9 @@ import torch
 from dfstrans import DfstransError, Diagnoser
 from dfstrans.deploy.onnx_export import export_onnx
 from dfstrans.detectors.registry import detector_kind, detector_names, load_detector
-from dfstrans.detectors.saved_model import _own_checksum
 from dfstrans.detectors.summary import model_summary
 from dfstrans.detectors.workflow import evaluate_diagnoses, train_model
-from dfstrans.training.lightning_module import EpochLog
-from tests.tiny import tiny_episodes
+from tests.tiny import edit_record, interrupt_after, tiny_episodes
 
 EPISODES = tiny_episodes()
 QUICK = {"epochs": 2, "batch_size": 8, "precision": "32"}
@@ -73,12 +72,10 @@ def test_a_model_of_an_unknown_kind_is_refused(rival: Path, tmp_path: Path) -> N
 
 
 def test_unknown_settings_in_the_record_mean_a_damaged_model(rival: Path, tmp_path: Path) -> None:
-    for file in rival.iterdir():
-        (tmp_path / file.name).write_bytes(file.read_bytes())
-    record = json.loads((rival / "model.json").read_text().replace('"lstm_dropout"', '"surprise"'))
-    (tmp_path / "model.json").write_text(json.dumps({**record, "own_checksum": _own_checksum(record)}))
+    model = shutil.copytree(rival, tmp_path / "model")
+    edit_record(model, network={**json.loads((rival / "model.json").read_text())["network"], "surprise": 1})
     with pytest.raises(DfstransError, match=r"damaged one: model\.json: unknown setting 'surprise'"):
-        load_detector(tmp_path)
+        load_detector(model)
 
 
 def test_an_interrupted_rival_resumes_to_the_weights_of_an_uninterrupted_one(
@@ -88,15 +85,8 @@ def test_an_interrupted_rival_resumes_to_the_weights_of_an_uninterrupted_one(
     train, validation, _ = EPISODES.split(0)
     make = detector_kind("tapnet")
     whole = make(**QUICK).fit(train, validation=validation)
-    start = EpochLog.on_train_epoch_start
-
-    def interrupted(self: EpochLog, trainer: object, module: object) -> None:
-        if trainer.current_epoch == 1:  # type: ignore[attr-defined]
-            raise KeyboardInterrupt
-        start(self, trainer, module)
-
     with monkeypatch.context() as patch:
-        patch.setattr(EpochLog, "on_train_epoch_start", interrupted)
+        interrupt_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
             make(**QUICK).fit(train, validation=validation, run_folder=tmp_path)
     resumed = make(**QUICK).fit(train, validation=validation, run_folder=tmp_path, resume=True)

@@ -12,7 +12,7 @@ import pytest
 from dfstrans import DfstransError, Diagnoser
 from dfstrans.detectors import saved_model as artifact
 from dfstrans.detectors.summary import model_summary
-from tests.tiny import tiny_episodes
+from tests.tiny import edit_record, tiny_episodes
 
 EPISODES = tiny_episodes()
 KEPT = Path(__file__).parents[1] / "models" / "tiny"
@@ -22,12 +22,6 @@ NETWORK = json.loads((KEPT / "model.json").read_text())["network"]
 @pytest.fixture
 def model(tiny_model: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny_model, tmp_path / "model"))
-
-
-def edit_record(model: Path, **changes: Any) -> None:
-    """Change the record, and its checksum with it."""
-    record = {**json.loads((model / "model.json").read_text()), **changes}
-    (model / "model.json").write_text(json.dumps({**record, "own_checksum": artifact._own_checksum(record)}))
 
 
 def test_a_model_is_a_folder_of_json_and_safetensors(tiny_model: Path) -> None:

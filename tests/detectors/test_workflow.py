@@ -4,7 +4,6 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +11,9 @@ import pytest
 from dfstrans import DfstransError, Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.registry import detector_kind
-from dfstrans.detectors.saved_model import _own_checksum
 from dfstrans.detectors.workflow import part_of, partial_folder, predict_table, train_model
 from dfstrans.errors import Note
-from dfstrans.training.lightning_module import EpochLog
-from tests.tiny import TINY, tiny_episodes
+from tests.tiny import TINY, edit_record, interrupt_after, tiny_episodes
 
 EPISODES = tiny_episodes()
 
@@ -45,9 +42,7 @@ def test_resuming_a_finished_run_does_not_train_again(model: Path) -> None:
 
 def test_a_finished_run_of_other_versions_is_kept_with_a_warning(model: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(model, tmp_path / "model"))
-    record = json.loads((copy / "model.json").read_text())
-    record["versions"]["torch"] = "0.1"
-    (copy / "model.json").write_text(json.dumps(record | {"own_checksum": _own_checksum(record)}))
+    edit_record(copy, versions=json.loads((copy / "model.json").read_text())["versions"] | {"torch": "0.1"})
     said = r"comes from other versions .torch 0\.1 instead of .*different weights.*train without resume to repeat it"
     with pytest.warns(UserWarning, match=said) as warned:
         train_model(Diagnoser.from_settings(**TINY), EPISODES, copy, resume=True)
@@ -145,13 +140,9 @@ def test_a_new_run_moves_an_interrupted_one_aside(tmp_path: Path) -> None:
 
 
 def test_resume_finds_the_run_that_was_moved_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: EpochLog, trainer: Any, module: object) -> None:
-        if trainer.current_epoch == 1:
-            raise KeyboardInterrupt
-
     out = tmp_path / "model"
     with monkeypatch.context() as patch:
-        patch.setattr(EpochLog, "on_train_epoch_start", interrupted)
+        interrupt_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
             train_model(Diagnoser.from_settings(**TINY), EPISODES, out)
     partial_folder(out).rename(tmp_path / "model.partial.old")

@@ -20,9 +20,8 @@ from dfstrans.model.quantile_features import QuantileFeatures
 from dfstrans.settings import NetworkShape, TrainingPlan
 from dfstrans.training.batches import batch_loader
 from dfstrans.training.fit import TrainedNetwork, train_network
-from dfstrans.training.lightning_module import EpochLog
 from dfstrans.training.run_folder import Epochs, can_resume, epochs_of, read_log
-from tests.tiny import TINY, tiny_episodes
+from tests.tiny import TINY, interrupt_after, tiny_episodes
 
 TRAIN, VALIDATION, _ = tiny_episodes().split(0)
 SCALER = SensorScaler.fit(TRAIN)
@@ -47,18 +46,6 @@ def assert_same_weights(a: TrainedNetwork, b: TrainedNetwork) -> None:
     assert first.keys() == second.keys()
     for name, tensor in first.items():
         assert torch.equal(tensor, second[name]), name
-
-
-def interrupt_after(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate Ctrl-C in the middle of the next epoch."""
-    start = EpochLog.on_train_epoch_start
-
-    def interrupted(self: EpochLog, trainer: Any, module: Any) -> None:
-        if trainer.current_epoch == epochs:
-            raise KeyboardInterrupt
-        start(self, trainer, module)
-
-    monkeypatch.setattr(EpochLog, "on_train_epoch_start", interrupted)
 
 
 def test_data_settings_and_seed_decide_the_weights_bit_for_bit(tmp_path: Path) -> None:
