@@ -146,7 +146,7 @@ def test_labels_of_any_type_become_0_and_1(labels: Any) -> None:
     [
         ({"labels": [0, 1]}, "expected 3 labels, got 2"),
         ({"labels": [[0, 1, 0]]}, "expected 3 labels, got an array with 2 axes"),
-        ({"labels": [0, 1, 2]}, r"got 2; .*\(load_episodes\(…, anomalous_value=…\)\)"),
+        ({"labels": [0, 1, 2]}, r"got 2; .*normal \(normal_value=…\)"),
         ({"labels": [0, 1, np.nan]}, "got nan"),
         ({"labels": ["ok", "bad", "ok"]}, "got bad, ok"),
         ({"ids": ["x", "y", "x"]}, "episode ids, got repeated ones: x"),

@@ -120,7 +120,7 @@ def test_series_of_different_lengths_and_of_one_channel() -> None:
         (pd.DataFrame({"a": [1, 2]}), None, "a series in each cell .*from_dataframe for a row per point"),
         (VALUES, [0, 1, 1], "expected 2 labels, got 3"),
         (VALUES, ["a", "b"], "got a, b; name the one that means normal"),
-        (VALUES, np.zeros((2, 2)), "one label per episode"),
+        (VALUES, np.zeros((2, 2)), "pass one label per episode"),
         (
             pd.DataFrame({"a": [pd.Series([1.0])], "b": [pd.Series([1.0, 2])]}),
             None,

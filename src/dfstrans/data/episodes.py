@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.array_checks import (
+from dfstrans.data.conversion import (
     Values,
     as_labels,
     as_lengths,
@@ -22,11 +22,12 @@ from dfstrans.data.array_checks import (
     check_count,
     check_unique,
     default_sensor_names,
+    from_layout,
+    from_long_frame,
     join,
     pad,
     time_span,
 )
-from dfstrans.data.frames import from_layout, from_long_frame, two_labels
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import GradedTruth
@@ -206,7 +207,7 @@ class Episodes:
         >>> Episodes.from_dataset(np.zeros((2, 3, 50)), ["ok", "worn"], normal_value="ok").labels
         array([0, 1], dtype=int8)
         """
-        labels = None if y is None else two_labels(y, normal_value, anomalous_value)
+        labels = None if y is None else as_labels(y, len(y), normal_value, anomalous_value)
         return cls.from_arrays(**{**from_layout(X), "labels": labels, **known})
 
     # ---- contents -----------------------------------------------------------------------------------------------

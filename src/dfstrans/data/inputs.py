@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.conversion import default_sensor_names
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.grid import seconds_of
 from dfstrans.data.scaling import too_large_values

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.conversion import default_sensor_names
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.faults import with_faults
 from dfstrans.data.readers.gathering import gather

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.array_checks import as_starts
+from dfstrans.data.conversion import as_starts
 from dfstrans.data.episodes import Episode, Episodes, Fault, mark_points
 from dfstrans.data.grid import seconds_of
 from dfstrans.data.readers.opening import ReadOptions

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.array_checks import check_unique
+from dfstrans.data.conversion import check_unique
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import Roles, find_column, find_roles, to_coded_texts, to_texts
 from dfstrans.data.readers.opening import ReadOptions

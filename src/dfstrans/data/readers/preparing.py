@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.array_checks import pad
+from dfstrans.data.conversion import pad
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.grid import SECONDS, parse_duration
 from dfstrans.data.readers.columns import dropped_columns, require_dropped

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.array_checks import default_sensor_names
+from dfstrans.data.conversion import default_sensor_names
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.readers.labels import LABEL_OPTIONS, to_labels

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 
-from dfstrans.data.array_checks import check_unique, default_sensor_names
+from dfstrans.data.conversion import check_unique, default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening
 from dfstrans.errors import DfstransError, list_few
 

@@ -1,50 +1,159 @@
-"""Convert pandas frames, and the data layouts of aeon, sktime and tsai, to the arguments of `Episodes.from_arrays`."""
+"""Convert arrays, pandas frames and the layouts of aeon, sktime and tsai to what `Episodes` holds, with checks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.array_checks import check_unique
-from dfstrans.data.grid import first_points, grid_positions, require_no_clock_change
+from dfstrans.data.grid import first_points, grid_positions, require_no_clock_change, row_positions
+from dfstrans.data.storage import StoredValues
 from dfstrans.errors import DfstransError, list_few, option_name
 
+Values = npt.NDArray[np.float32] | StoredValues
 _USUAL = {"id": "episode_id", "label": "label", "time": "time", "group": "group"}  # columns, unless others are named
 
 
-# ---- labels -------------------------------------------------------------------------------------------------------
+def default_sensor_names(n_sensors: int) -> tuple[str, ...]:
+    """Return names for unnamed sensors: sensor_1, sensor_2, …"""
+    return tuple(f"sensor_{i + 1}" for i in range(n_sensors))
 
 
-def two_labels(labels: Any, normal_value: Any = None, anomalous_value: Any = None) -> npt.NDArray[np.int8]:
+def as_labels(
+    labels: npt.ArrayLike, n: int, normal_value: Any = None, anomalous_value: Any = None
+) -> npt.NDArray[np.int8]:
     """Convert labels of any type to 0 and 1: all but `normal_value`, or only `anomalous_value`, are anomalous.
 
-    >>> two_labels(["ok", "worn", "ok"], normal_value="ok"), two_labels([False, True])
+    >>> as_labels(["ok", "worn", "ok"], 3, normal_value="ok"), as_labels([False, True], 2)
     (array([0, 1, 0], dtype=int8), array([0, 1], dtype=int8))
     """
     array = np.asarray(labels)
     if array.ndim != 1:
-        raise DfstransError(f"expected one label per episode, got an array of shape {array.shape}; pass one axis")
-    words = [str(word) for word in array.tolist()]
+        raise DfstransError(f"expected {n} labels, got an array with {array.ndim} axes; pass one label per episode")
+    check_count("labels", array, n)
     given = {"normal_value": normal_value, "anomalous_value": anomalous_value}
     named = [(name, str(value)) for name, value in given.items() if value is not None]
     if len(named) > 1:
         raise DfstransError("expected normal_value or anomalous_value, got both; pass one of them")
-    if not named:
-        zero_or_one = {"0": 0, "0.0": 0, "False": 0, "1": 1, "1.0": 1, "True": 1}
-        unknown = sorted(set(words) - zero_or_one.keys())
-        if unknown:
+    for name, value in named:
+        words = array.astype(np.str_)
+        if value not in words:
             raise DfstransError(
-                f"expected labels 0 (normal) and 1 (anomalous), got {list_few(unknown)}; name the one that means "
-                f"normal ({option_name('normal_value', ...)})"
+                f"expected {name} among the labels {list_few(np.unique(words))}, got {value}; correct it"
             )
-        return np.array([zero_or_one[word] for word in words], dtype=np.int8)
-    name, value = named[0]
-    if value not in words:
-        raise DfstransError(f"expected {name} among the labels {list_few(sorted(set(words)))}, got {value}; correct it")
-    return np.array([(word == value) == (name == "anomalous_value") for word in words], dtype=np.int8)
+        return np.asarray((words == value) == (name == "anomalous_value"), dtype=np.int8)
+    try:
+        numbers = array.astype(np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array([{"False": 0.0, "True": 1.0}.get(str(word), np.nan) for word in array.tolist()])
+    bad = ~np.isin(numbers, (0, 1))
+    if bad.any():
+        strange = sorted({str(x) for x in array[bad].tolist()})
+        raise DfstransError(
+            f"expected labels 0 (normal) and 1 (anomalous), got {list_few(strange)}; name the one that means normal "
+            f"({option_name('normal_value', ...)}), or use 0 and 1"
+        )
+    return numbers.astype(np.int8)
+
+
+def pad(series: Sequence[npt.ArrayLike]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Stack 2-D arrays (sensor, timepoint) of any lengths, padded with NaN; return the 3-D array and the lengths."""
+    arrays = [_as_numbers(one) for one in series]
+    shapes = {array.shape[0] if array.ndim == 2 else -1 for array in arrays}
+    if len(shapes) != 1 or -1 in shapes:
+        raise DfstransError(
+            "expected 2-D arrays (sensor, timepoint) with the same number of sensors, got shapes "
+            f"{list_few(sorted({array.shape for array in arrays}))}; is an array transposed?"
+        )
+    lengths = np.array([array.shape[1] for array in arrays], dtype=np.int64)
+    values = np.full((len(arrays), shapes.pop(), max(int(lengths.max()), 0)), np.nan, dtype=np.float32)
+    for row, array in enumerate(arrays):
+        values[row, :, : array.shape[1]] = array
+    return values, lengths
+
+
+def as_values(values: Any) -> tuple[Values, npt.NDArray[np.int64]]:
+    """Return the values as a 3-D array or `StoredValues`, and the default lengths."""
+    if isinstance(values, StoredValues):
+        return values, np.full(values.shape[0], values.shape[2], dtype=np.int64)
+    if isinstance(values, list | tuple) and len(values) and all(np.ndim(one) == 2 for one in values):
+        return pad(values)
+    array = _as_numbers(values)
+    if array.ndim != 3:
+        raise DfstransError(
+            f"expected values of shape (n_episodes, n_sensors, n_timepoints), got {array.ndim} axes {array.shape}; "
+            "a single episode is values[np.newaxis], a single sensor values[:, np.newaxis]"
+        )
+    if 0 in array.shape[1:]:
+        raise DfstransError(
+            f"expected at least one sensor and one timepoint, got shape {array.shape}; is an axis empty?"
+        )
+    return array, np.full(array.shape[0], array.shape[2], dtype=np.int64)
+
+
+def _as_numbers(values: Any) -> npt.NDArray[np.float32]:
+    if isinstance(values, np.ndarray) and np.iscomplexobj(values):
+        raise DfstransError("expected real numbers, got complex ones; pass magnitude and phase as separate sensors")
+    try:
+        with np.errstate(over="ignore"):  # a number above the float32 range becomes inf, which the data check reports
+            return np.asarray(values, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DfstransError(
+            "expected numbers in a 3-D array or a list of 2-D arrays (sensor, timepoint), got "
+            f"{type(values).__name__}; convert text to numbers and missing values to NaN first"
+        ) from None
+
+
+def as_lengths(lengths: npt.ArrayLike, n: int, n_timepoints: int) -> npt.NDArray[np.int64]:
+    """Convert lengths to integers; reject those outside the array."""
+    array = np.asarray(lengths, dtype=np.int64)
+    if array.shape != (n,) or (n and (array.min() < 1 or array.max() > n_timepoints)):
+        raise DfstransError(
+            f"expected {n} lengths between 1 and {n_timepoints}, got {list_few(array.tolist())}; remove empty episodes"
+        )
+    return array
+
+
+def as_starts(starts: npt.ArrayLike | Sequence[Any], n: int) -> npt.NDArray[np.datetime64]:
+    """Convert dates and times to datetime64[ns], None to NaT."""
+    try:
+        array = np.asarray(starts, dtype="datetime64[ns]")
+    except (TypeError, ValueError) as error:
+        raise DfstransError(
+            f"expected the date and time of each episode's first point, got {error}; pass numpy datetime64 values, "
+            "or text such as 2024-05-31T12:00:00 without a time zone"
+        ) from None
+    if array.shape != (n,):
+        raise DfstransError(f"expected {n} starts, got shape {array.shape}; pass one per episode, None if unknown")
+    return array
+
+
+def check_count(what: str, given: Sized, expected: int) -> None:
+    """Reject a wrong number of things."""
+    if len(given) != expected:
+        raise DfstransError(f"expected {expected} {what}, got {len(given)}; pass one for each, in the same order")
+
+
+def check_unique(what: str, names: Sequence[str], remedy: str) -> None:
+    """Reject repeated names."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise DfstransError(f"expected unique {what}, got repeated ones: {list_few(repeated)}; {remedy}")
+
+
+def join(parts: Sequence[npt.NDArray[Any] | None]) -> npt.NDArray[Any] | None:
+    """Join arrays, None if one is missing."""
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if len(present) == len(parts) else None
+
+
+def time_span(starts: npt.NDArray[np.datetime64]) -> str:
+    """Format the earliest and the latest start to the second."""
+    known = np.sort(starts[~np.isnat(starts)]).astype("datetime64[s]")
+    return "unknown" if not len(known) else " to ".join(dict.fromkeys(str(time) for time in known[[0, -1]]))
 
 
 # ---- long frames --------------------------------------------------------------------------------------------------
@@ -81,7 +190,7 @@ def from_long_frame(
     frame, episode = frame.iloc[order], numbers[order].astype(np.int64)
     first, names = first_points(episode), [str(name) for name in ids]
     known: dict[str, Any] = {"ids": names, "sensors": sensors}
-    position = np.arange(len(frame)) - np.repeat(first, np.diff([*first, len(frame)]))
+    position = row_positions(episode)
     if "time" in roles:
         seconds, about = _times(frame[roles["time"]], time_unit, first, episode, names)
         position, interval = grid_positions(seconds, episode, names)
@@ -92,7 +201,7 @@ def from_long_frame(
         values[episode, sensor, position] = frame[name].to_numpy(dtype=np.float32, na_value=np.nan)
     known |= {"values": values, "lengths": position[last] + 1}
     if "label" in roles:
-        points = two_labels(frame[roles["label"]].to_numpy(), normal_value, anomalous_value)
+        points = as_labels(frame[roles["label"]].to_numpy(), len(frame), normal_value, anomalous_value)
         known["labels"] = np.maximum.reduceat(points, first)
         if (known["labels"] != np.minimum.reduceat(points, first)).any():
             known["stretches"] = [
