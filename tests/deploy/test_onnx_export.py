@@ -19,6 +19,7 @@ from dfstrans.diagnosis.scores import AttentionScores
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkShape
 from tests.cli.command_line import refused, result_of
+from tests.model.test_network_parts import randomise_norms
 from tests.tiny import TINY, tiny_episodes
 
 KEPT = Path(__file__).parents[1] / "models" / "tiny"
@@ -44,9 +45,7 @@ SIZES = {"n_sensors": 3, "segment_length": 19, "filters": 4, "heads": 2, "feedfo
 def test_the_exported_network_equals_the_trained_one(changes: dict[str, Any]) -> None:
     torch.manual_seed(0)
     network = FastDFSTrans(NetworkShape.paper(**SIZES | changes)).eval()
-    for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm1d)):
-        norm.running_mean.normal_(0, 0.1)  # type: ignore[union-attr]
-        norm.running_var.uniform_(0.5, 2)  # type: ignore[union-attr]
+    randomise_norms(network)
     segments, lengths = torch.randn(3, 6, 3, 19), [6, 4, 1]  # the content of the padding must not matter
     valid = torch.arange(6) < torch.tensor(lengths)[:, None]
     exported = ExportedNetwork(network, shift=0.7, temperature=1.3)(segments, valid)

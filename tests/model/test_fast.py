@@ -17,7 +17,7 @@ from dfstrans.model.detector import Mixing
 from dfstrans.model.fast import Dropout, FastDFSTrans, FastFeedForward, FastSensorCNN, episodes_at_once
 from dfstrans.model.network import BATCH_NORM_STEPS, TRANSITION_STEPS, DFSTrans, FeedForward
 from dfstrans.settings import NetworkShape
-from tests.model.test_network_parts import random_cnn
+from tests.model.test_network_parts import random_cnn, randomise_norms
 
 N_EPISODES, N_SEGMENTS, N_SENSORS, POINTS = 5, 4, 3, 19
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])
@@ -37,11 +37,8 @@ def both(part_episodes: int = 2, **changes: Any) -> tuple[FastDFSTrans, DFSTrans
     shape = NetworkShape.paper(**{**SIZES, "dropout": 0, **changes})
     torch.manual_seed(0)
     plain = DFSTrans(shape)
+    randomise_norms(plain)
     for norm in (module for module in plain.modules() if isinstance(module, nn.BatchNorm1d)):
-        nn.init.normal_(norm.weight)
-        nn.init.normal_(norm.bias)
-        norm.running_mean.normal_(0, 0.1)
-        norm.running_var.uniform_(0.5, 2)
         norm.num_batches_tracked.fill_(BATCH_NORM_STEPS + TRANSITION_STEPS)
     values = 1
     while episodes_at_once(shape, N_SEGMENTS, values) < part_episodes:

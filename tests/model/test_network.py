@@ -17,6 +17,7 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import Attention, AttentionPair, DFSTrans
 from dfstrans.model.quantile_features import N_STATISTICS
 from dfstrans.settings import NetworkShape
+from tests.model.test_network_parts import randomise_norms
 from tests.model.test_quantile_features import slow_features
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model
@@ -33,10 +34,7 @@ def random_network(seed: int = 0, **changes: object) -> DFSTrans:
     for parameter in network.parameters():
         if parameter.dim() < 2:
             nn.init.normal_(parameter)  # so that no norm and no bias is at its harmless default
-    for norm in network.modules():
-        if isinstance(norm, nn.BatchNorm1d):
-            norm.running_mean.normal_()
-            norm.running_var.uniform_(0.5, 2)
+    randomise_norms(network)
     if network.quantile_features is not None:
         network.quantile_features.edges.copy_(torch.randn(S, N_STATISTICS, 4).sort(dim=-1).values)
     return network.double()

@@ -11,6 +11,7 @@ from torch.nn import functional
 from benchmarks.reference import LoopNetwork, copy_weights, is_per_sensor, names_in_reference
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
+from tests.model.test_network_parts import randomise_norms
 
 N_SEGMENTS = 5
 LABELS = torch.tensor([0.0, 1, 0, 0, 1, 1])
@@ -23,9 +24,7 @@ def test_logits_gradients_and_statistics_equal_those_of_the_loops(changes: dict[
     settings = NetworkShape.paper(**{**sizes, "dropout": 0, **changes})
     torch.manual_seed(0)
     network = DFSTrans(settings).train(training)
-    for norm in (module for module in network.modules() if isinstance(module, torch.nn.BatchNorm1d)):
-        norm.running_mean.normal_(0, 0.1)
-        norm.running_var.uniform_(0.5, 2)
+    randomise_norms(network)
     reference = LoopNetwork(settings, N_SEGMENTS).train(training)
     copy_weights(network, reference)
     segments = torch.randn(6, N_SEGMENTS, 3, 19)

@@ -26,6 +26,16 @@ from dfstrans.model.network import (
     segment_share,
 )
 
+
+def randomise_norms(module: nn.Module) -> None:
+    """Give each batch norm random weights and statistics, so that none is at its harmless default."""
+    for norm in (one for one in module.modules() if isinstance(one, nn.BatchNorm1d)):
+        nn.init.normal_(norm.weight)
+        nn.init.normal_(norm.bias)
+        norm.running_mean.normal_(0, 0.3)
+        norm.running_var.uniform_(0.5, 2)
+
+
 # ---- attention ----------------------------------------------------------------------------------------------------
 
 
@@ -98,11 +108,7 @@ def random_cnn(
 ) -> SensorCNN:
     torch.manual_seed(seed)
     cnn = SensorCNN(n_sensors=n_sensors, blocks=blocks, filters=filters, kernel=3, renormalise=renormalise)
-    for norm in cnn.norms:
-        nn.init.normal_(norm.weight)
-        nn.init.normal_(norm.bias)
-        norm.running_mean.normal_()
-        norm.running_var.uniform_(0.5, 2)
+    randomise_norms(cnn)
     return cnn.double()
 
 
@@ -160,10 +166,7 @@ AFTER_TRANSITION = BATCH_NORM_STEPS + TRANSITION_STEPS
 def random_norm(steps: int, *, renormalise: bool) -> ChannelNorm:
     torch.manual_seed(0)
     norm = ChannelNorm(3, renormalise=renormalise)
-    nn.init.normal_(norm.weight)
-    nn.init.normal_(norm.bias)
-    norm.running_mean.normal_()
-    norm.running_var.uniform_(0.5, 2)
+    randomise_norms(norm)
     norm.num_batches_tracked.fill_(steps)
     return norm
 
