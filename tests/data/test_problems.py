@@ -74,12 +74,6 @@ def test_folder_without_any_good_file_names_the_problem(tmp_path: Path) -> None:
         load_episodes(tmp_path)
 
 
-def test_text_column_is_left_out_with_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "runs.csv").write_text("id,time,a,operator\nx,0,1,Ann\nx,1,2,Bob\n")
-    with pytest.warns(UserWarning, match=r"left out columns without numbers: operator \(Ann, Bob\).*label_column"):
-        assert load_episodes(tmp_path / "runs.csv").sensors == ("a",)
-
-
 CYCLES = "shot,batch,a,quality\n" + "".join(f"{n // 9},B{n // 18},{n % 7},bad\n" for n in range(90))
 
 
@@ -177,16 +171,6 @@ def test_label_map_lists_all_missing_values_with_counts(tmp_path: Path) -> None:
         load_episodes(path, label_map="ok=0", normal_value="ok")
     with pytest.raises(DfstransError, match="expected the normal label 'fine'"):
         load_episodes(path, normal_value="fine")
-
-
-def test_words_of_anomalous_labels_are_types_of_fault(tmp_path: Path) -> None:
-    episodes = load_episodes(labelled(tmp_path, "ok", "worn", "loose"), normal_value="ok")
-    assert episodes.require_labels().tolist() == [0, 1, 1]
-    assert [[(f.start, f.stop, f.kind) for f in faults] for faults in episodes.faults or ()] == [
-        [],
-        [(0, 2, "worn")],
-        [(0, 2, "loose")],
-    ]
 
 
 def test_types_of_fault_change_within_a_recording(tmp_path: Path) -> None:

@@ -79,8 +79,9 @@ def test_rows_that_are_all_labelled_anomalous_stay_so(tmp_path: Path) -> None:
     assert pieces.require_labels().tolist() == [1, 1]
 
 
-def test_fault_table_shows_which_part_of_a_labelled_recording_is_anomalous(tmp_path: Path) -> None:
-    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8", runs_labels="id,label|x,0|y,1")
+@pytest.mark.parametrize("labels", [{"runs_labels": "id,label|x,0|y,1"}, {}], ids=["labelled", "unlabelled"])
+def test_fault_table_shows_which_part_of_a_recording_is_anomalous(tmp_path: Path, labels: dict[str, str]) -> None:
+    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8", **labels)
     text = "id,time,a\n" + "".join(f"{name},{t},{t}\n" for name in "xy" for t in range(10))
     assert from_text(tmp_path, text, length=5).require_labels().tolist() == [0, 0, 0, 1]
 
@@ -98,18 +99,9 @@ def test_end_is_exclusive_and_last_is_inclusive(tmp_path: Path, columns: str, st
     assert pieces.require_labels().tolist() == [0, 1, 0]
     assert pieces.faults is not None
     assert pieces.faults[1] == (Fault(0, stop, kind="rust"),)
-
-
-def test_end_and_last_together_are_refused(tmp_path: Path) -> None:
     write(tmp_path, runs_faults="id,fault,start,end,last|y,rust,5,10,9")
     with pytest.raises(DfstransError, match=r"expected end or last in row 1 .*got both"):
         from_text(tmp_path, "id,time,a,label\n" + _rows("010"), length=5)
-
-
-def test_recordings_without_labels_take_them_from_the_fault_table(tmp_path: Path) -> None:
-    write(tmp_path, runs_faults="id,fault,start,end|y,rust,6,8")
-    text = "id,time,a\n" + "".join(f"{name},{t},{t}\n" for name in "xy" for t in range(10))
-    assert from_text(tmp_path, text, length=5).require_labels().tolist() == [0, 0, 0, 1]
 
 
 def test_rows_without_a_label_are_refused_when_a_recording_is_cut(tmp_path: Path) -> None:
@@ -142,3 +134,12 @@ def test_several_machines_in_one_recording_need_an_id_column(tmp_path: Path, tim
     rows = [f"m{m},{f'{t},' if time else ''}{t},{int(t == 3)}\n" for m in range(2) for t in range(10)]
     with pytest.raises(DfstransError, match=r"name (the column that separates them|its column).*id_column"):
         from_text(tmp_path, f"machine,{'time,' if time else ''}a,label\n" + "".join(rows), length=5)
+
+
+def test_recordings_shorter_than_the_length_have_a_sentence_of_their_own(tmp_path: Path) -> None:
+    rows = [f"{name},{point}" for name, n in (("a", 9), ("b", 3), ("c", 2)) for point in range(n)]
+    short = r"left out 2 recordings of 3 that are shorter than length=4: b \(3\), c \(2\) points"
+    tail = r"in no episode: 1 point at the end of 1 of 3 recordings: a \(1\);"
+    with pytest.warns(UserWarning, match=short), pytest.warns(UserWarning, match=tail):
+        episodes = from_text(tmp_path, "id,x\n" + "\n".join(rows), length=4)
+    assert episodes.ids.tolist() == ["a@0", "a@4"]

@@ -162,7 +162,6 @@ def test_options_that_do_not_apply_are_refused(tmp_path: Path) -> None:
     for options, words in (
         ({"spacecraft": "SMAP"}, "also got spacecraft; drop them"),
         ({"lenght": 5}, "unknown setting 'lenght'"),
-        ({"stride": 2}, "expected length with stride=2"),
     ):
         with pytest.raises(DfstransError, match=words):
             from_text(tmp_path, PLAIN, **options)

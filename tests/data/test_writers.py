@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import h5py
@@ -24,14 +25,15 @@ from dfstrans.errors import DfstransError
 
 SUFFIXES = (".h5", ".hdf5", ".parquet", ".npz")
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=8)
+MOMENTS = st.datetimes(datetime(1700, 1, 1), datetime(2200, 1, 1))
 NAMES = TEXTS.map(str.strip).filter(lambda name: name not in ("", "NA", "?", "-"))
 
 
 def assert_same_episodes(given: Episodes, expected: Episodes) -> None:
     """Raise unless everything within the lengths is the same, to the bit."""
-    for name in ("sensors", "units", "interval", "time_unit", "faults"):
+    for name in ("sensors", "units", "interval", "time_unit", "faults", "time_zone"):
         assert getattr(given, name) == getattr(expected, name), name
-    for name in ("lengths", "ids", "labels", "groups"):
+    for name in ("lengths", "ids", "labels", "groups", "starts"):
         here, there = getattr(given, name), getattr(expected, name)
         assert (here is None) == (there is None), name
         if there is not None:
@@ -64,6 +66,8 @@ def episode_sets(draw: st.DrawFn) -> Episodes:
         time_unit=draw(st.sampled_from(["", "s", "µs"])),
         groups=draw(st.none() | st.lists(TEXTS, min_size=n, max_size=n)),
         faults=draw(st.none() | st.lists(st.lists(fault, max_size=2), min_size=n, max_size=n)),
+        starts=draw(st.none() | st.lists(st.none() | MOMENTS, min_size=n, max_size=n)),
+        time_zone=draw(st.sampled_from(["", "UTC", "+02:00"])),
     )
 
 
