@@ -65,9 +65,7 @@ def test_a_record_that_was_edited_gives_one_clear_error(model: Path, group: str,
     record[group] |= change
     (model / "model.json").write_text(json.dumps(record))
     for read in (Diagnoser.load, model_summary):
-        with pytest.raises(
-            DfstransError, match=r"model\.json is not the file that was saved .*edited.*restore a backup"
-        ):
+        with pytest.raises(DfstransError, match=r"model\.json is not the file that was saved .*edited"):
             read(model)
 
 
@@ -100,13 +98,6 @@ def test_a_record_of_another_model_is_refused(model: Path, changes: dict[str, An
     edit_record(model, **changes)
     with pytest.raises(DfstransError, match=message):
         Diagnoser.load(model)
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match="expected a saved model"):
-        Diagnoser.load(tmp_path / "nothing")
-    with pytest.raises(DfstransError, match="expected a saved model"):
-        Diagnoser.load(tmp_path)
 
 
 def test_a_full_disk_leaves_the_earlier_model_and_nothing_else(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
