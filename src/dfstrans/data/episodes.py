@@ -33,7 +33,6 @@ from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import GradedTruth
 from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
 
-
 class Fault(NamedTuple):
     """A known fault in an episode: points `start` to `stop` (exclusive), the affected sensors, kind and severity.
 
@@ -380,13 +379,10 @@ class Episodes:
         starts, time_zone = _join_starts(parts)
         return cls.from_arrays(
             values,
-            join([part.labels for part in parts]),
-            lengths=np.concatenate([part.lengths for part in parts]),
-            ids=np.concatenate([part.ids for part in parts]),
+            **{name: join([getattr(part, name) for part in parts]) for name in ("lengths", "ids", "labels", "groups")},
             sensors=first.sensors,
             units=first.units,
             interval=intervals.pop() if len(intervals) == 1 else None,
-            groups=join([part.groups for part in parts]),
             faults=list(chain(*faults)) if len(faults) == len(parts) else None,
             truth=GradedTruth.concatenate(truths) if len(truths) == len(parts) else None,
             time_unit=time_units.pop() if len(time_units) == 1 else "",

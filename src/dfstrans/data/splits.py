@@ -205,33 +205,35 @@ def _improve(
     cost, improved = imbalance(totals, fractions), True
     while cost > 0 and improved:
         improved = False
-        for group, other in _moves_and_swaps(len(part_of), open_parts):
-            old = part_of[group]
-            new, back = (other, None) if other >= 0 else (part_of[-other - 1], counts[-other - 1])
-            if new == old or (back is None and (part_of == old).sum() == 1):
-                continue
+        for change in _moves_and_swaps(part_of, open_parts):
             changed = totals.copy()
-            shift = counts[group] if back is None else counts[group] - back
-            changed[old] -= shift
-            changed[new] += shift
+            for group, part in change:
+                changed[part_of[group]] -= counts[group]
+                changed[part] += counts[group]
             changed_cost = imbalance(changed, fractions)
             if changed_cost < cost - 1e-12:
-                part_of[group] = new
-                if back is not None:
-                    part_of[-other - 1] = old
+                for group, part in change:
+                    part_of[group] = part
                 totals, cost, improved = changed, changed_cost, True
                 if cost == 0:
                     break
     return part_of, cost
 
 
-def _moves_and_swaps(n_groups: int, open_parts: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield (group, part) for each move, then (group, −1 − other group) for each swap."""
+def _moves_and_swaps(part_of: npt.NDArray[np.int8], open_parts: list[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield changes as pairs of a group and its new part: each move that leaves no part empty, then each swap.
+
+    `part_of` may change between two of them.
+    """
+    n_groups = len(part_of)
     for group in range(n_groups):
-        yield from ((group, part) for part in open_parts)
-    if n_groups <= MAX_SWAPPED:
-        for group in range(n_groups):
-            yield from ((group, -1 - other) for other in range(group))
+        for part in open_parts:
+            if part != part_of[group] and (part_of == part_of[group]).sum() > 1:
+                yield [(group, part)]
+    for group in range(n_groups if n_groups <= MAX_SWAPPED else 0):
+        for other in range(group):
+            if part_of[group] != part_of[other]:
+                yield [(group, int(part_of[other])), (other, int(part_of[group]))]
 
 
 def imbalance(totals: npt.NDArray[np.float64], fractions: Fractions) -> float:
