@@ -33,6 +33,7 @@ from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import GradedTruth
 from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
 
+
 class Fault(NamedTuple):
     """A known fault in an episode: points `start` to `stop` (exclusive), the affected sensors, kind and severity.
 
