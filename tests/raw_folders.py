@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-N_CYCLES = 40
 Values = npt.NDArray[np.float64]
 
 
@@ -43,14 +42,14 @@ def write_servers(folder: Path) -> None:
     """Servers, one long recording each, with a label per row and a table of the faults."""
     rng = np.random.default_rng(2)
     faults = []
-    for server in range(6):
-        values, label = _waves(rng, 3, 3000), np.zeros(3000, dtype=int)
-        for start in rng.choice(np.arange(2, 28), size=6, replace=False) * 100 + 20:
+    for server in range(4):
+        values, label = _waves(rng, 3, 2000), np.zeros(2000, dtype=int)
+        for start in rng.choice(np.arange(2, 18), size=4, replace=False) * 100 + 20:
             values[server % 3, start : start + 50] += 5
             label[start : start + 50] = 1
             faults.append((f"server_{server}", "overload", ("cpu", "disk", "net")[server % 3], start, start + 49))
         table = pd.DataFrame(values.T, columns=["cpu", "disk", "net"]).assign(label=label)
-        table.insert(0, "minute", np.arange(3000))
+        table.insert(0, "minute", np.arange(2000))
         table["host"] = f"host {server}.example"  # text that is neither a sensor nor a label
         table.to_csv(folder / f"server_{server}.csv", index=False)
     pd.DataFrame(faults, columns=["id", "fault", "sensors", "start", "last"]).to_csv(folder / "faults.csv", index=False)

@@ -305,9 +305,14 @@ def test_long_episodes_get_a_length_a_resampling_and_the_time_of_training() -> N
     found = findings(noisy(20, 20_000, interval=0.0005, time_unit="s"))
     assert "warning: episodes of 20000 points (median) are too long to train well: 200 segments of 100 points" in found
     assert "cut them into 400 pieces (--length 1000, about" in found
-    assert "make them coarser (--resample 0.01s, about a minute)" in found  # 20 points each: 1000 of 20000
+    assert (
+        "make them coarser (--resample 0.01s and --resample-by mean,rms,peak, about a minute)" in found
+    )  # 20 points each
     assert "train with --segment-length 100" in found
-    assert "--resample 20, about" in findings(noisy(20, 20_000))
+    assert "--resample 20, about" in findings(noisy(20, 20_000))  # without time, in points
+    assert "--resample 20s, about" in findings(
+        noisy(20, 20_000, interval=1.0, time_unit="s")
+    )  # slow: the mean suffices
 
 
 @pytest.mark.parametrize("length", [500, 5000])

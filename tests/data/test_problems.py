@@ -94,7 +94,9 @@ def test_check_goes_on_with_the_likely_id_if_none_is_named(tmp_path: Path) -> No
 
 def test_label_is_suggested_only_where_none_is_known(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("id,a,state,y\nx,0,worn,1\nx,1,fine,1\nz,3,fine,0\n")
-    with pytest.warns(UserWarning, match=r"left out columns.*state \(worn, fine\).*; if one of them has a role"):
+    with pytest.warns(
+        UserWarning, match=r"left out columns.*state \(worn, fine\).*; name their roles, if they have one"
+    ):
         load_episodes(tmp_path / "runs.csv")
     with pytest.warns(UserWarning, match="label_column='state' and normal_value='fine'"):
         load_episodes(tmp_path / "runs.csv", drop_sensors=["y"])
@@ -115,6 +117,12 @@ def write(folder: Path, *names: str) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(GOOD)
     return folder
+
+
+def test_table_alone_in_its_folder_may_hold_several_episodes(tmp_path: Path) -> None:
+    (tmp_path / "cycles.csv").write_text(CYCLES)
+    _, problems = read_episodes(tmp_path)
+    assert "if its column 'shot' is the episode of each row, give the file itself" in problems.merged()[0].message
 
 
 def test_class_folders_are_labels(tmp_path: Path) -> None:

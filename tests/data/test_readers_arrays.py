@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from scipy.io import savemat
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers import load_episodes, read_episodes
 from dfstrans.errors import DfstransError
 
 VALUES = np.arange(24, dtype=np.float32).reshape(3, 2, 4)
@@ -131,10 +131,35 @@ def unknown(tmp_path: Path) -> Path:
 
 
 def test_unknown_layout_lists_the_datasets_with_shapes(unknown: Path) -> None:
-    for options in ({}, {"dataset": "signal"}):
+    for options, suggested in (({}, "dataset='long', axis='time,sensor'"), ({"dataset": "signal"}, "dataset='flags'")):
         with pytest.raises(DfstransError, match=r"run/signals \(2, 4, 3\), run/state \(2,\)") as raised:
             load_episodes(unknown, **options)
-        assert "dataset='flags'" in str(raised.value)
+        assert suggested in str(raised.value)
+
+
+def test_check_goes_on_with_the_likely_layout(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "rig.h5", "w") as file:
+        file["signals"] = np.zeros((50, 6, 3), dtype=np.float32)
+        file["fs"] = 200
+        file["condition"] = np.array([b"new", b"new", b"worn", b"new", b"worn", b"new"])
+    episodes, problems = read_episodes(tmp_path / "rig.h5")
+    assert episodes is not None
+    assert (len(episodes), episodes.n_sensors, episodes.interval, episodes.time_unit) == (6, 3, 0.005, "s")
+    assert episodes.require_labels().tolist() == [0, 0, 1, 0, 1, 0]
+    (problem,) = problems.merged()
+    assert problem.message.endswith(
+        "perhaps dataset='signals', axis='time,episode,sensor', label_dataset='condition', normal_value='new', "
+        "sampling_rate='200'"
+    )
+    episodes, problems = read_episodes(tmp_path / "rig.h5", axis="time,sensor,episode")
+    assert episodes is None  # three episodes, six labels
+    assert len(problems.merged()) == 2
+
+
+def test_folder_of_files_that_are_read_alone_names_one(tmp_path: Path) -> None:
+    savemat(tmp_path / "rig.mat", {"X": VALUES})
+    with pytest.raises(DfstransError, match=r"give the file itself, such as .*rig\.mat"):
+        load_episodes(tmp_path)
 
 
 def test_dataset_is_read_with_its_axes_and_labels(unknown: Path) -> None:

@@ -286,3 +286,15 @@ def test_change_of_the_clock_is_named_with_its_row(
 def test_hour_missing_on_another_day_is_a_gap(tmp_path: Path) -> None:
     times = ("2024-03-27T01:50", "2024-03-27T01:55", "2024-03-27T03:00")
     assert at_times(tmp_path, *times).lengths.tolist() == [15]
+
+
+def test_sampling_rate_gives_rows_without_time_their_seconds(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("id,a,label\nx,1,0\nx,2,0\nx,3,0\nx,4,1\n")
+    faults = tmp_path / "faults.csv"
+    faults.write_text("id,fault,start,end\nx,wear,0.75,1\n")
+    episodes = load_episodes(tmp_path / "runs.csv", sampling_rate=4)
+    assert (episodes.interval, episodes.time_unit) == (0.25, "s")
+    assert [(fault.start, fault.stop) for fault in (episodes.faults or ())[0]] == [(3, 4)]
+    (tmp_path / "timed.csv").write_text("id,time,a\nx,0,1\nx,1,2\n")
+    with pytest.raises(DfstransError, match="without a time for sampling_rate, got a time column"):
+        load_episodes(tmp_path / "timed.csv", sampling_rate=4)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.grid import SECONDS
+from dfstrans.data.grid import SECONDS, seconds_of
 from dfstrans.data.scaling import describe_hidden, describe_rounded, describe_slow_rates
 from dfstrans.data.segments import DEFAULT_SEGMENTS, MAX_DEFAULT_SEGMENT_LENGTH, MIN_SEGMENT_POINTS, count_segments
 from dfstrans.data.splits import PAPER_FRACTIONS
@@ -27,6 +27,7 @@ ALIKE_SENSORS = 10  # with fewer, sensors may be alike by chance
 BATCH_BYTES = 16_000_000  # of values in memory at a time
 MANY_SEGMENTS = 50  # of 100 points: longer episodes train slowly, and the label of the whole says little about a part
 GOOD_LENGTH = DEFAULT_SEGMENTS * MAX_DEFAULT_SEGMENT_LENGTH  # points
+FAST = 0.01  # seconds between points, from which a signal is a vibration
 SECONDS_PER_CELL = 5e-4  # a (segment, sensor) cell of one episode in one epoch, on two processor cores
 
 _error, _warning, _info = partial(Finding, "error"), partial(Finding, "warning"), partial(Finding, "info")
@@ -250,13 +251,17 @@ def _suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]
     segment_length = length // DEFAULT_SEGMENTS
     pieces = int((episodes.lengths // length).sum())
     width = round_up(median / GOOD_LENGTH)
+    seconds = seconds_of(episodes.interval, episodes.time_unit)
+    coarser = reading_option_name("resample", _duration(episodes, width))
+    if seconds is not None and seconds <= FAST:  # the mean of a vibration says nothing
+        coarser += f" and {reading_option_name('resample_by', 'mean,rms,peak')}"
     cut = estimate_training_seconds(pieces, DEFAULT_SEGMENTS, n_sensors)
     coarse = estimate_training_seconds(n, median / width / segment_length, n_sensors)
     yield (
         f"episodes of {median:.0f} points (median) are too long to train well: {segments:.0f} segments of "
         f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {_about(estimate_training_seconds(n, segments, n_sensors))} of "
         f"training; cut them into {pieces} pieces ({reading_option_name('length', length)}, {_about(cut)}), or make "
-        f"them coarser ({reading_option_name('resample', _duration(episodes, width))}, {_about(coarse)}), or both; "
+        f"them coarser ({coarser}, {_about(coarse)}), or both; "
         f"then train with {option_name('segment_length', segment_length)}"
     )
 

@@ -23,7 +23,7 @@ from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
 from dfstrans.data.readers.recordings import LONG_TABLE
-from dfstrans.errors import DfstransError, list_few, option_name
+from dfstrans.errors import DfstransError, counted, list_few, option_name
 
 __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
 
@@ -116,13 +116,17 @@ def _require_applicable(reader: Reader, options: ReadOptions, path: Path) -> Non
 def _unknown_format(path: Path) -> DfstransError:
     suffix, got, first = path.suffix.lower(), "an unknown format", ""
     if path.is_dir():
-        inside = list(path.iterdir())
+        inside = sorted(path.iterdir())
+        readable = [file for file in inside if file.is_file() and any(reader.recognises(file) for reader in READERS)]
         got = "an unknown format" if inside else "an empty folder"
         if inside and all(one.is_dir() for one in inside):
             got, first = (
                 "a folder of folders",
                 "choose one of them, or put the recordings into one with labels.csv, or ",
             )
+        if readable:
+            got = f"a folder with {counted(len(readable), 'file')} of a format that is read alone"
+            first = f"give the file itself, such as {readable[0]}, or "
     elif suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
         got, first = f"an archive ({suffix})", "unpack it first, or "
     elif suffix in (".xlsx", ".xls", ".ods"):

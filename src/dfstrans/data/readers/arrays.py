@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from dfstrans.data.conversion import default_sensor_names
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.problems import Problem, report
 from dfstrans.data.readers.faults import with_faults
 from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.labels import (
@@ -21,7 +24,9 @@ from dfstrans.data.readers.labels import (
     count_words,
     label_meaning,
     labels_and_kinds,
+    likely_normal,
     to_labels,
+    understands,
     with_kinds,
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
@@ -29,12 +34,14 @@ from dfstrans.data.readers.rows import Rows
 from dfstrans.data.storage import StoredArray, StoredValues
 from dfstrans.data.truth import truth_from_arrays
 from dfstrans.data.writers import FORMAT, faults_from_json, require_version
-from dfstrans.errors import DfstransError, list_few, option_name
+from dfstrans.errors import DfstransError, list_few, option_name, showing_options
 
 _AXES = ("episode", "sensor", "time")
 _HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 _VALUES = ("values", "X", "x", "data")
 _LABELS = ("labels", "y", "Y", "label")
+_LABEL_NAME = re.compile(r"label|class|target|state|status|condition|fault|anomal|quality|\by\b", re.IGNORECASE)
+_RATE_NAME = re.compile(r"\bfs\b|rate|frequency", re.IGNORECASE)
 _OTHERS = ("lengths", "ids", "sensors", "units", "interval", "time_unit", "groups", "faults", "starts", "time_zone")
 
 
@@ -195,13 +202,17 @@ PAPER_HDF5 = Reader(
 def _read_container(path: Path, options: ReadOptions) -> Episodes:
     with opening(path, "arrays in HDF5 or MATLAB"):
         arrays = _Arrays(path)
+        if options.dataset is None:
+            likely: dict[str, Any] = _report_likely_layout(arrays, options)
+            options = ReadOptions(**options.model_dump(exclude_unset=True), **likely)
         values = arrays.load(options.dataset, "dataset")
         labels = None if options.label_dataset is None else arrays.load(options.label_dataset, "label_dataset")
     values = _in_order(values, options, path)
     words = None if labels is None else _words(labels)
     n, n_sensors, n_points = values.shape
     if words is None or len(words) == n:
-        episodes = Episodes.from_arrays(values)
+        unit = "" if options.interval is None else "s"
+        episodes = Episodes.from_arrays(values, interval=options.interval, time_unit=unit)
         if words is not None:
             found, kinds = labels_and_kinds(words, options, path)
             episodes = with_kinds(episodes.with_labels(found), kinds)
@@ -224,7 +235,7 @@ class _Arrays:
     """The arrays of a file and their shapes; MATLAB since version 7.3 writes HDF5, with its axes reversed."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._matlab = path.suffix.lower() == ".mat"
         self._old_matlab = self._matlab and not h5py.is_hdf5(path)
         self.shapes: dict[str, tuple[int, ...]] = {}
@@ -243,23 +254,76 @@ class _Arrays:
         if isinstance(item, h5py.Dataset) and not name.startswith("#"):
             self.shapes[name] = tuple(item.shape[::-1] if self._matlab else item.shape)
 
+    @property
+    def listed(self) -> str:
+        """All arrays with their shapes."""
+        return list_few((f"{one} {shape}" for one, shape in self.shapes.items()), 30) or "no datasets"
+
     def load(self, name: str | None, option: str) -> npt.NDArray[Any]:
         """Load an array; if it does not exist, the error lists all of them with their shapes."""
         wanted = None if name is None else name.strip("/")
         if wanted not in self.shapes:
-            listed = list_few((f"{one} {shape}" for one, shape in self.shapes.items()), 30) or "no datasets"
             raise DfstransError(
-                f"expected the name of a dataset in {self._path} ({option_name(option)}), got "
-                f"{'none' if name is None else repr(name)}; the file contains {listed}; name one "
+                f"expected the name of a dataset in {self.path} ({option_name(option)}), got "
+                f"{'none' if name is None else repr(name)}; the file contains {self.listed}; name one "
                 f"({option_name(option, next(iter(self.shapes), ...))})"
             )
         if self._old_matlab:
             from scipy.io import loadmat
 
-            return np.asarray(loadmat(self._path, variable_names=[wanted])[wanted])
-        with h5py.File(self._path, "r") as file:
+            return np.asarray(loadmat(self.path, variable_names=[wanted])[wanted])
+        with h5py.File(self.path, "r") as file:
             array = np.asarray(file[wanted][()])
         return array.T if self._matlab else array
+
+
+def _report_likely_layout(arrays: _Arrays, options: ReadOptions) -> dict[str, str]:
+    """Report that the dataset has to be named, with the likely options; return them, so that a check can go on."""
+    large = {name: shape for name, shape in arrays.shapes.items() if 1 <= len(shape) <= 3 and math.prod(shape) > 1}
+    if not large:
+        return {}  # `load` reports that there is none
+    dataset = max(large, key=lambda name: math.prod(large[name]))
+    shape = large[dataset]
+    labels = [name for name in arrays.shapes if name != dataset and _LABEL_NAME.search(name)]
+    label = next((name for name in labels if math.prod(arrays.shapes[name]) in shape), None)
+    axes = likely_axes(shape, None if label is None else math.prod(arrays.shapes[label]))
+    likely = {"dataset": dataset, "axis": ",".join(axes)}
+    if label is not None:
+        likely["label_dataset"] = label
+        words = count_words(_words(arrays.load(label, "label_dataset")))[1]
+        given = any(getattr(options, name) is not None for name in LABEL_OPTIONS)
+        if not given and not understands(words, options):
+            likely["normal_value"] = likely_normal(words)
+    rate = next(
+        (name for name in arrays.shapes if _RATE_NAME.search(name) and math.prod(arrays.shapes[name]) == 1), None
+    )
+    if rate is not None:
+        likely["sampling_rate"] = f"{float(arrays.load(rate, 'dataset').item()):g}"
+    likely = {name: value for name, value in likely.items() if getattr(options, name) is None}
+    shown = (" " if showing_options() else ", ").join(option_name(name, value) for name, value in likely.items())
+    report(
+        Problem(
+            f"expected the name of a dataset in {arrays.path} ({option_name('dataset')}), got none; the file contains "
+            f"{arrays.listed}; name one and its axes in order, perhaps {shown}",
+            file=arrays.path,
+        )
+    )
+    return likely
+
+
+def likely_axes(shape: tuple[int, ...], n_labels: int | None) -> list[str]:
+    """Guess what the axes of an array are: the longest is the time, one with a label each the episodes.
+
+    >>> likely_axes((6000, 48, 3), None), likely_axes((48, 6000), 48), likely_axes((8, 9000), None)
+    (['time', 'episode', 'sensor'], ['episode', 'time'], ['sensor', 'time'])
+    """
+    axes = [""] * len(shape)
+    axes[shape.index(max(shape))] = "time"
+    others = [n for n in range(len(shape)) if not axes[n]]
+    labelled = [n for n in others if shape[n] == n_labels]
+    if labelled or len(shape) == 3:
+        axes[labelled[0] if labelled else max(others, key=lambda n: shape[n])] = "episode"
+    return [axis or "sensor" for axis in axes]
 
 
 def _in_order(values: npt.NDArray[Any], options: ReadOptions, path: Path) -> npt.NDArray[np.float32]:
@@ -304,7 +368,7 @@ def _words(labels: npt.NDArray[Any]) -> Any:
 
 CONTAINER = Reader(
     name="HDF5 or MATLAB of any layout (.h5, .hdf5, .mat; its dataset and axis as options)",
-    options=LABEL_OPTIONS | {"dataset", "axis", "label_dataset", "length", "stride", "faults"},
+    options=LABEL_OPTIONS | {"dataset", "axis", "label_dataset", "sampling_rate", "length", "stride", "faults"},
     recognises=lambda path: path.is_file() and path.suffix.lower() in (*_HDF5_SUFFIXES, ".mat"),
     read=_read_container,
 )

@@ -19,6 +19,7 @@ from dfstrans.data.readers.labels import (
     LabelTable,
     find_table,
     label_meaning,
+    likely_normal,
     read_label_table,
     roles_in_label_table,
     roles_of_recordings,
@@ -26,7 +27,7 @@ from dfstrans.data.readers.labels import (
     with_kinds,
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions
-from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide
+from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide, likely_id
 from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, join_files, read_rows, require_same_columns
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
@@ -58,6 +59,8 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
         with reporting(table.path, skip):
             roles = roles_of_recordings(table.names, options, elsewhere, table.path)
             parts.append(_read_file(path, table, roles))
+    if len(tables) == len(parts) == 1:
+        _warn_of_long_table(tables[0], roles)
     parts = interpret_labels(check_rows(parts, options, skip, labelled=label_path is not None), options, path)
     parts = _check_alone(_with_same_columns(parts, skip), options, skip)
     parts = _without_bad_files(parts, files, path, options)
@@ -148,6 +151,13 @@ def _read_file(folder: Path, table: Table, roles: Roles) -> Rows:
             f"long table, read the file itself, else drop the column ({option_name('drop_sensors')})"
         )
     return replace(rows, ids=[_episode_id(folder, table.path)])
+
+
+def _warn_of_long_table(table: Table, roles: Roles) -> None:
+    likely = likely_id(table, roles)
+    if likely is not None:
+        whole = f"{table.path} is alone in its folder and read as one episode; if its column {likely!r} is the episode"
+        report(Problem(f"{whole} of each row, give the file itself", level="warning", file=table.path))
 
 
 def _with_same_columns(parts: list[Rows], skip: str) -> list[Rows]:
@@ -243,11 +253,12 @@ def _folder_roles(
         if understands(names, options):
             warnings.warn(f"labels are taken from the folders {list_few(names)}", Note, stacklevel=4)
             return ["-"] * level + ["label"]
-    names = sorted({of_file[0] for of_file in levels})
+    words = Counter(of_file[0] for of_file in levels)
+    normal = option_name("normal_value", likely_normal(words))
     report(
         Problem(
-            f"the recordings have no labels; if the folders {list_few(names)} are their labels, say which is "
-            f"normal ({option_name('normal_value', names[0])}) or what each means ({option_name('label_map', ...)}); "
+            f"the recordings have no labels; if the folders {list_few(sorted(words))} are their labels, say which is "
+            f"normal ({normal}) or what each means ({option_name('label_map', ...)}); "
             f"if they are machines, use {option_name('folders', 'group')}",
             level="warning",
         )

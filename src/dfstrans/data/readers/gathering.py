@@ -29,6 +29,10 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     """Build the episodes from their rows, each on its regular grid, with NaN for missing points."""
     if not rows.sensors:
         raise DfstransError("expected at least one sensor column, got none; check the roles of the columns")
+    if rows.time is not None and options.sampling_rate is not None:
+        raise DfstransError(
+            f"expected recordings without a time for {option_name('sampling_rate')}, got a time column; drop the option"
+        )
     if rows.time is not None and rows.time.of_day:
         unwrapped = unwrap_midnight(rows.time.values, rows.episode, rows.ids)
         rows = replace(rows, time=rows.time._replace(values=unwrapped))
@@ -37,7 +41,8 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     starts = first_points(episode)
     time = None if rows.time is None else rows.time.values[order]
     if time is None or options.irregular_time == "ignore":
-        position, interval = row_positions(episode), None if time is None else median_interval(time, episode)
+        position = row_positions(episode)
+        interval = options.interval if time is None else median_interval(time, episode)
     else:
         if rows.time is not None and rows.time.clock is not None and not rows.time.zone:
             require_no_clock_change(rows.time.clock[order], episode, rows.ids)
@@ -59,7 +64,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         sensors=rows.sensors,
         units=rows.units,
         interval=interval,
-        time_unit="" if rows.time is None else rows.time.unit,
+        time_unit=rows.time.unit if rows.time is not None else "" if interval is None else "s",
         starts=None if rows.time is None or rows.time.clock is None else rows.time.clock[order][starts],
         time_zone="" if rows.time is None else rows.time.zone,
         groups=None if rows.group is None else _groups(rows.group.indices.to_numpy()[order], rows, starts),

@@ -134,6 +134,16 @@ def understands(words: Collection[str], options: ReadOptions) -> bool:
     return len(words) == 1 or len(set(meaning.label.values())) == 2
 
 
+def likely_normal(counts: Mapping[str, int]) -> str:
+    """Guess the word for normal: the only usual one, else the most frequent one.
+
+    >>> likely_normal({"cage": 9, "healthy": 3}), likely_normal({"scrap": 2, "fine": 5})
+    ('healthy', 'fine')
+    """
+    usual = [word for word in counts if _usual_label(word) == 0]
+    return usual[0] if len(usual) == 1 else max(counts, key=lambda word: counts[word])
+
+
 def _mapped(counts: Mapping[str, int], options: ReadOptions, source: Path | str, column: str | None) -> dict[str, int]:
     """Return the label of each word according to the label map, or else to the usual words."""
     if options.label_map is not None:
@@ -149,11 +159,9 @@ def _mapped(counts: Mapping[str, int], options: ReadOptions, source: Path | str,
             column,
         )
     if unknown:
-        normal = [word for word in counts if found[word] == 0]
-        likely = normal[0] if len(normal) == 1 else max(counts, key=lambda word: counts[word])
         raise UnreadableLabelsError(
             f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; specify which "
-            f"value means normal (perhaps {option_name('normal_value', likely)}) or anomalous "
+            f"value means normal (perhaps {option_name('normal_value', likely_normal(counts))}) or anomalous "
             f"({option_name('anomalous_value', ...)}), or the meaning of each "
             f"({option_name('label_map', 'ok=0,worn=1')})",
             column,

@@ -61,6 +61,9 @@ class ReadOptions(Settings):
         default=None, description="Axes of the dataset in order, among episode, sensor and time, such as time,sensor."
     )
     label_dataset: str | None = Field(default=None, description="Dataset with a label per episode or per point.")
+    sampling_rate: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="Points per second of recordings without a time."
+    )
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
     irregular_time: Literal["error", "ignore"] = Field(
         default="error", description="Reject irregular time steps, or ignore the time and use the rows in order."
@@ -84,6 +87,11 @@ class ReadOptions(Settings):
         default=("mean",),
         description="Channels of a resampled sensor, separated by commas: mean, rms, peak (default mean).",
     )
+
+    @property
+    def interval(self) -> float | None:
+        """The seconds between two points, if the sampling rate is given."""
+        return None if self.sampling_rate is None else 1 / self.sampling_rate
 
     @field_validator("anomalous_value", "normal_value", "resample", mode="before")
     @classmethod

@@ -183,10 +183,12 @@ def points_per_bin(episodes: Episodes, duration: str) -> float:
     option = option_name("resample", duration)
     if unit and (episodes.interval is None or episodes.time_unit not in SECONDS):
         got = "no time" if episodes.interval is None else f"a time in {episodes.time_unit or 'an unknown unit'}"
+        plain = "points" if episodes.interval is None else "in the unit of the time column"
         raise DfstransError(
             f"expected recordings whose time has a known unit for {option}, got {got}; name the time column "
-            f"({option_name('time_column', ...)}) and write its unit into the header, such as time [s], or give a "
-            f"plain number: {'points' if episodes.interval is None else 'in the unit of the time column'}"
+            f"({option_name('time_column', ...)}) and write its unit into the header, such as time [s], or give the "
+            f"points per second of recordings without time ({option_name('sampling_rate', ...)}), or a plain number: "
+            f"{plain}"
         )
     interval = 1.0 if episodes.interval is None else episodes.interval
     wanted = number * SECONDS[unit] / SECONDS[episodes.time_unit] if unit else number

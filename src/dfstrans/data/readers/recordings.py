@@ -91,7 +91,7 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
             f"{table.names[0]!r}; change the delimiter"
         )
     if roles.id is None and options.length is None:
-        likely = _likely_id(table, roles)
+        likely = likely_id(table, roles)
         report(
             Problem(
                 f"expected a column with the episode of each row (such as episode_id) in {table.path}, got "
@@ -104,7 +104,7 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
     return roles
 
 
-def _likely_id(table: Table, roles: Roles) -> str | None:
+def likely_id(table: Table, roles: Roles) -> str | None:
     """Return the column that most finely divides the rows into stretches with a value of their own, if there is one."""
     stretches: dict[str, int] = {}
     columns = table.read(dict.fromkeys(roles.sensors, "text"))

@@ -180,11 +180,10 @@ def _text_columns(parts: Sequence[Rows], *, labelled: bool) -> set[str]:
             first = first or hits[0][0]
     if left_out:
         shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in left_out.items()), 20)
-        drop = option_name("drop_sensors", ",".join(left_out))
-        roles = _roles_of_text({} if labelled else left_out, len(parts))
+        roles = _roles_of_text(left_out, len(parts), labelled=labelled)
         report(
             Problem(
-                f"left out columns without numbers: {shown}, first in {first}; {roles} drop them ({drop})",
+                f"left out columns without numbers: {shown}, first in {first}; {roles}",
                 level="warning",
                 count=len(left_out),
                 file=first,
@@ -193,20 +192,26 @@ def _text_columns(parts: Sequence[Rows], *, labelled: bool) -> set[str]:
     return set(left_out)
 
 
-def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int) -> str:
-    """Say which options give a column of text a role; the normal word of a label is probably the most frequent one."""
-    roles = ", ".join(option_name(f"{role}_column") for role in ("time", "id", "group"))
-    like_labels = [
-        name
-        for name, words in columns.items()
-        if 2 <= len(words) <= _LABEL_WORDS and (n_files == 1 or len(words) < n_files)
-    ]
-    if like_labels:
-        name = min(like_labels, key=lambda name: len(columns[name]))
-        normal = columns[name].most_common(1)[0][0]
-        label = f"{option_name('label_column', name)} and {option_name('normal_value', normal)}"
-        return f"if {name} is the label, name it and the word for normal ({label}); name other roles ({roles}), or"
-    return f"if one of them has a role, name it ({option_name('label_column')}, {roles}), else"
+def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int, *, labelled: bool) -> str:
+    """Say which options settle columns of text: the one with the fewest words may be a label, the others groups.
+
+    The normal word of a label is probably the most frequent one.
+    """
+    several = [name for name, words in columns.items() if len(words) > 1]
+    labels = [] if labelled else [name for name in several if len(columns[name]) <= _LABEL_WORDS]
+    labels = [name for name in labels if n_files == 1 or len(columns[name]) < n_files]
+    label = min(labels, key=lambda name: len(columns[name]), default=None)
+    others = [name for name in columns if name != label]
+    group = next((name for name in several if name != label), None)
+    roles = [option_name("time_column"), option_name("id_column"), option_name("group_column", group or ...)]
+    named = f"name other roles ({', '.join(roles)}), or drop the column"
+    if others:
+        named += f" ({option_name('drop_sensors', ','.join(others))})"
+    if label is None:
+        return named.replace("other roles", "their roles, if they have one", 1)
+    normal = columns[label].most_common(1)[0][0]
+    named_label = f"{option_name('label_column', label)} and {option_name('normal_value', normal)}"
+    return f"if {label} is the label, name it and its word for normal ({named_label}); {named}"
 
 
 def _report_bad_cells(part: Rows, options: ReadOptions, skip: str) -> None:
