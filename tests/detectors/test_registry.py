@@ -26,7 +26,10 @@ def rival(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_name_gives_the_estimator_of_that_name() -> None:
-    names = ["dfstrans", "boosting", "inceptiontime", "mh1dcnn-lstm", "minirocket", "mlstm-fcn", "tapnet"]
+    names = [
+        "dfstrans",
+        *["boosting", "extra-trees", "inceptiontime", "mh1dcnn-lstm", "minirocket", "mlstm-fcn", "tapnet", "trees"],
+    ]
     assert detector_names() == names
     assert [detector_kind(name).estimator_name for name in names] == names
     assert detector_kind("dfstrans") is Diagnoser
@@ -34,7 +37,7 @@ def test_every_name_gives_the_estimator_of_that_name() -> None:
 
 @pytest.mark.parametrize("name", ["rocket", "leakage"])
 def test_an_unknown_kind_is_refused_with_the_known_ones(name: str) -> None:
-    with pytest.raises(DfstransError, match=rf"expected one of dfstrans, boosting, inceptiontime, .* got '{name}'"):
+    with pytest.raises(DfstransError, match=rf"expected one of dfstrans, boosting, .*, trees, got '{name}'"):
         detector_kind(name)
 
 

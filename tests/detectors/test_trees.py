@@ -1,60 +1,94 @@
-from __future__ import annotations
+from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
 
-from dfstrans import Episodes, load_episodes, save_episodes
-from dfstrans.data.scaling import SensorScaler
-from dfstrans.detectors.trees import STATISTICS, BoostingClassifier, Trees, sensor_statistics
-from tests.tiny import tiny_episodes
-
-
-def test_statistics_are_those_of_the_present_values() -> None:
-    values = np.array([[[0.0, 4.0, np.nan, 2.0], [np.nan] * 4], [[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]]])
-    episodes = Episodes.from_arrays(values)
-    scaler = SensorScaler(episodes.sensors, np.zeros(2), np.ones(2), np.zeros(2))
-    found = sensor_statistics(episodes, scaler).reshape(2, 2, -1)
-    named = dict(zip(STATISTICS, found[0, 0], strict=True))
-    assert (named["present"], named["mean"], named["lowest"], named["highest"]) == (0.75, 2.0, 0.0, 4.0)
-    assert (named["deviation"], named["quantile 0.5"], named["movement"]) == (pytest.approx(np.sqrt(8 / 3)), 2.0, 3.0)
-    assert found[0, 1, 0] == 0
-    assert np.isnan(found[0, 1, 1:]).all()
-    assert dict(zip(STATISTICS, found[1, 1], strict=True))["movement"] == 1
+from dfstrans import DfstransError, Episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.detectors.registry import load_detector
+from dfstrans.detectors.trees import TreesClassifier
 
 
-def test_points_beyond_the_end_are_not_read() -> None:
-    episodes = tiny_episodes()
-    short = Episodes.from_arrays([x[:, :30] for x in np.asarray(episodes.values)])
-    padded = Episodes.from_arrays(episodes.values, lengths=[30] * len(episodes))
-    scaler = SensorScaler.fit(episodes)
-    np.testing.assert_array_equal(sensor_statistics(short, scaler), sensor_statistics(padded, scaler))
+def fleet(n_machines: int = 6, name: str = "m") -> Episodes:
+    """Machines whose sensors rest at levels of their own."""
+    base = planted_episodes(n_normal=8 * n_machines, n_anomalous=4 * n_machines, n_sensors=3, n_timepoints=48, seed=1)
+    groups = np.array([f"{name}{row % n_machines}" for row in range(len(base))])
+    levels = np.array([int(group.removeprefix(name)) for group in groups])[:, None, None]
+    ids = [f"{name}-{row}" for row in range(len(base))]
+    return Episodes.from_arrays(np.asarray(base.values) + levels, base.labels, groups=groups, ids=ids)
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_trees_predict_what_scikit_learn_predicts(missing: float) -> None:
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 6))
-    labels = (x[:, 0] + x[:, 1] * x[:, 2] + rng.normal(size=300) > 0.5).astype(np.int8)
-    x[rng.random(x.shape) < missing] = np.nan
-    model = HistGradientBoostingClassifier(max_iter=30, min_samples_leaf=5, early_stopping=False).fit(x, labels)
-    new = rng.normal(size=(200, 6))
-    new[rng.random(new.shape) < 0.2] = np.nan
-    staged = Trees.from_sklearn(model).stages(new)
-    for ours, theirs in zip(staged.T, model.staged_decision_function(new), strict=True):
-        np.testing.assert_allclose(ours, theirs.ravel(), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(Trees.from_sklearn(model).keep(7).stages(new), staged[:, :7], rtol=0, atol=0)
+@pytest.fixture(scope="module")
+def trained() -> TreesClassifier:
+    return TreesClassifier(trees=20, segment_length=16).fit(fleet())
 
 
-def test_a_tree_that_could_not_split_is_a_leaf() -> None:
-    detector = BoostingClassifier(trees=3, fewest_in_leaf=1000).fit(tiny_episodes())
-    assert len(set(detector.decision_function(tiny_episodes()).tolist())) == 1
+def test_machines_of_training_and_validation_have_baselines(trained: TreesClassifier) -> None:
+    assert set(trained.machines_) == {f"m{i}" for i in range(6)}
+    assert trained.machines_without_baseline(fleet()) == []
+    assert trained.machines_without_baseline(fleet(2, "x")) == ["x0", "x1"]
 
 
-def test_a_fit_on_a_file_equals_a_fit_in_memory(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    save_episodes(tiny_episodes(), tmp_path / "episodes.h5")
-    a, b = (
-        BoostingClassifier(trees=5, fewest_in_leaf=3).fit(which)
-        for which in (tiny_episodes(), load_episodes(tmp_path / "episodes.h5"))
-    )
-    np.testing.assert_array_equal(a.decision_function(tiny_episodes()), b.decision_function(tiny_episodes()))
+def test_commission_adds_a_machine_without_labels_and_tells_whether_that_suffices(
+    trained: TreesClassifier, tmp_path: Path
+) -> None:
+    trained.save(tmp_path / "model")
+    detector = load_detector(tmp_path / "model")
+    assert isinstance(detector, TreesClassifier)
+    new = fleet(2, "x")
+    before = detector.decision_function(new)
+    unlabelled = Episodes.from_arrays(np.asarray(new.values), groups=new.groups)
+    found = detector.commission(unlabelled)
+    assert set(found) == {"x0", "x1"}
+    assert found["x0"].n_recordings == 12
+    assert (detector.decision_function(new) != before).any()
+    detector.save(tmp_path / "model")
+    again = load_detector(tmp_path / "model")
+    np.testing.assert_array_equal(again.decision_function(new), detector.decision_function(new))
+    assert {"x0", "x1"} <= set(again.machines_)
+
+
+def test_recordings_of_an_unknown_machine_serve_as_its_baseline_on_request(trained: TreesClassifier) -> None:
+    new = fleet(2, "x")
+    own = trained.with_own_baselines(new)
+    assert trained.machines_without_baseline(new) == ["x0", "x1"]
+    assert own.machines_without_baseline(new) == []
+    known = fleet()
+    np.testing.assert_array_equal(own.decision_function(known), trained.decision_function(known))
+
+
+def test_what_cannot_be_commissioned_is_refused(trained: TreesClassifier) -> None:
+    new = fleet(2, "x")
+    nameless = Episodes.from_arrays(np.asarray(new.values))
+    with pytest.raises(DfstransError, match="machine"):
+        trained.commission(nameless)
+    with pytest.raises(DfstransError, match="at least 3 recordings"):
+        trained.commission(new[:2], "y")
+    with pytest.raises(DfstransError, match="m0"):
+        trained.commission(new, "m0")
+    with pytest.raises(DfstransError, match="3 sensors"):
+        trained.commission(np.zeros((5, 2, 48)), "y")
+    slower = Episodes.from_arrays(np.asarray(new.values), interval=2.0)
+    with pytest.warns(UserWarning, match="interval"), pytest.raises(DfstransError, match="interval"):
+        TreesClassifier(trees=2, segment_length=16).fit(
+            Episodes.from_arrays(np.asarray(new.values), new.labels, groups=new.groups, interval=1.0)
+        ).commission(slower, "y")
+    alone = TreesClassifier(trees=2, segment_length=16).fit(nameless.with_labels(new.require_labels()))
+    with pytest.raises(DfstransError, match="several machines"):
+        alone.commission(new)
+
+
+def test_an_existing_baseline_is_replaced_on_request() -> None:
+    detector = TreesClassifier(trees=5, segment_length=16).fit(fleet())
+    before = detector.trees_
+    detector.commission(fleet(2, "x")[:5], "m0", replace_existing=True)
+    assert before.baselines is not None
+    assert detector.trees_.baselines is not None
+    assert detector.trees_.baselines.machines["m0"].n_recordings == 5
+    assert detector.machines_ == before.machines
+
+
+def test_groups_with_a_recording_each_are_no_machines() -> None:
+    episodes = fleet()
+    single = Episodes.from_arrays(np.asarray(episodes.values), episodes.labels, groups=episodes.ids)
+    assert TreesClassifier(trees=2, segment_length=16).fit(single).machines_ == ()

@@ -114,7 +114,7 @@ def _warn_if_hardly_learned(loss: float | None, epochs: int) -> None:
     if loss is not None and loss > HARDLY:
         remark(
             f"warning: the network has hardly learned: the training loss ended at {loss:.0%} of the loss of guessing; "
-            f"more epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or a simpler model (--model boosting)"
+            f"more epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or trees (--model trees)"
         )
 
 

@@ -81,15 +81,20 @@ def count_segments(length: Count, segment_length: int) -> Count:
     return -(-length // segment_length)
 
 
+def tenth_of_episode(episodes: Episodes) -> int:
+    """Return a tenth of the median episode, at most 100 points and at most the shortest episode."""
+    tenth = int(np.median(episodes.lengths)) // DEFAULT_SEGMENTS
+    return max(min(tenth, MAX_DEFAULT_SEGMENT_LENGTH, int(episodes.lengths.min())), 1)
+
+
 def default_segment_length(episodes: Episodes, network: NetworkShape) -> int:
     """Return a tenth of the median episode, at most 100 points: the paper's choice for all four of its data sets.
 
     It does not exceed the shortest episode, unless the longest would then have more segments than the faithful encoding
     can distinguish. The segment length of `network` is ignored.
     """
-    tenth = int(np.median(episodes.lengths)) // DEFAULT_SEGMENTS
-    shortest, longest = int(episodes.lengths.min()), int(episodes.lengths.max())
-    length = max(min(tenth, MAX_DEFAULT_SEGMENT_LENGTH, shortest), 1 << network.blocks)
+    longest = int(episodes.lengths.max())
+    length = max(tenth_of_episode(episodes), 1 << network.blocks)
     while network.encoding == "faithful" and count_segments(longest, length) > network.width_for(length):
         length += 1
     return length
@@ -117,7 +122,7 @@ def looks_transposed(episodes: Episodes) -> bool:
 
 def check_segment_length(episodes: Episodes, segment_length: int) -> None:
     """Reject segments longer than the shortest episode."""
-    shortest = int(episodes.lengths.min())
+    shortest = int(episodes.lengths.min(initial=segment_length))
     if segment_length <= shortest:
         return
     expected = f"expected episodes of at least {segment_length} points, the length of a segment"

@@ -80,8 +80,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         """Return all learned weights."""
 
     @abstractmethod
-    def _restore(self, weights: Weights) -> None:
-        """Restore the result of `_weights`; `network_settings_` and `scaler_` are already set."""
+    def _restore(self, stored: StoredModel) -> None:
+        """Restore what was learned from a saved model; `network_settings_` and `scaler_` are already set."""
 
     def network_settings(self, episodes: Episodes) -> Any:
         """Return the complete settings of the model that fit would build for these episodes."""
@@ -297,7 +297,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self = cls.from_settings(**changed)
         self.network_settings_, self.training_settings_, self.scaler_ = network, training, stored.scaler
         try:
-            self._restore(stored.weights)
+            self._restore(stored)
         except (RuntimeError, KeyError) as error:
             raise DfstransError(
                 f"expected weights that fit the settings of {folder}, got different ones; restore the model from a "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dfstrans.errors import list_few
 from dfstrans.training.evaluation import check_against_chance
 
 FIGURES = {
@@ -55,12 +56,14 @@ def takes_and_gives(record: dict[str, Any]) -> str:
     data, threshold = record["data"], record["threshold"]
     named = zip(record["sensors"], record["units"], strict=True)
     sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
+    known = [_machines(record.get("machines", {})), _known_cases(record.get("known_cases", {}))]
+    details = "".join([*known, _reading(record.get("reading", {}))])
     return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
 The model was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
 It predicts the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
 
 Sensors: {sensors}
-{_known_cases(record.get("known_cases", {}))}{_reading(record.get("reading", {}))}""".rstrip()
+{details}""".rstrip()
 
 
 def _range(shortest: int, longest: int) -> str:
@@ -82,6 +85,13 @@ def _interval(data: dict[str, Any]) -> str:
     if data["interval"] is None:
         return ""
     return f", one every {data['interval']:g} {data.get('time_unit', '')}".rstrip()
+
+
+def _machines(recordings: dict[str, int]) -> str:
+    if not recordings:
+        return ""
+    named = list_few([f"{name} ({n})" for name, n in recordings.items()], limit=20)
+    return f"\nMachines with a baseline of their own, and its number of recordings: {named}.\n"
 
 
 def _known_cases(kinds: dict[str, str]) -> str:

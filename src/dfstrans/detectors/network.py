@@ -16,6 +16,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.parameters import GivenSettings
+from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError
 from dfstrans.model.detector import DetectorNetwork, computing_in
 from dfstrans.settings import (
@@ -128,7 +129,7 @@ class NetworkClassifier(EpisodeClassifier):
         weights: Weights = self.network_.state_dict()
         return weights
 
-    def _restore(self, weights: Weights) -> None:
+    def _restore(self, stored: StoredModel) -> None:
         network = self.build(self.network_settings_, self.scaler_)
-        network.load_state_dict(weights)
+        network.load_state_dict(stored.weights)
         self.network_ = network.eval()

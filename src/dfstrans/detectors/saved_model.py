@@ -109,6 +109,7 @@ class ModelRecord(Settings):
     metrics: dict[str, dict[str, int | float | None]]
     reading: dict[str, Any] = Field(default_factory=dict)  # options the recordings were read with, if remembered
     known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
+    machines: dict[str, int] = Field(default_factory=dict)  # number of recordings of each baseline
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)

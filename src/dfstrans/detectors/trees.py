@@ -1,183 +1,176 @@
-"""The baseline: boosted trees on a few statistics per sensor, which ignore time and order.
-
-scikit-learn's `HistGradientBoostingClassifier` trains the trees; they are stored as plain arrays for prediction.
-"""
+"""Extra-trees on simple statistics of each sensor, which they also compare with the machine's own baseline [ADR 25]."""
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from pydantic import Field
-from sklearn.ensemble import HistGradientBoostingClassifier
 
+from dfstrans.data.baselines import MIN_RECORDINGS, Suitability, assess_baseline
+from dfstrans.data.conversion import join
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
+from dfstrans.data.inputs import require_interval
+from dfstrans.data.segments import check_segment_length, tenth_of_episode
+from dfstrans.data.statistics import Statistics, episode_statistics
 from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.saved_model import StoredModel
+from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
+from dfstrans.model.machine_trees import MachineTrees
 from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 from dfstrans.training.calibration import positive_weight
-from dfstrans.training.evaluation import Labels, average_precision
-
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-STATISTICS = ("present", "mean", "deviation", "lowest", "highest", *(f"quantile {q:g}" for q in QUANTILES), "movement")
-Features = npt.NDArray[np.float64]
 
 
-class BoostingSettings(DetectorSettings):
-    """Number and size of the trees; the validation part determines how many are kept."""
+class TreesSettings(DetectorSettings):
+    """Number of trees, and the length of the segments whose statistics they see."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
-    trees: int = Field(default=300, ge=1, description="Maximum number of trees.")
-    shrinkage: float = Field(default=0.05, gt=0, description="Learning rate: the weight of each tree.")
-    leaves: int = Field(default=15, ge=2, description="Maximum leaves of a tree.")
-    fewest_in_leaf: int = Field(default=10, ge=1, description="Minimum episodes per leaf.")
+    trees: int = Field(default=300, ge=1, description="Number of trees.")
+    segment_length: int | None = Field(
+        default=None, ge=1, description="Points per segment; by default a tenth of the median episode, at most 100."
+    )
 
 
-def sensor_statistics(episodes: Episodes, scaler: SensorScaler) -> Features:
-    """Return statistics of each sensor, NaN if it has no values; only one episode is in memory at a time.
+class KnowsMachines(EpisodeClassifier):
+    """A detector that compares recordings with the baseline of their machine."""
 
-    An episode with an implausibly large value gets infinite statistics.
+    trees_: MachineTrees
 
-    Shape:
-        (n_episodes, n_sensors · statistics)
-    """
-    rows = np.empty((len(episodes), episodes.n_sensors * len(STATISTICS)))
-    for row, episode in enumerate(episodes):
-        check_finite(episode.values, episode.id, episodes.sensors)
-        rows[row] = _statistics(scaler.transform(episode.values).astype(np.float64)).ravel()
-    return rows
+    @property
+    def machines_(self) -> tuple[str, ...]:
+        """The machines that have a baseline: those of training, and those that were commissioned."""
+        return self.trees_.machines
 
+    def statistics(self, episodes: Episodes) -> Statistics:
+        """Return the statistics of checked episodes: (episode, sensor, statistic)."""
+        return episode_statistics(episodes, self.scaler_, self.network_settings_.segment_length)
 
-def _statistics(values: Features) -> Features:
-    """Return the statistics of one episode: (n_sensors, n_timepoints) → (n_sensors, statistics)."""
-    there = ~np.isnan(values)
-    found = np.full((len(values), len(STATISTICS)), np.nan)
-    found[:, 0] = there.mean(axis=1)
-    for sensor, present in enumerate(there):
-        x = values[sensor][present]
-        if len(x):
-            movement = np.abs(np.diff(x)).mean() if len(x) > 1 else 0.0
-            found[sensor, 1:] = [x.mean(), x.std(), x.min(), x.max(), *np.quantile(x, QUANTILES), movement]
-            if np.abs(x).max() > LARGEST_SCALED_VALUE:
-                found[sensor] = np.inf
-    return found
+    def machines_without_baseline(self, X: Any) -> list[str]:  # noqa: N803
+        """Return the machines of these recordings that are compared with the fleet only."""
+        groups = self.check_input(X).groups
+        return [] if groups is None else sorted(set(groups.tolist()) - set(self.machines_))
 
+    def _stored(self) -> StoredModel:
+        stored, baselines = super()._stored(), self.trees_.baselines
+        found = {} if baselines is None else {name: one.n_recordings for name, one in baselines.machines.items()}
+        return stored._replace(record=stored.record.model_copy(update={"machines": found}))
 
-class Trees(NamedTuple):
-    """Decision trees as arrays over all their nodes; a leaf points to itself.
+    def commission(
+        self,
+        X: Any,  # noqa: N803
+        machine: str | None = None,
+        *,
+        replace_existing: bool = False,
+    ) -> dict[str, Suitability]:
+        """Learn the baseline of machines from their recordings, without labels, and tell whether these suffice.
 
-    Shape:
-        start is a scalar; first (tree,); the others (node,)
-    """
+        All recordings are of `machine`, or of the machines that their groups name. The detector is changed; save it to
+        keep the baselines. A quarter of the recordings may be anomalous.
+        """
+        episodes = self.check_input(X)
+        require_interval(episodes, self.data_.interval, self.data_.time_unit)
+        if self.trees_.baselines is None:
+            raise DfstransError(
+                "expected a model that was trained on recordings of several machines, each with at least "
+                f"{MIN_RECORDINGS}, got one without baselines; name the machine of each recording "
+                f"({reading_option_name('group_column', ...)}) and train again"
+            )
+        groups = episodes.groups if machine is None else np.full(len(episodes), machine)
+        if groups is None:
+            raise DfstransError(
+                "expected to know the machine of the recordings, got neither a name nor groups; name it "
+                f"({option_name('machine', ...)}), or the column that does ({reading_option_name('group_column', ...)})"
+            )
+        self._check_machines(groups, replace_existing)
+        statistics = self.statistics(episodes)
+        self.trees_ = self.trees_.with_baselines(statistics, groups)
+        return {str(name): assess_baseline(statistics[groups == name]) for name in np.unique(groups)}
 
-    start: npt.NDArray[np.float64]  # the logit before any tree
-    first: npt.NDArray[np.int64]  # the root of each tree
-    feature: npt.NDArray[np.int64]
-    threshold: npt.NDArray[np.float64]
-    missing_left: npt.NDArray[np.bool_]
-    left: npt.NDArray[np.int64]
-    right: npt.NDArray[np.int64]
-    value: npt.NDArray[np.float64]
+    def with_own_baselines(self, X: Any) -> Self:  # noqa: N803
+        """Return a copy that compares machines without a baseline with these recordings of theirs, without labels."""
+        episodes = self.check_input(X)
+        unknown = self.machines_without_baseline(episodes)
+        found = copy.copy(self)
+        if unknown and episodes.groups is not None:
+            rows = np.isin(episodes.groups, unknown)
+            own = episodes[rows]
+            found.trees_ = self.trees_.with_baselines(self.statistics(own), own.groups)
+        return found
 
-    @classmethod
-    def from_sklearn(cls, model: HistGradientBoostingClassifier) -> Trees:
-        """Convert the trees of a fitted binary classifier."""
-        nodes = [predictor.nodes for (predictor,) in model._predictors]
-        first = np.cumsum([0, *(len(tree) for tree in nodes)])[:-1]
-        joined = np.concatenate(nodes)
-        offset = np.repeat(first, [len(tree) for tree in nodes])
-        itself, leaf = np.arange(len(joined)), joined["is_leaf"].astype(bool)
-        return cls(
-            start=np.asarray(model._baseline_prediction, dtype=np.float64).reshape(()),
-            first=first,
-            feature=joined["feature_idx"].astype(np.int64),
-            threshold=joined["num_threshold"].astype(np.float64),
-            missing_left=joined["missing_go_to_left"].astype(bool),
-            left=np.where(leaf, itself, joined["left"] + offset),
-            right=np.where(leaf, itself, joined["right"] + offset),
-            value=joined["value"].astype(np.float64),
-        )
-
-    def stages(self, features: Features) -> Features:
-        """Return the logit after each tree: (episode, feature) → (episode, tree)."""
-        node = np.broadcast_to(self.first, (len(features), len(self.first)))
-        while True:
-            x = np.take_along_axis(features, self.feature[node], axis=1)
-            left = np.where(np.isnan(x), self.missing_left[node], x <= self.threshold[node])
-            below = np.where(left, self.left[node], self.right[node])
-            if np.array_equal(below, node):  # all have reached a leaf
-                staged: Features = self.start + self.value[node].cumsum(axis=1)
-                return staged
-            node = below
-
-    def keep(self, n_trees: int) -> Trees:
-        """Return the first `n_trees` trees."""
-        end = self.first[n_trees] if n_trees < len(self.first) else len(self.feature)
-        nodes: dict[str, Any] = {name: getattr(self, name)[:end] for name in self._fields[2:]}
-        return Trees(start=self.start, first=self.first[:n_trees], **nodes)
+    def _check_machines(self, groups: npt.NDArray[np.str_], replace_existing: bool) -> None:
+        names, counts = np.unique(groups, return_counts=True)
+        known = [str(name) for name in names if str(name) in self.machines_]
+        if known and not replace_existing:
+            raise DfstransError(
+                f"expected machines without a baseline, got {list_few(known)}, which have one; choose another name, or "
+                f"replace the baseline ({option_name('replace', True)})"
+            )
+        few = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count < MIN_RECORDINGS]
+        if few:
+            raise DfstransError(
+                f"expected at least {MIN_RECORDINGS} recordings of a machine for its baseline, got fewer of "
+                f"{list_few(few)}; add recordings, or cut long ones ({reading_option_name('length', ...)})"
+            )
 
 
-TREES = BoostingSettings(n_sensors=1)  # argument defaults
+TREES = TreesSettings(n_sensors=1)  # argument defaults
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor
-class BoostingClassifier(EpisodeClassifier):
-    """Boosted trees on per-sensor statistics: the baseline that a network must beat to justify its cost.
+class TreesClassifier(KnowsMachines):
+    """Extra-trees on statistics of each sensor, beside their deviation from the machine's own baseline.
 
-    See the fields of `BoostingSettings` and `DecisionSettings` for the arguments. Trees handle missing sensors
-    natively. Training is a single step, so there is nothing to resume.
+    See the fields of `TreesSettings` and `DecisionSettings` for the arguments. The groups of the episodes name their
+    machines. Training is a single step, so there is nothing to resume.
     """
 
-    estimator_name: ClassVar[str] = "boosting"
-    network_kind = shape_kind = BoostingSettings
+    estimator_name: ClassVar[str] = "trees"
+    network_kind = shape_kind = TreesSettings
 
+    segment_length: int | None = None
     trees: int = TREES.trees
-    shrinkage: float = TREES.shrinkage
-    leaves: int = TREES.leaves
-    fewest_in_leaf: int = TREES.fewest_in_leaf
     imbalance: Imbalance = DECISION.imbalance
     validation_fraction: float = DECISION.validation_fraction
     threshold_rule: ThresholdRule = DECISION.threshold_rule
     threshold_value: float | None = None
     seed: int = DECISION.seed
 
+    def network_settings(self, episodes: Episodes) -> TreesSettings:
+        """Return the complete settings for these episodes."""
+        found: TreesSettings = super().network_settings(episodes)
+        return found.model_copy(update={"segment_length": found.segment_length or tenth_of_episode(episodes)})
+
+    def check_lengths(self, episodes: Episodes, network: TreesSettings) -> None:
+        """Reject episodes that are shorter than a segment."""
+        check_segment_length(episodes, network.segment_length or 1)
+
     def _train(self, task: TrainingTask) -> TrainingResult:
-        settings, labels = task.network, task.train.require_labels()
-        weight = positive_weight(labels, task.training)
-        model = HistGradientBoostingClassifier(
-            max_iter=settings.trees,
-            learning_rate=settings.shrinkage,
-            max_leaf_nodes=settings.leaves,
-            min_samples_leaf=settings.fewest_in_leaf,
-            early_stopping=False,
-            random_state=task.training.seed,
-        )
-        model.fit(sensor_statistics(task.train, task.scaler), labels, sample_weight=np.where(labels, weight, 1.0))
-        trees = Trees.from_sklearn(model)
-        staged = trees.stages(sensor_statistics(task.validation, task.scaler))
-        best = _best_stage(staged, task.validation.require_labels(), weight)
-        self.trees_ = trees.keep(best)
-        return TrainingResult(weight, best)
+        self.trees_, weight = train_trees(task, task.network.segment_length, task.network.trees)
+        return TrainingResult(weight)
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
-        features = sensor_statistics(episodes, self.scaler_)
-        absurd = np.isinf(features).any(axis=1)
-        return np.where(absurd, np.nan, self.trees_.stages(features)[:, -1])
+        return self.trees_.logits(self.statistics(episodes), episodes.groups)
 
     def _weights(self) -> Weights:
-        return {name: torch.from_numpy(np.array(array)) for name, array in self.trees_._asdict().items()}
+        return {name: torch.from_numpy(array.copy()) for name, array in self.trees_.to_arrays().items()}
 
-    def _restore(self, weights: Weights) -> None:
-        self.trees_ = Trees(**{name: weights[name].numpy() for name in Trees._fields})
+    def _restore(self, stored: StoredModel) -> None:
+        arrays = {name: one.numpy() for name, one in stored.weights.items()}
+        self.trees_ = MachineTrees.from_arrays(arrays, tuple(stored.record.machines))
 
 
-def _best_stage(staged: Features, labels: Labels, weight: float) -> int:
-    """Return the best number of trees in validation: by PR-AUC, then by loss, like the best epoch of a network."""
-    both = 0 < labels.sum() < len(labels)
-    weights = np.where(labels, weight, 1.0)
-    losses = (weights * (np.logaddexp(0, staged.T) - labels * staged.T)).mean(axis=1)
-    pr_auc = [average_precision(labels, logits) if both else 0.0 for logits in staged.T]
-    return int(np.argmax(pr_auc - 1e-3 * losses)) + 1
+def train_trees(task: TrainingTask, segment_length: int, n_trees: int) -> tuple[MachineTrees, float]:
+    """Train on the training part, and return the trees and the weight of an anomalous episode.
+
+    The recordings of the validation part join the baselines, without a look at their labels.
+    """
+    parts = (task.train, task.validation)
+    statistics = [episode_statistics(part, task.scaler, segment_length) for part in parts]
+    weight = positive_weight(task.train.require_labels(), task.training)
+    trees = MachineTrees.fit(statistics[0], task.train, weight, n_trees, task.training.seed)
+    groups = join([part.groups for part in parts])
+    return trees.with_baselines(np.concatenate(statistics), groups), weight

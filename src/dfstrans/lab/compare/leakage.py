@@ -20,6 +20,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
 from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
 
 LEAKAGE = "leakage"
@@ -97,9 +98,9 @@ class LeakageBaseline(EpisodeClassifier):
         arrays = {**self.places_._asdict(), "label": self.labels_}
         return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
 
-    def _restore(self, weights: Weights) -> None:
-        self.places_ = Places(**{name: weights[name].numpy() for name in Places._fields})
-        self.labels_ = weights["label"].numpy()
+    def _restore(self, stored: StoredModel) -> None:
+        self.places_ = Places(**{name: stored.weights[name].numpy() for name in Places._fields})
+        self.labels_ = stored.weights["label"].numpy()
 
 
 def is_leakage_baseline(model: str) -> bool:

@@ -21,6 +21,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler
 from dfstrans.data.segments import cut_segments
 from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals.layers import check_longest
 from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
@@ -127,8 +128,8 @@ class MiniRocketClassifier(EpisodeClassifier):
         arrays = {**kernels, "weight": self.weight_, "bias": self.bias_}
         return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
 
-    def _restore(self, weights: Weights) -> None:
-        arrays = {name: tensor.numpy() for name, tensor in weights.items()}
+    def _restore(self, stored: StoredModel) -> None:
+        arrays = {name: tensor.numpy() for name, tensor in stored.weights.items()}
         self.weight_, self.bias_ = arrays["weight"], np.float64(arrays["bias"])
         self.transform_ = _transform(self.network_settings_.kernels, seed=0)
         self.transform_.parameters = tuple(arrays[name] for name in KERNELS)

@@ -1,0 +1,62 @@
+"""Simple statistics of each sensor: how it moves within segments, and how these values spread over an episode."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.segments import Segments, count_segments, cut_segments
+
+Statistics = npt.NDArray[np.float64]
+OF_SEGMENT = ("mean", "deviation", "minimum", "maximum", "mean step", "largest step")
+OVER_SEGMENTS = ("mean", "minimum", "maximum", "deviation")
+N_STATISTICS = len(OF_SEGMENT) * len(OVER_SEGMENTS)
+EPISODES_AT_ONCE = 64
+
+
+def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Statistics:
+    """Return the statistics of each sensor, on the scale of training; only a few episodes are in memory at a time.
+
+    Shape:
+        (n_episodes, n_sensors, N_STATISTICS)
+    """
+    found = np.empty((len(episodes), episodes.n_sensors, N_STATISTICS))
+    for start in range(0, len(episodes), EPISODES_AT_ONCE):
+        batch = episodes[start : start + EPISODES_AT_ONCE]
+        segments = cut_segments(batch, scaler, segment_length)
+        counted = _mostly_filled(batch.lengths, segment_length, segments)
+        found[start : start + len(batch)] = over_segments(segment_statistics(segments.values), counted)
+    return found
+
+
+def segment_statistics(values: npt.NDArray[np.float32]) -> Statistics:
+    """Return mean, deviation, minimum, maximum, mean and largest step of each segment: (…, point) → (…, 6)."""
+    exact = values.astype(np.float64)
+    step = np.abs(np.diff(exact, axis=-1, append=exact[..., -1:]))  # a segment of one point has a step of 0
+    mean_step = step.sum(axis=-1) / max(values.shape[-1] - 1, 1)
+    columns = [exact.mean(-1), exact.std(-1), exact.min(-1), exact.max(-1), mean_step, step.max(-1)]
+    return np.stack(columns, axis=-1)
+
+
+def over_segments(statistics: Statistics, counted: npt.NDArray[np.bool_]) -> Statistics:
+    """Summarise the statistics of the counted segments by mean, minimum, maximum and deviation.
+
+    Shape:
+        statistics (episode, segment, sensor, 6), counted (episode, segment) → (episode, sensor, N_STATISTICS)
+    """
+    mask = counted[:, :, None, None]
+    n = mask.sum(axis=1)
+    mean = np.where(mask, statistics, 0).sum(axis=1) / n
+    variance = np.where(mask, (statistics - mean[:, None]) ** 2, 0).sum(axis=1) / n
+    smallest, largest = (np.where(mask, statistics, bound) for bound in (np.inf, -np.inf))
+    return np.concatenate([mean, smallest.min(axis=1), largest.max(axis=1), np.sqrt(variance)], axis=-1)
+
+
+def _mostly_filled(lengths: npt.NDArray[np.int64], segment_length: int, segments: Segments) -> npt.NDArray[np.bool_]:
+    """Mark the segments of which at least half was recorded; the statistics of a short rest would mislead."""
+    complete = lengths // segment_length
+    half = (lengths % segment_length) * 2 >= segment_length
+    counted: npt.NDArray[np.int64] = np.minimum(complete + half, count_segments(lengths, segment_length))
+    return np.arange(segments.valid.shape[1]) < np.maximum(counted, 1)[:, None]

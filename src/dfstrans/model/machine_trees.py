@@ -1,0 +1,128 @@
+"""Extra-trees on the statistics of each sensor, which they also compare with the machine's own baseline [ADR 25]."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dfstrans.data.baselines import MIN_RECORDINGS, Baseline, Baselines
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.statistics import Statistics
+from dfstrans.model.forest import Features, Forest
+
+N_LARGEST = 8  # sensors that deviate most, whichever they are
+Groups = npt.NDArray[np.str_] | None
+
+
+class MachineTrees(NamedTuple):
+    """Two forests: one sees the statistics on the scale of the fleet, the other also their deviation from the machine.
+
+    The more recordings the baseline of a machine rests on, the more the second forest counts. Without any baseline, the
+    first answers alone.
+    """
+
+    fleet: Forest
+    own: Forest | None = None
+    baselines: Baselines | None = None
+
+    @classmethod
+    def fit(cls, statistics: Statistics, episodes: Episodes, weight: float, trees: int, seed: int) -> Self:
+        """Learn the baselines and both forests; `weight` is that of an anomalous episode."""
+        from sklearn.ensemble import ExtraTreesClassifier  # which prediction does without
+
+        labels, groups = episodes.require_labels(), episodes.groups
+
+        def grow(features: Features) -> Forest:
+            model = ExtraTreesClassifier(trees, random_state=seed, n_jobs=-1)
+            return Forest.from_votes(model.fit(features, labels, np.where(labels == 1, weight, 1.0)))
+
+        fleet, baselines = grow(fleet_features(statistics)), _baselines(statistics, groups)
+        if baselines is None:
+            return cls(fleet)
+        return cls(fleet, grow(own_features(statistics, baselines.deviations(statistics, groups))), baselines)
+
+    def with_baselines(self, statistics: Statistics, groups: Groups) -> Self:
+        """Return the same forests with the baselines of these recordings beside those of training."""
+        if self.baselines is None or groups is None:
+            return self
+        baselines = self.baselines
+        for name, count in zip(*np.unique(groups, return_counts=True), strict=True):
+            if count >= MIN_RECORDINGS:
+                baselines = baselines.add(str(name), statistics[groups == name])
+        return self._replace(baselines=baselines)
+
+    def logits(self, statistics: Statistics, groups: Groups) -> npt.NDArray[np.float64]:
+        """Return the logit of each episode: (episode, sensor, statistic) → (episode,)."""
+        found = self.fleet.vote_logits(fleet_features(statistics))
+        if self.own is None or self.baselines is None:
+            return found
+        weights = self.baselines.weights(groups, len(statistics))
+        rows = np.flatnonzero(weights)
+        if len(rows):
+            known = groups[rows] if groups is not None else None
+            deviations = self.baselines.deviations(statistics[rows], known)
+            beside = self.own.vote_logits(own_features(statistics[rows], deviations))
+            found[rows] += weights[rows] * (beside - found[rows])
+        return found
+
+    # ---- as arrays, for a saved model -------------------------------------------------------------------------------
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all arrays by name; `machines` has the names that are not in them."""
+        arrays = {f"fleet.{name}": array for name, array in self.fleet._asdict().items()}
+        if self.own is not None and self.baselines is not None:
+            arrays |= {f"own.{name}": array for name, array in self.own._asdict().items()}
+            arrays["baselines.typical_spread"] = self.baselines.typical_spread
+            for name in Baseline._fields:
+                arrays[f"baselines.{name}"] = np.array([getattr(one, name) for one in self.baselines.machines.values()])
+        return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The machines that have a baseline."""
+        return () if self.baselines is None else tuple(self.baselines.machines)
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]], machines: tuple[str, ...]) -> Self:
+        """Restore the result of `to_arrays`."""
+        fleet = Forest(**{name: arrays[f"fleet.{name}"] for name in Forest._fields})
+        if "own.first" not in arrays:
+            return cls(fleet)
+        own = Forest(**{name: arrays[f"own.{name}"] for name in Forest._fields})
+        columns = [arrays[f"baselines.{name}"] for name in Baseline._fields]
+        found = {name: Baseline(int(n), *rest) for name, n, *rest in zip(machines, *columns, strict=True)}
+        return cls(fleet, own, Baselines(found, arrays["baselines.typical_spread"]))
+
+
+def fleet_features(statistics: Statistics) -> Features:
+    """Return the statistics as rows, in the precision of scikit-learn's trees: (episode, sensor · statistic)."""
+    return _rows(statistics).astype(np.float32)
+
+
+def own_features(statistics: Statistics, deviations: Statistics) -> Features:
+    """Return the statistics, their deviations from the machine's baseline, and the largest of these over all sensors.
+
+    The latter do not depend on which sensor deviates, so they serve machines whose faults are in other sensors.
+    """
+    size = np.abs(deviations)
+    largest = np.sort(size.max(axis=2), axis=1)[:, ::-1][:, :N_LARGEST]
+    columns = [_rows(statistics), _rows(deviations), size.max(axis=1), largest]
+    return np.concatenate(columns, axis=1).astype(np.float32)
+
+
+def _rows(cells: Statistics) -> Statistics:
+    n, sensors, statistics = cells.shape
+    return cells.reshape(n, sensors * statistics)
+
+
+def _baselines(statistics: Statistics, groups: Groups) -> Baselines | None:
+    """Return the baselines of the machines; None if fewer than two have one, or most recordings are of others."""
+    if groups is None:
+        return None
+    counts = np.unique(groups, return_counts=True)[1]
+    enough = counts >= MIN_RECORDINGS
+    if enough.sum() < 2 or counts[enough].sum() * 2 < len(groups):
+        return None
+    return Baselines.fit(statistics, groups)

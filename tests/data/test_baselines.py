@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+
+from dfstrans.data.baselines import (
+    LARGEST_WEIGHT,
+    RELIED_ON,
+    RESTING,
+    SMALLEST_SPREAD,
+    Baseline,
+    Baselines,
+    assess_baseline,
+)
+
+
+def column(*values: float) -> np.ndarray:
+    """Recordings with one sensor and one statistic."""
+    return np.array(values, dtype=np.float64)[:, None, None]
+
+
+def test_deviation_counts_usual_spreads_of_the_own_machine() -> None:
+    quiet, loud = column(*range(101)) / 100, 10 + column(*range(101))
+    groups = np.repeat(["quiet", "loud"], 101)
+    baselines = Baselines.fit(np.concatenate([quiet, loud]), groups)
+    assert set(baselines.machines) == {"quiet", "loud"}
+    found = baselines.deviations(column(1.5, 60.0), np.array(["quiet", "loud"])).ravel()
+    spread = np.sqrt((101 * 0.5**2 + 5 * 25.25**2) / 106)  # mostly the machine's own, a little the typical one
+    np.testing.assert_allclose(found, np.arcsinh([1.0 / spread, 0.0]))
+
+
+def test_without_a_baseline_nothing_deviates_and_nothing_is_relied_on() -> None:
+    baselines = Baselines.fit(column(1, 2, 3, 4, 5, 6), np.array(["a"] * 4 + ["b"] * 2))  # too few of b
+    assert set(baselines.machines) == {"a"}
+    for groups in (np.array(["b", "new"]), None):
+        assert not baselines.deviations(column(100, 200), groups).any()
+        assert not baselines.weights(groups, 2).any()
+
+
+def test_more_recordings_are_relied_on_more() -> None:
+    baselines = Baselines.fit(column(*range(33)), np.array(["few"] * 3 + ["many"] * 30))
+    few, many = baselines.weights(np.array(["few", "many"]), 2)
+    np.testing.assert_allclose([few, many], LARGEST_WEIGHT * np.array([3 / (3 + RELIED_ON), 30 / (30 + RELIED_ON)]))
+
+
+def test_a_statistic_that_rested_over_many_recordings_deviates_far_when_it_moves() -> None:
+    groups = np.array(["still"] * RESTING + ["lively"] * 20 + ["short"] * (RESTING - 1))
+    values = np.concatenate([np.zeros(RESTING), np.linspace(0, 1, 20), np.zeros(RESTING - 1)])
+    baselines = Baselines.fit(column(*values), groups)
+    still, short = baselines.deviations(column(0.1, 0.1), np.array(["still", "short"])).ravel()
+    assert still == pytest.approx(np.arcsinh(0.1 / SMALLEST_SPREAD))
+    assert 0 < short <= still
+
+
+def test_a_quarter_of_anomalous_recordings_does_not_move_a_baseline() -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.normal(size=(40, 2, 3))
+    polluted = np.concatenate([clean, 100 + rng.normal(size=(10, 2, 3))])
+    one, other = Baseline.of(clean), Baseline.of(polluted)
+    assert np.abs(one.median - other.median).max() < 1
+    assert other.spread.max() < 4
+
+
+def test_added_machine_leaves_the_others_as_they_are() -> None:
+    before = Baselines.fit(column(1, 2, 3, 4), np.array(["a"] * 4))
+    after = before.add("b", column(5, 6, 7))
+    assert set(before.machines) == {"a"}
+    assert set(after.machines) == {"a", "b"}
+    assert after.machines["b"].median.item() == 6
+
+
+def test_baseline_suffices_when_its_median_no_longer_moves() -> None:
+    rng = np.random.default_rng(1)
+    steady, drifting = rng.normal(size=(60, 3, 4)), rng.normal(size=(60, 3, 4))
+    drifting[::2] += 5
+    assert assess_baseline(steady).sufficient
+    for too_little in (drifting, steady[:5], steady[:8]):
+        found = assess_baseline(too_little)
+        assert not found.sufficient
+        assert "recordings" in found.note
+    assert assess_baseline(np.zeros((20, 3, 4))).sufficient  # at rest all the time

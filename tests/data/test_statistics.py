@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+
+from dfstrans import Episodes
+from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.statistics import N_STATISTICS, OF_SEGMENT, OVER_SEGMENTS, episode_statistics
+from tests.tiny import tiny_episodes
+
+
+def one_at_a_time(values: np.ndarray, segment_length: int) -> list[float]:
+    """The statistics of one sensor without gaps, in the plainest way."""
+    pieces = [values[start : start + segment_length] for start in range(0, len(values), segment_length)]
+    pieces = [piece for piece in pieces if 2 * len(piece) >= segment_length]
+    rows = []
+    for piece in pieces:
+        padded = np.r_[piece, [piece[-1]] * (segment_length - len(piece))]
+        step = np.abs(np.diff(padded))
+        rows.append([padded.mean(), padded.std(), padded.min(), padded.max(), step.mean(), step.max()])
+    table = np.array(rows)
+    return [*table.mean(0), *table.min(0), *table.max(0), *table.std(0)]
+
+
+@pytest.mark.parametrize("length", [40, 47, 53, 12])
+def test_statistics_equal_a_loop(length: int) -> None:
+    rng = np.random.default_rng(length)
+    episodes = Episodes.from_arrays(rng.normal(size=(3, 2, length)))
+    scaler = SensorScaler.fit(episodes)
+    found = episode_statistics(episodes, scaler, 10)
+    assert found.shape == (3, 2, N_STATISTICS) == (3, 2, len(OF_SEGMENT) * len(OVER_SEGMENTS))
+    scaled = scaler.transform(np.asarray(episodes.values)).astype(np.float64)
+    expected = [[one_at_a_time(sensor, 10) for sensor in episode] for episode in scaled]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_statistics_of_an_episode_do_not_depend_on_its_batch() -> None:
+    rng = np.random.default_rng(0)
+    episodes = Episodes.from_arrays([rng.normal(size=(3, n)) for n in (48, 20, 33, 48)])
+    scaler = SensorScaler.fit(episodes)
+    whole = episode_statistics(episodes, scaler, 8)
+    for row in range(len(episodes)):
+        np.testing.assert_array_equal(episode_statistics(episodes[[row]], scaler, 8)[0], whole[row])
+
+
+def test_statistics_of_episodes_with_gaps_are_finite() -> None:
+    episodes = tiny_episodes()
+    values = np.array(episodes.values)
+    values[0, 0] = np.nan  # a whole sensor
+    values[1, :, :5] = np.nan
+    scaler = SensorScaler.fit(episodes)
+    assert np.isfinite(episode_statistics(Episodes.from_arrays(values), scaler, 16)).all()
