@@ -102,6 +102,24 @@ def test_label_is_suggested_only_where_none_is_known(tmp_path: Path) -> None:
         load_episodes(tmp_path / "runs.csv", drop_sensors=["y"])
 
 
+def test_meaning_of_labels_without_labels_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("id,a,state\nx,0,worn\nx,1,fine\nz,3,fine\n")
+    for options in ({"normal_value": "fine"}, {"anomalous_value": "worn"}, {"label_map": "fine=0,worn=1"}):
+        _, problems = read_episodes(tmp_path / "runs.csv", **options)
+        assert "got none; name the labels (label_column=…)" in problems.merged()[0].message
+
+
+def test_narrow_export_with_other_names_is_recognised(tmp_path: Path) -> None:
+    rows = "".join(f"2024-01-01 00:{n:02}:00,{tag},{n}\n" for n in range(9) for tag in ("FT101", "TT201"))
+    (tmp_path / "export.csv").write_text(f"when,point,reading\n{rows}")
+    _, problems = read_episodes(tmp_path / "export.csv", length=3)
+    (found,) = problems.merged()
+    assert "names the sensor of each row, name it and the value (tag_column='point' and value_column='reading')" in str(
+        found
+    )
+    assert "time_column='when'" in str(found)
+
+
 def test_text_between_numbers_is_missing_on_request(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("id,time,a\nx,0,1\nx,1,ERR\nx,2,3\n")
     with pytest.warns(UserWarning, match="'ERR' in line 3"):

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting
+from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting, report
 from dfstrans.data.readers.arrays import CONTAINER, HDF5, NUMPY, PAPER_HDF5
 from dfstrans.data.readers.cutting import cut_if_requested
 from dfstrans.data.readers.folders import FOLDER
+from dfstrans.data.readers.labels import LABEL_OPTIONS
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
@@ -73,6 +74,13 @@ def read_episodes(
 def _prepared(reader: Reader, path: Path, options: ReadOptions) -> Episodes:
     """Read recordings, and pass them through the steps that do not depend on the format."""
     episodes = reader.read(path, options)
+    meaning = [
+        option_name(name, getattr(options, name)) for name in LABEL_OPTIONS if getattr(options, name) is not None
+    ]
+    if meaning and episodes.labels is None:
+        column = option_name("label_dataset" if "label_dataset" in reader.options else "label_column", ...)
+        message = f"expected labels in {path} for {list_few(meaning)}, got none; name the labels ({column}), or drop"
+        report(Problem(f"{message} the option", file=path))
     if not reader.cuts:
         if "drop_sensors" not in reader.options:
             episodes = drop_sensors(episodes, options, path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -29,6 +30,7 @@ from dfstrans.data.readers.tables import Kind, Table, table_stem
 from dfstrans.data.readers.times import Times, join_times, to_times
 from dfstrans.errors import DfstransError, list_few, option_name
 
+_DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
 _LABEL_WORDS = 10  # a column with more distinct words is hardly a label
 _MOSTLY = 0.5  # share of numbers among the cells; a column with fewer is no sensor
 
@@ -181,6 +183,12 @@ def _text_columns(parts: Sequence[Rows], *, labelled: bool) -> set[str]:
     if left_out:
         shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in left_out.items()), 20)
         roles = _roles_of_text(left_out, len(parts), labelled=labelled)
+        numeric = {name for part in parts for name in part.sensors} - left_out.keys()
+        tags = [name for name, words in left_out.items() if len(words) > 1 and not _DATE.match(min(words))]
+        if len(numeric) == 1 and tags:
+            tag = min(tags, key=lambda name: len(left_out[name]))
+            narrow = f"{option_name('tag_column', tag)} and {option_name('value_column', numeric.pop())}"
+            roles = f"if {tag} names the sensor of each row, name it and the value ({narrow}); {roles}"
         report(
             Problem(
                 f"left out columns without numbers: {shown}, first in {first}; {roles}",
@@ -198,12 +206,17 @@ def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int, *, labelle
     The normal word of a label is probably the most frequent one.
     """
     several = [name for name, words in columns.items() if len(words) > 1]
+    time = next((name for name in several if _DATE.match(min(columns[name]))), None)
     labels = [] if labelled else [name for name in several if len(columns[name]) <= _LABEL_WORDS]
-    labels = [name for name in labels if n_files == 1 or len(columns[name]) < n_files]
+    labels = [name for name in labels if name != time and (n_files == 1 or len(columns[name]) < n_files)]
     label = min(labels, key=lambda name: len(columns[name]), default=None)
     others = [name for name in columns if name != label]
-    group = next((name for name in several if name != label), None)
-    roles = [option_name("time_column"), option_name("id_column"), option_name("group_column", group or ...)]
+    group = next((name for name in several if name not in (label, time)), None)
+    roles = [
+        option_name("time_column", time or ...),
+        option_name("id_column", ...),
+        option_name("group_column", group or ...),
+    ]
     named = f"name other roles ({', '.join(roles)}), or drop the column"
     if others:
         named += f" ({option_name('drop_sensors', ','.join(others))})"
