@@ -171,6 +171,14 @@ def test_newer_or_incomplete_file_is_refused(tmp_path: Path) -> None:
         load_episodes(path)
 
 
+def test_parquet_that_lost_a_group_is_refused(tmp_path: Path) -> None:
+    path = save_episodes(Episodes.from_arrays(np.ones((1, 1, 2)), groups=["m"]), tmp_path / "set.parquet")
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(3, table.schema.field("group"), pa.array(["m", None])), path)
+    with pytest.raises(DfstransError, match=r"a name in each row of column 'group' of .*none in data row 2"):
+        load_episodes(path)
+
+
 def test_an_unknown_suffix_and_an_empty_set_are_refused(tmp_path: Path) -> None:
     episodes = Episodes.from_arrays(np.ones((2, 1, 3)))
     with pytest.raises(DfstransError, match=r"ends in \.h5, .*, got .*set\.csv"):

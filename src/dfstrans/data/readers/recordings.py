@@ -135,6 +135,8 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
         require_version(known["version"], table.path)
         role, sensors = known["columns"], tuple(known["sensors"])
         rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), exact=True)
+        for error in rows.errors:
+            raise error
         rows = rows.interpret(label_meaning(rows.word_counts, options, table.path))
         rows = replace(rows, sensors=sensors, units=tuple(known["units"]))
         faults = known.get("faults") and {name: faults_from_json(text) for name, text in known["faults"].items()}
