@@ -17,6 +17,7 @@ import pyarrow as pa
 from dfstrans.data.conversion import default_sensor_names
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import Problem, report
+from dfstrans.data.readers.columns import to_coded_texts
 from dfstrans.data.readers.faults import with_faults
 from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.labels import (
@@ -217,11 +218,11 @@ def _read_container(path: Path, options: ReadOptions) -> Episodes:
             found, kinds = labels_and_kinds(words, options, path)
             episodes = with_kinds(episodes.with_labels(found), kinds)
     elif n == 1 and len(words) == n_points:
-        codes, counts = count_words(words)
+        codes = to_coded_texts(words)
         names = default_sensor_names(n_sensors)
         one = np.zeros(n_points, dtype=np.int64)
         rows = Rows(names, ("",) * n_sensors, list(values[0]), [path.stem], one, words=codes)
-        episodes = gather(rows.interpret(label_meaning(counts, options, path)), options)
+        episodes = gather(rows.interpret(label_meaning(count_words(codes), options, path)), options)
     else:
         raise DfstransError(
             f"expected a label for each of the {n} episodes, or for each of the {n_points} points of one recording, in "
@@ -290,7 +291,7 @@ def _report_likely_layout(arrays: _Arrays, options: ReadOptions) -> dict[str, st
     likely = {"dataset": dataset, "axis": ",".join(axes)}
     if label is not None:
         likely["label_dataset"] = label
-        words = count_words(_words(arrays.load(label, "label_dataset")))[1]
+        words = count_words(to_coded_texts(_words(arrays.load(label, "label_dataset"))))
         given = any(getattr(options, name) is not None for name in LABEL_OPTIONS)
         if not given and not understands(words, options):
             likely["normal_value"] = likely_normal(words)

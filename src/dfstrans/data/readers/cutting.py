@@ -103,7 +103,8 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
             f"points; choose a smaller {option_name('length')} to keep {'it' if len(short) == 1 else 'them'}",
             stacklevel=2,
         )
-    left = np.where(counts > 0, points_left(recordings.lengths, options.length, step), 0)
+    ends = (counts - 1) * step + max(options.length, step)  # points that a wide step skips are not left
+    left = np.where(counts > 0, np.maximum(recordings.lengths - ends, 0), 0)
     cropped = np.flatnonzero(left)
     if len(cropped):
         named = list_few(f"{recordings.ids[row]} ({left[row]})" for row in cropped)
@@ -114,17 +115,6 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
             stacklevel=2,
         )
     return pieces
-
-
-def points_left(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
-    """Return how many points follow the last piece of each recording, except those that a wide step skips anyway.
-
-    >>> points_left(np.array([1999, 1800, 299]), 300, 300), points_left(np.array([1999]), 300, 500)
-    (array([199,   0, 299]), array([0]))
-    """
-    counts = _count_pieces(lengths, length, step)
-    end = (counts - 1) * step + max(length, step)
-    return np.where(counts > 0, np.maximum(lengths - end, 0), lengths)
 
 
 def recording_and_start(piece: str) -> tuple[str, int] | None:

@@ -45,12 +45,11 @@ class Meaning:
     kind: Mapping[str, str]
 
 
-def count_words(column: Any) -> tuple[Any, dict[str, int]]:
-    """Return a label column as dictionary-encoded words, and how often each word occurs; missing ones do not count."""
-    codes = to_coded_texts(column)
+def count_words(codes: Any) -> dict[str, int]:
+    """Return how often each word of a dictionary-encoded label column occurs; missing ones do not count."""
     counts = np.bincount(codes.indices.drop_null().to_numpy(), minlength=len(codes.dictionary))
     words = codes.dictionary.to_pylist()
-    return codes, {word: int(n) for word, n in zip(words, counts, strict=True) if word and word not in MISSING}
+    return {word: int(n) for word, n in zip(words, counts, strict=True) if word and word not in MISSING}
 
 
 def label_meaning(
@@ -97,8 +96,8 @@ def to_labels(column: Any, options: ReadOptions, source: Path) -> npt.NDArray[np
 
 def labels_and_kinds(column: Any, options: ReadOptions, source: Path) -> tuple[npt.NDArray[np.int8], list[str]]:
     """Return the label and the type of fault ("" if unknown) of each episode; missing labels raise an error."""
-    codes, counts = count_words(column)
-    meaning = label_meaning(counts, options, source)
+    codes = to_coded_texts(column)
+    meaning = label_meaning(count_words(codes), options, source)
     found = labels_of(codes, meaning)
     missing = np.flatnonzero(found == UNLABELLED)
     if len(missing):

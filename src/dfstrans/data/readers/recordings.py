@@ -28,7 +28,6 @@ from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.labels import (
     covers,
     find_table,
-    label_meaning,
     read_label_table,
     roles_in_label_table,
     roles_of_recordings,
@@ -137,7 +136,7 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
         rows = read_rows(table, Roles(role["id"], None, role["label"], role["group"], sensors), exact=True)
         for error in rows.errors:
             raise error
-        rows = rows.interpret(label_meaning(rows.word_counts, options, table.path))
+        rows = interpret_labels([rows], options, table.path)[0]
         rows = replace(rows, sensors=sensors, units=tuple(known["units"]))
         faults = known.get("faults") and {name: faults_from_json(text) for name, text in known["faults"].items()}
         truth = truth_from_text(known["truth"]) if known.get("truth") else None

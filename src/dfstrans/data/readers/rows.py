@@ -53,7 +53,6 @@ class Rows:
     labels: npt.NDArray[np.int8] | None = None
     group: Any = None
     words: Any = None
-    word_counts: Mapping[str, int] = field(default_factory=dict)
     kind: Index | None = None
     kinds: tuple[str, ...] = ()
     bad: Mapping[str, BadCells] = field(default_factory=dict)
@@ -99,7 +98,6 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
     path = table.path
     failed: list[DfstransError] = []
     group = time = words = None
-    counts: Mapping[str, int] = {}
     bad: dict[str, BadCells] = {}
     with opening(path, "a table with a row per point"):
         columns = table.read(kinds)
@@ -110,7 +108,7 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
             n_rows = len(next(iter(columns.values()))) if columns else 0
             ids, episode = [table_stem(path)], np.zeros(n_rows, dtype=np.int64)
         if roles.label is not None:
-            words, counts = count_words(columns[roles.label])
+            words = to_coded_texts(columns[roles.label])
         try:
             group = None if roles.group is None else _names(columns[roles.group], roles.group, path, exact)
         except DfstransError as error:
@@ -134,7 +132,6 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
         time,
         group=group,
         words=words,
-        word_counts=counts,
         bad=bad,
         errors=failed,
         source=path,
@@ -255,7 +252,7 @@ def interpret_labels(parts: Sequence[Rows], options: ReadOptions, source: Path) 
         return list(parts)
     counts: Counter[str] = Counter()
     for part in parts:
-        counts.update(part.word_counts)
+        counts.update({} if part.words is None else count_words(part.words))
     meaning = label_meaning(counts, options, source, column)
     return [part.interpret(meaning) for part in parts]
 
