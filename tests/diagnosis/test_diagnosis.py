@@ -171,7 +171,7 @@ def test_json_has_exactly_the_fields_of_the_schema_and_each_is_described() -> No
     diagnosis, _ = made_diagnosis()
     schema = diagnosis_schema()
     kinds = {"DiagnosisContent": schema, **schema["$defs"]}
-    assert len(kinds) == 10
+    assert len(kinds) == 11
     assert all(one.get("description") for kind in kinds.values() for one in kind["properties"].values())
     content = json.loads(json.dumps(diagnosis.to_dict(raw=True), allow_nan=False))
     assert set(content) == set(schema["properties"])
@@ -184,6 +184,7 @@ def test_json_has_exactly_the_fields_of_the_schema_and_each_is_described() -> No
         (content["beyond_band"][0], "BeyondBand"),
         (content["health"][0], "HealthFinding"),
         (content["trust"], "TrustVerdict"),
+        (content["compared_with"], "ComparedWith"),
         (content["raw"], "RawScores"),
     ):
         assert set(part) == set(kinds[kind]["properties"])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dfstrans import Episodes
-from dfstrans.diagnosis.recordings import NormalCourse, cell_statistics
+from dfstrans.diagnosis.habits import NormalCourse, level_in_range, smooth_range
+from dfstrans.diagnosis.recordings import cell_statistics
 from dfstrans.diagnosis.scores import BY_SEGMENT, SCORES, EpisodeScores, bands_by_segment, pooled_band
 
 
@@ -12,7 +13,7 @@ def scores_of(temporal: np.ndarray, spatial: np.ndarray) -> EpisodeScores:
     """Scores with these attentions and nothing else."""
     t, s = len(spatial), len(temporal)
     cells = np.zeros((t, s))
-    return EpisodeScores(temporal, spatial, 0.0, np.zeros((t, s, 2)), np.zeros((t, 2)), cells, cells, np.zeros(1))
+    return EpisodeScores(temporal, spatial, 0.0, np.zeros((t, s, 2)), np.zeros((t, 2)), cells, np.zeros(1))
 
 
 def drawn(n_segments: int, n_sensors: int = 3, seed: int = 0) -> EpisodeScores:
@@ -82,22 +83,44 @@ def test_statistics_of_a_cell_by_hand() -> None:
     np.testing.assert_allclose(cells[:, 1], [[0, 0, 0, 0], [np.nan] * 4, [2, 0, 2, 2]])
 
 
-def test_normal_course_is_per_segment_only_for_the_usual_length() -> None:
-    values = np.random.default_rng(0).normal(size=(200, 2, 12)) + np.repeat([0, 10, 20], 4)
-    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=3)
-    low, high = np.moveaxis(course.of_length(3), -1, 0)  # (segment, sensor)
-    cells = values.reshape(200, 2, 3, 4)
-    inside = (cells >= low.T[..., None]) & (cells <= high.T[..., None])
-    assert 0.98 < inside.mean() < 1
-    other = course.of_length(5)
+def test_normal_range_follows_the_course_of_a_signal_over_time() -> None:
+    random = np.random.default_rng(0)
+    ramp = np.linspace(0, 30, 120)
+    values = ramp + random.normal(size=(60, 2, 120))
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=40, n_segments=3)
+    low, high = np.moveaxis(course.of_length(3, usual=3), -1, 0)  # (place, sensor)
+    assert len(low) == 120  # a place for each point, not one block per segment
+    assert 0.98 < ((values >= low.T) & (values <= high.T)).mean() < 1
+    assert (high - low).max() < 10
+    other = course.of_length(5, usual=3)
     assert other.shape == (5, 2, 2)
     assert (other == other[0]).all()
-    assert (other[0, :, 0] < 0).all()
-    assert (other[0, :, 1] > 20).all()
+    assert (other[0, :, 0] < 1).all()
+    assert (other[0, :, 1] > 29).all()
 
 
-def test_a_segment_without_normal_values_has_no_course() -> None:
-    values = np.arange(2 * 1 * 8, dtype=np.float32).reshape(2, 1, 8)
-    values[:, :, 4:] = np.nan
-    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=2)
-    np.testing.assert_allclose(course.of_length(2)[:, 0], [[0.08, 10.92], [np.nan, np.nan]])
+def test_a_place_without_normal_values_has_no_range() -> None:
+    values = np.zeros((2, 1, 12), dtype=np.float32)
+    values[1] = 10
+    values[:, :, 8:] = np.nan
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=3).of_length(3, usual=3)
+    np.testing.assert_allclose(course[:8, 0], [[0.1, 9.9]] * 8)
+    assert np.isnan(course[8:]).all()
+
+
+@pytest.mark.parametrize("reach", [0, 1, 2])
+def test_smoothing_never_narrows_the_range(reach: int) -> None:
+    low = np.repeat([0.0, 10.0, 0.0], 10)
+    course = np.stack([low, low + 1], axis=-1)[:, None]
+    smooth = smooth_range(course, reach)
+    assert (smooth[..., 0] <= course[..., 0]).all()
+    assert (smooth[..., 1] >= course[..., 1]).all()
+    assert (smooth == course).all() == (reach == 0)
+
+
+def test_level_is_the_place_of_the_mean_in_the_normal_range() -> None:
+    course = np.tile([[[0.0, 10.0], [5.0, 5.0], [np.nan, np.nan]]], (4, 1, 1))  # two places in each of two segments
+    values = np.array([[5, 5, 20, 10], [5, 5, 6, 6], [1, 1, 1, 1]], dtype=np.float32)
+    np.testing.assert_allclose(level_in_range(values, 2, course), [[0, 0, 0], [2, 1000, 0]])
+    values[0, 2:] = np.nan
+    assert level_in_range(values, 2, course)[1, 0] == 0

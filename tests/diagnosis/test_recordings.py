@@ -17,12 +17,12 @@ def episodes() -> Episodes:
     return Episodes.from_arrays(values, [0, 0, 0, 1], ids=["a", "b", "c", "faulty"])
 
 
-def nearest(episodes: Episodes, row: int, repeats: int = 1, labelled: bool = True) -> str | None:
+def nearest(episodes: Episodes, row: int, repeats: int = 1, labelled: bool = True) -> str:
     given = episodes if labelled else Episodes.from_arrays(episodes.values)
     normal = NormalRecordings.of(given, SensorScaler.fit(episodes), segment_length=4)
     (own,) = episodes[row]
-    found = normal.nearest(own._replace(values=np.tile(own.values, repeats)))
-    return None if found is None else found.id
+    found, why = normal.nearest(own._replace(values=np.tile(own.values, repeats)))
+    return why if found is None else found.id
 
 
 def test_nearest_recording_ignores_the_fault_and_excludes_itself(episodes: Episodes) -> None:
@@ -31,5 +31,5 @@ def test_nearest_recording_ignores_the_fault_and_excludes_itself(episodes: Episo
 
 
 def test_no_nearest_recording_without_labels_or_same_length(episodes: Episodes) -> None:
-    assert nearest(episodes, 3, labelled=False) is None
-    assert nearest(episodes, 3, repeats=2) is None
+    assert nearest(episodes, 3, labelled=False) == "none of these recordings is labelled normal"
+    assert nearest(episodes, 3, repeats=2) == "no other normal recording is as long as this one"

@@ -27,6 +27,6 @@ def test_scores_do_not_depend_on_batch_mates_or_padding(tiny: Diagnoser) -> None
     together = list(episode_scores(tiny, tiny.check_input(mixed)))
     for one, scores in zip(mixed, together, strict=True):
         (alone,) = episode_scores(tiny, tiny.check_input([one]))
-        for name in (*SCORES, "embedding", "contribution", "level", "features"):
+        for name in (*SCORES, "embedding", "contribution", "features"):
             np.testing.assert_allclose(getattr(scores, name), getattr(alone, name), atol=1e-5)
     np.testing.assert_allclose([one.logit for one in together], tiny.decision_function(mixed), atol=1e-5)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dfstrans.data.episodes import Episode, Fault
+from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.schema import HealthFinding, TrustVerdict
+from dfstrans.diagnosis.schema import ComparedWith, HealthFinding, TrustVerdict
 from dfstrans.diagnosis.scores import SCORES, AttentionScores, NormalBand
 
 
@@ -65,13 +66,14 @@ def made_diagnosis(
             global_temporal_attention=np.eye(t) * 2,
             global_spatial_attention=np.eye(s) * 2,
         ),
-        time_unit="s",
+        clock=Clock("s"),
         health=(HealthFinding("S2", "stuck", 0.4, 0.01),),
         trust=TrustVerdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),
+        compared_with=ComparedWith("", 30, ""),
         usual_course=np.stack([np.full((t, s), -2.0), np.full((t, s), 2.0)], axis=-1),
     )
     values = random.normal(size=(s, t * segment_length)).astype(np.float32)
     fault = Fault(segment_length, 2 * segment_length, (sensors[0],), "bump")
     episode = Episode(name, values, 1, None, (fault,))
     nearest = Episode("normal_1", np.zeros_like(values), 0, None, ())
-    return diagnosis, Recording(episode, 0.5, ("m", *[""] * (s - 1)), nearest, "s")
+    return diagnosis, Recording(episode, 0.5, ("m", *[""] * (s - 1)), nearest, time_unit="s")

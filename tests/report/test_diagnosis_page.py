@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from dfstrans.data.episodes import Fault
+from dfstrans.diagnosis.clock import Clock
+from dfstrans.diagnosis.schema import ComparedWith
 from dfstrans.report.diagnosis_page import describe_known_faults, write_diagnosis, write_pages
 from dfstrans.report.page import page_name
 from tests.report.drawn import made_diagnosis
@@ -52,7 +54,7 @@ def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> No
 
 def test_page_omits_missing_normal_range_trust_and_interval(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(probability=0.1)
-    plain = replace(diagnosis, usual_course=None, trust=None, health=(), time_unit="points")
+    plain = replace(diagnosis, usual_course=None, trust=None, health=(), clock=Clock("points"))
     text = words(write_diagnosis(tmp_path / "a.html", plain, replace(recording, nearest=None, interval=None)))
     assert "Not anomalous: probability 10.0 %" in text
     assert "range of normal recordings" not in text
@@ -98,7 +100,9 @@ def test_known_faults_are_described_in_few_words() -> None:
     _, recording = made_diagnosis()
     many = Fault(0, 60, tuple(f"sensor {i}" for i in range(9)), "rust")
     everywhere = replace(recording, episode=recording.episode._replace(faults=(many,)))
-    assert describe_known_faults(everywhere) == "rust in sensor 0, sensor 1, sensor 2 and 6 more, throughout"
+    assert (
+        describe_known_faults(everywhere, Clock("s")) == "rust in sensor 0, sensor 1, sensor 2 and 6 more, throughout"
+    )
 
 
 def test_a_page_of_20_sensors_and_8000_points_stays_below_6_megabytes(tmp_path: Path) -> None:
@@ -111,3 +115,22 @@ def test_pages_of_a_folder_share_plotlys_code(tmp_path: Path) -> None:
     write_pages(tmp_path, [made_diagnosis(name="a"), made_diagnosis(name="b")])
     assert (tmp_path / "plotly.min.js").stat().st_size > MEGABYTE
     assert all((tmp_path / page_name(name)).stat().st_size < MEGABYTE for name in ("a", "b"))
+
+
+def test_page_says_whose_normal_range_it_shows_and_why_there_is_no_similar_recording(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    for compared, said in (
+        (ComparedWith("", 30, ""), "range of 30 normal recordings most similar"),
+        (ComparedWith("m1", 7, ""), "range of 7 normal recordings of m1 most similar"),
+        (
+            ComparedWith("", 30, "it is not known which machine this is"),
+            "range of 30 normal recordings of all machines",
+        ),
+    ):
+        text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, compared_with=compared), recording))
+        assert said in text
+        assert (f"The range is that of all machines: {compared.why_all}." in text) == bool(compared.why_all)
+        assert "No similar normal recording" not in text
+    alone = replace(recording, nearest=None, why_no_nearest="none of these recordings is labelled normal")
+    text = words(write_diagnosis(tmp_path / "b.html", diagnosis, alone))
+    assert "No similar normal recording is shown: none of these recordings is labelled normal." in text

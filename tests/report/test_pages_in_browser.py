@@ -12,6 +12,7 @@ import pytest
 from dfstrans.report.diagnosis_page import write_diagnosis, write_pages
 from dfstrans.report.page import page_name
 from tests.report.drawn import made_diagnosis
+from tests.report.test_timeline import made_pieces
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 QUIET = "--no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update"
@@ -90,4 +91,27 @@ def test_an_index_is_ranked_links_to_its_pages_and_can_be_filtered(chromium: Any
     assert found.wait_until_drawn() == 8
     assert found.page.url == (tmp_path / page_name("worst <b>")).resolve().as_uri()
     assert all(url.startswith("file://") for url in found.requests)
+    assert found.complaints == []
+
+
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_click_on_a_piece_in_the_timeline_opens_its_page(chromium: Any, tmp_path: Path, dated: bool) -> None:
+    made = made_pieces(dated=dated)
+    found = Opened(chromium, write_pages(tmp_path, made), PHONE)
+    assert found.wait_until_drawn() == 1
+    assert not found.scrolls_sideways()
+    plot = found.page.locator(".plot .nsewdrag").bounding_box()
+    place = plot["x"] + plot["width"] * 0.6, plot["y"] + plot["height"] * 0.2  # above the third bar, which is low
+    found.page.mouse.move(*place)
+    found.page.wait_for_selector(".hoverlayer .hovertext", timeout=PATIENCE)
+    found.page.mouse.click(*place)
+    found.page.wait_for_url(f"**/{page_name(made[2][0].episode_id)}", timeout=PATIENCE)
+    assert found.wait_until_drawn() == 8
+    end = found.page.evaluate("document.querySelector('.over-time .plot').layout.xaxis.range[1]")
+    assert end == made[2][0].clock.at([30])[0]
+    found.page.click(".moments button >> nth=0")
+    ranges = "[...document.querySelectorAll('.over-time .plot')].map(plot => plot.layout.xaxis.range[1])"
+    found.page.wait_for_function(f"({ranges}).every(last => last !== {end!r})")
+    found.page.click("text=whole recording")
+    found.page.wait_for_function(f"({ranges}).every(last => String(last).slice(0, 19) === {str(end)[:19]!r})")
     assert found.complaints == []

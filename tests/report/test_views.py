@@ -11,6 +11,7 @@ from dfstrans.report.views import (
     chosen_moments,
     lanes,
     marked,
+    range_times,
     relevance_courses,
     shaded,
     signals,
@@ -44,7 +45,8 @@ def test_the_first_signal_is_the_top_ranked_sensor_with_its_normal_range() -> No
     first = signals(diagnosis, recording)[0]
     assert first.title == "S0 [m]"
     np.testing.assert_array_equal(first.line.values, recording.episode.values[0])
-    np.testing.assert_array_equal(first.normal_range, [[-2, 2]] * 6)
+    np.testing.assert_array_equal(first.normal_range, [[-2, 2]] * 8)
+    np.testing.assert_array_equal(range_times(diagnosis), [0, 2.5, 7.5, 12.5, 17.5, 22.5, 27.5, 30])
     assert first.nearest is not None
     bare = signals(replace(diagnosis, usual_course=None), replace(recording, nearest=None))[0]
     assert (bare.normal_range, bare.nearest) == (None, None)

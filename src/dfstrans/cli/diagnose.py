@@ -30,6 +30,7 @@ from dfstrans.report.diagnosis_page import write_diagnosis
 from dfstrans.report.index import NUMBERS, diagnoses_table, remove_earlier_pages, write_index
 from dfstrans.report.page import page_name, write_script
 from dfstrans.report.print_figures import FigureFolder
+from dfstrans.report.timeline import Piece, piece_of
 
 app = typer.Typer(add_completion=False)
 
@@ -153,6 +154,7 @@ def diagnose_table(
     `beside` that is labelled normal. Only one episode is in memory at a time.
     """
     found: list[dict[str, Any]] = []
+    pieces: list[Piece] = []
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
     recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
     with ExitStack() as stack:
@@ -163,7 +165,10 @@ def diagnose_table(
             prints = FigureFolder(folder, partial(attention_trust_score, detector))
         for row, diagnosis in enumerate(detector.diagnose(episodes, trust=trust)):
             advance(1)
-            if not (diagnosis.is_anomaly or keep_normal):
+            shown = diagnosis.is_anomaly or keep_normal
+            if script is not None:
+                pieces.append(piece_of(diagnosis, next(iter(episodes[row])), has_page=shown))
+            if not shown:
                 continue
             if recordings is not None:
                 recording = recordings(row)
@@ -180,7 +185,7 @@ def diagnose_table(
             prints.add_comparisons(episodes)
     if pages is not None and script is not None:
         removed = remove_earlier_pages(pages / "index.html", found)
-        write_index(pages / "index.html", found)
+        write_index(pages / "index.html", found, pieces)
         if removed:
             remark(f"removed {counted(len(removed), 'page')} of an earlier diagnose from {pages}")
     return found

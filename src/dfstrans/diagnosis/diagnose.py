@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import require_finite_logits
+from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.counterfactual import occlusion
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.habits import level_in_range
 from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.diagnosis.schema import Resemblance
+from dfstrans.diagnosis.schema import ComparedWith, Resemblance
 from dfstrans.diagnosis.scores import Array
 from dfstrans.diagnosis.trust import judge
 
@@ -44,6 +46,8 @@ def diagnose(
             require_finite_logits(episodes[row], np.array([scores.logit]))
         n_segments = scores.n_segments
         starts = np.arange(n_segments) * length
+        habits = reference.fleet.of(episode.group)
+        course = habits.course.of_length(n_segments, reference.n_segments)
         bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
         diagnosis = Diagnosis(
             temporal_attention=scores.temporal_attention,
@@ -56,13 +60,14 @@ def diagnose(
             segment_bounds=times(bounds, interval),
             deviation=reference.deviation(scores),
             contribution=scores.contribution - reference.band(n_segments, "contribution").centre,
-            level=reference.band(n_segments, "level").excess(scores.level),
             bands=reference.bands(n_segments),
-            usual_course=reference.course.of_length(n_segments),
-            health=reference.health.examine(episode.values, detector.scaler_),
+            level=level_in_range(episode.values, length, course),
+            usual_course=course,
+            compared_with=ComparedWith(habits.machine, habits.recordings, habits.why_all),
+            health=habits.health.examine(episode.values, detector.scaler_),
             resembles=known.resembled_by(episode.id, scores.features),
             chance_check=detector.chance_check,
-            time_unit=episodes.time_unit if episodes.interval else "points",
+            clock=Clock.of(episodes, episode),
         )
         if trust and diagnosis.is_anomaly:
             diagnosis = with_trust(diagnosis, detector, episodes[row], reference)

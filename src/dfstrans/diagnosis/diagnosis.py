@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.schema import (
     DIAGNOSIS_SCHEMA_VERSION,
     BeyondBand,
+    ComparedWith,
     DetectorCheck,
     DiagnosisContent,
     HealthFinding,
@@ -26,7 +28,7 @@ from dfstrans.diagnosis.schema import (
     nested_lists,
 )
 from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, NormalBand, rank_segments, rank_sensors
-from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE, in_time
+from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:  # which loads scikit-learn
@@ -37,7 +39,6 @@ SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the usual distance from normal
 BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
 MOST_LEADING = 3  # maximum number of sensors named for a segment
-CLEAR_SHIFT = 2.0  # standard deviations; larger shifts of the level are called higher or lower
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays make == ambiguous and repr long
@@ -45,8 +46,8 @@ class Diagnosis(AttentionScores):
     """The diagnosis of one episode: its probability, the deviation of sensors and segments, and the paper's scores.
 
     Shape:
-        segment_bounds (segment, 2), start and end in `time_unit`; deviation, contribution, level, occlusion
-        (segment, sensor); usual_course (segment, sensor, 2); the eight scores as in `AttentionScores`
+        segment_bounds (segment, 2), start and end in the unit of `clock`; deviation, contribution, level, occlusion
+        (segment, sensor); usual_course (place, sensor, 2), see `places`; the eight scores as in `AttentionScores`
     """
 
     episode_id: str
@@ -57,12 +58,13 @@ class Diagnosis(AttentionScores):
     segment_bounds: Array
     deviation: Array  # distance from normal, 1 is usual; see `NormalReference.deviation`
     contribution: Array  # to the logit, beyond the usual contribution
-    level: Array  # distance of the mean value from normal, in standard deviations
+    level: Array  # of the mean value in its normal range; see `level_in_range`
     bands: Mapping[str, NormalBand]  # normal band of each of the eight scores, by name
     usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
+    compared_with: ComparedWith  # the recordings behind `usual_course` and `health`
     health: tuple[HealthFinding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies
-    time_unit: str = ""  # "points" without a sampling interval, empty if unknown
+    clock: Clock = Clock()  # noqa: RUF009 frozen
     trust: TrustVerdict | None = None  # None if not requested
     chance_check: ChanceCheck | None = None  # whether the detector is better than guessing; None if not checked
     occlusion: Array | None = None  # drop in the logit when a cell is made normal; see `ranking`
@@ -195,6 +197,13 @@ class Diagnosis(AttentionScores):
         first, *others = _largest(values, MOST_LEADING)
         return [self.sensors[sensor] for sensor in (first, *(other for other in others if values[other] >= least))]
 
+    @property
+    def places(self) -> Array:
+        """The times at which `usual_course` is known, the same number in each segment: (place,)."""
+        per_segment = len(self.usual_course) // self.n_segments
+        share = (np.arange(per_segment) + 0.5) / per_segment
+        return np.asarray((self.segment_bounds[:, :1] + share * np.diff(self.segment_bounds[0])).ravel())
+
     # ---- attention and its normal band ------------------------------------------------------------------------------
 
     def excess(self, score: str) -> Array:
@@ -311,7 +320,7 @@ class Diagnosis(AttentionScores):
     def symptoms(self) -> str:
         """The symptoms of the first sensor of the ranking, each with its share of the points."""
         own = (finding for finding in self.health if finding.sensor == self.top_sensor)
-        return ", ".join(f"{finding.symptom} ({finding.share:.0%})" for finding in own)
+        return ", ".join(f"{finding.symptom} ({100 * finding.share:.0f} % of its points)" for finding in own)
 
     @property
     def leading_words(self) -> str:
@@ -328,7 +337,7 @@ class Diagnosis(AttentionScores):
             clauses.append(f"resembles {first.kind} ({first.cases} of {first.of} nearest known cases)")
         sensor, segment = self.top_sensors(1)[0], self.top_segments(1)[0]
         distance = f"({sensor.value:.1f} times the usual distance, {sensor.direction}) "
-        when = in_time(segment.start, segment.end, self.time_unit, " to ")
+        when = self.clock.span(segment.start, segment.end, " to ")
         what = f"sensor {sensor.sensor} {distance if self.occlusion is None else ''}and the time from {when}"
         return [*clauses, f"{self.leading_words} {what}"]
 
@@ -364,13 +373,17 @@ class Diagnosis(AttentionScores):
                 probability=self.probability,
                 raw_logit=self.raw_logit,
                 threshold=self.threshold,
-                time_unit=self.time_unit,
+                time_unit=self.clock.unit,
+                offset=self.clock.offset,
+                started=None if self.clock.start is None else str(self.clock.start.astype("M8[us]")),
+                time_zone=self.clock.zone,
                 interpretation=self.top_sensors(n),
                 segments=self.top_segments(n),
                 pairs=self.top_pairs(n),
                 beyond_band=self.beyond_band,
                 resembles=list(self.resembles),
                 health=list(self.health),
+                compared_with=self.compared_with,
                 instrument_suspected=self.instrument_suspected,
                 trust=self.trust,
                 detector=None if check is None else DetectorCheck(check.better_than_guessing, check.note, check.why),
@@ -390,6 +403,7 @@ class Diagnosis(AttentionScores):
             contribution=nested_lists(self.contribution),
             level=nested_lists(self.level),
             loss=None if self.occlusion is None else nested_lists(self.occlusion),
+            places=nested_lists(self.places),
             usual_course=nested_lists(self.usual_course),
             normal={
                 name: {
@@ -420,6 +434,6 @@ def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
 
 
 def _direction(level: float) -> Literal["higher than normal", "lower than normal", "another shape"]:
-    if level > CLEAR_SHIFT:
+    if level > 1:
         return "higher than normal"
-    return "lower than normal" if level < -CLEAR_SHIFT else "another shape"
+    return "lower than normal" if level < -1 else "another shape"

@@ -32,8 +32,12 @@ class HealthReference:
 
     @classmethod
     def fit(cls, normal: Episodes, scaler: SensorScaler) -> HealthReference:
-        """Learn from normal episodes, one at a time."""
-        return cls(np.quantile([symptom_shares(episode.values, scaler) for episode in normal], NORMAL_QUANTILE, axis=0))
+        """Learn from normal episodes, one at a time; a sensor that rests at a limit in all of them is never clipped."""
+        shares = np.array([symptom_shares(episode.values, scaler) for episode in normal])
+        usual = np.quantile(shares, NORMAL_QUANTILE, axis=0)
+        clipped = list(SYMPTOMS).index("clipped")
+        usual[clipped, shares[:, clipped].min(axis=0) >= SYMPTOMS["clipped"]] = 1.0
+        return cls(usual)
 
     def examine(self, values: Values, scaler: SensorScaler) -> tuple[HealthFinding, ...]:
         """Return the symptoms of the sensors of one episode (sensor, point), the most unusual first."""

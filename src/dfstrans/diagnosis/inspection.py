@@ -57,7 +57,6 @@ def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]
             assert forward.attention is not None  # requested above
             assert forward.contribution is not None
             a, b = (weights[:, -1].mean(dim=2).numpy() for weights in forward.attention)
-            levels = segments[part].mean(dim=-1).numpy()
             encoding = positional_encoding(settings.encoding, segments.shape[1], settings.d_model)
             for row, n in enumerate(valid[part].sum(dim=1).tolist()):  # real segments, without padding
                 yield EpisodeScores(
@@ -67,6 +66,5 @@ def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]
                     embedding=x[row, :n].double().numpy(),
                     encoding=encoding[:n],
                     contribution=forward.contribution[row, :n].double().numpy(),
-                    level=levels[row, :n].astype(np.float64),
                     features=forward.features[row].double().numpy(),
                 )

@@ -1,8 +1,7 @@
-"""The recorded signals: statistics of cells, the normal course, and recordings to plot with a diagnosis."""
+"""The recorded signals: statistics of cells, and recordings to plot with a diagnosis."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,6 @@ if TYPE_CHECKING:  # loads torch
     from dfstrans.diagnosis.inspection import Detector
 
 CELL_STATISTICS = ("mean", "std", "max", "min")
-COURSE_TAIL = 0.01  # share of normal recordings below the band of a signal, and also above
 MAX_RECORDINGS = 300  # to choose from; a random sample if there are more
 
 
@@ -42,42 +40,6 @@ def cell_statistics(values: npt.NDArray[np.float32], segment_length: int) -> npt
     return np.stack([mean, np.sqrt(variance), np.fmax.reduce(cells, axis=-1), np.fmin.reduce(cells, axis=-1)], axis=-1)
 
 
-@dataclass(frozen=True)
-class NormalCourse:
-    """The lowest and the highest value of each sensor in normal recordings, without the most extreme 1 % on each side.
-
-    Shape:
-        by_segment (segment, sensor, 2), without a segment if lengths vary; pooled (sensor, 2); in the sensors' units
-    """
-
-    by_segment: Array
-    pooled: Array
-
-    @classmethod
-    def fit(cls, normal: Episodes, segment_length: int, n_segments: int) -> NormalCourse:
-        """Learn from normal episodes; values by segment come from those with `n_segments` segments (0: none)."""
-        ends = [CELL_STATISTICS.index("min"), CELL_STATISTICS.index("max")]
-        extremes = [cell_statistics(episode.values, segment_length)[..., ends] for episode in normal]
-        alike = [one for one in extremes if len(one) == n_segments]
-        by_segment = _course(np.stack(alike)) if alike else np.zeros((0, normal.n_sensors, 2))
-        return cls(by_segment, _course(np.concatenate(extremes)))
-
-    def of_length(self, n_segments: int) -> Array:
-        """Return the course for `n_segments` segments, the same in every segment if that length is unusual."""
-        if len(self.by_segment) == n_segments:
-            return self.by_segment
-        return np.broadcast_to(self.pooled, (n_segments, *self.pooled.shape))
-
-
-def _course(extremes: Array) -> Array:
-    """Return a low quantile of the lowest values and a high one of the highest, over the first axis."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # cells without any values get a band of NaN
-        low = np.nanquantile(extremes[..., 0], COURSE_TAIL, axis=0)
-        high = np.nanquantile(extremes[..., 1], 1 - COURSE_TAIL, axis=0)
-    return np.stack([low, high], axis=-1)
-
-
 # ---- recordings to plot ---------------------------------------------------------------------------------------------
 
 
@@ -89,6 +51,7 @@ class Recording:
     interval: float | None
     units: tuple[str, ...]
     nearest: Episode | None = None
+    why_no_nearest: str = ""  # empty if there is one, or none was looked for
     time_unit: str = ""  # of the interval, if known
 
     @property
@@ -125,22 +88,29 @@ class NormalRecordings:
         normal = episodes[rows]
         return cls(normal, scaler, segment_length, [_levels(one, scaler, segment_length) for one in normal])
 
-    def nearest(self, episode: Episode) -> Episode | None:
-        """Return the nearest other recording of the same length, or None.
+    def nearest(self, episode: Episode) -> tuple[Episode | None, str]:
+        """Return the nearest other recording of the same length, of the same machine if it has one, or say why not.
 
         The distance is the median over sensors of the root mean square difference: a fault in a few sensors has little
         effect, so a recording of the same operation is found.
         """
+        if not self.levels:
+            return None, "none of these recordings is labelled normal"
+        groups = self.normal.groups
         own = _levels(episode, self.scaler, self.segment_length)
         alike = [
-            (float(np.median(np.sqrt(((levels - own) ** 2).mean(axis=0)))), row)
+            (
+                groups is not None and str(groups[row]) != episode.group,  # other machines only if this one has none
+                float(np.median(np.sqrt(((levels - own) ** 2).mean(axis=0)))),
+                row,
+            )
             for row, levels in enumerate(self.levels)
             if levels.shape == own.shape and str(self.normal.ids[row]) != episode.id
         ]
         if not alike:
-            return None
-        (found,) = self.normal[min(alike)[1]]
-        return found
+            return None, "no other normal recording is as long as this one"
+        (found,) = self.normal[min(alike)[-1]]
+        return found, ""
 
 
 def _levels(episode: Episode, scaler: SensorScaler, segment_length: int) -> Array:
@@ -157,7 +127,7 @@ def recordings_of(detector: Detector, episodes: Episodes, beside: Episodes | Non
 
     def recording(row: int) -> Recording:
         (episode,) = detector.check_input(episodes[row])
-        nearest = None if normal is None else normal.nearest(episode)
-        return Recording(episode, episodes.interval, detector.units_, nearest, episodes.time_unit)
+        nearest, why = (None, "") if normal is None else normal.nearest(episode)
+        return Recording(episode, episodes.interval, detector.units_, nearest, why, episodes.time_unit)
 
     return recording

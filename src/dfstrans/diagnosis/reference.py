@@ -17,9 +17,8 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import count_segments
-from dfstrans.diagnosis.health import HealthReference
+from dfstrans.diagnosis.habits import Fleet
 from dfstrans.diagnosis.inspection import Detector, episode_scores
-from dfstrans.diagnosis.recordings import NormalCourse
 from dfstrans.diagnosis.scores import (
     BANDS,
     POOLED,
@@ -71,8 +70,7 @@ class NormalReference:
     n_segments: int
     by_segment: Norms | None
     pooled: Norms
-    health: HealthReference
-    course: NormalCourse
+    fleet: Fleet
 
     @classmethod
     def fit(cls, detector: Detector, normal: Episodes, seed: int = 0) -> NormalReference:
@@ -80,17 +78,17 @@ class NormalReference:
         if not len(normal):
             raise DfstransError("expected normal episodes for the reference, got none; add episodes with label 0")
         most = _max_episodes(normal, detector)
+        sample = normal
         if len(normal) > most:
-            normal = normal[np.sort(np.random.default_rng(seed).choice(len(normal), most, replace=False))]
-        scores = list(episode_scores(detector, normal))
+            sample = normal[np.sort(np.random.default_rng(seed).choice(len(normal), most, replace=False))]
+        scores = list(episode_scores(detector, sample))
         n_segments = _usual_segments(scores)
         return cls(
             n_episodes=len(scores),
             n_segments=n_segments,
             by_segment=_norms_by_segment([one for one in scores if one.n_segments == n_segments], seed),
             pooled=_pooled_norms(scores, seed),
-            health=HealthReference.fit(normal, detector.scaler_),
-            course=NormalCourse.fit(normal, detector.network_settings_.segment_length, n_segments),
+            fleet=Fleet.fit(sample, normal, detector.scaler_, detector.network_settings_.segment_length, n_segments),
         )
 
     def bands(self, n_segments: int) -> dict[str, NormalBand]:
@@ -131,9 +129,7 @@ class NormalReference:
         """Return everything as named arrays, for a file."""
         arrays: Arrays = {
             "counts": np.array([self.n_episodes, self.n_segments], dtype=np.int64),
-            "health": self.health.usual.astype(np.float32),
-            "course.by_segment": self.course.by_segment.astype(np.float32),
-            "course.pooled": self.course.pooled.astype(np.float32),
+            **self.fleet.to_arrays(),
         }
         for kind, norms in (("by_segment", self.by_segment), ("pooled", self.pooled)):
             if norms is not None:
@@ -164,8 +160,7 @@ class NormalReference:
             n_segments,
             norms("by_segment") if n_segments else None,
             norms("pooled"),
-            HealthReference(doubles("health")),
-            NormalCourse(doubles("course.by_segment"), doubles("course.pooled")),
+            Fleet.from_arrays(arrays, n_episodes),
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ConfigDict, TypeAdapter
 
-DIAGNOSIS_SCHEMA_VERSION = 3
+DIAGNOSIS_SCHEMA_VERSION = 4
 DECIMALS = 5  # of raw scores
 
 Support = Literal["supported", "weak", "not supported"]
@@ -63,7 +63,7 @@ class RankedSensor:
     contribution: float
     """Contribution to the logit over all segments beyond the usual one; above 0 it points to an anomaly."""
     direction: Literal["higher than normal", "lower than normal", "another shape"]
-    """How its mean compares with normal in its first segment of the ranking."""
+    """Whether its mean is above, below or within the range of normal values in its first segment of the ranking."""
     loss: float | None
     """If `ranked_by` is `occlusion`: drop in the logit when it is made normal in its decisive segment; else null."""
     segments: list[RankedSegment]
@@ -117,7 +117,19 @@ class HealthFinding:
     share: float
     """Share of its points with the symptom, 0 to 1."""
     usual: float
-    """The largest share that is usual in normal episodes."""
+    """The largest share that is usual in the recordings of `compared_with`."""
+
+
+@dataclass(frozen=True)
+class ComparedWith:
+    """The normal recordings of training that show what is usual for the signals and for the health of sensors."""
+
+    machine: str
+    """The machine (the group of the episode), if its own recordings are used; empty: those of all machines."""
+    recordings: int
+    """How many they are."""
+    why_all: str
+    """Why those of all machines are used; empty if machines are not told apart."""
 
 
 @dataclass(frozen=True)
@@ -179,11 +191,13 @@ class RawScores:
     contribution: list[Any]
     """Contribution to the logit beyond the usual one: (segment, sensor)."""
     level: list[Any]
-    """Distance of the mean value from normal, in standard deviations: (segment, sensor)."""
+    """Place of the mean in the range of normal values: 0 is its middle, 1 and -1 are its edges: (segment, sensor)."""
     loss: list[Any] | None
     """Drop in the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
+    places: list[Any]
+    """Times at which `usual_course` is known, from the start of the episode: (place,)."""
     usual_course: list[Any]
-    """Lowest and highest value of normal recordings: (segment, sensor, 2)."""
+    """Lowest and highest value of normal recordings at each of `places`: (place, sensor, 2)."""
     normal: dict[str, dict[str, list[Any]]]
     """For each of the eight scores, in its shape: `median` of normal episodes, and `edge`, which 99 % stay below."""
 
@@ -207,7 +221,13 @@ class DiagnosisContent:
     threshold: float
     """Lowest probability at which an episode counts as anomalous."""
     time_unit: str
-    """Unit of every `start` and `end`: such as `s`; `points` without a sampling interval; empty if unknown."""
+    """Unit of every `start`, `end` and `offset`: such as `s`; `points` without an interval; empty if unknown."""
+    offset: float
+    """If the episode is a piece of a recording: its start, counted from the beginning of the recording; else 0."""
+    started: str | None
+    """Date and time of its start, as the clock of the recording showed it; null if unknown."""
+    time_zone: str
+    """Zone of `started`: `UTC`, an offset such as `+02:00`, or empty if unknown."""
     interpretation: list[RankedSensor]
     """The first five sensors of the ranking."""
     segments: list[RankedSegment]
@@ -220,6 +240,8 @@ class DiagnosisContent:
     """Kinds of the nearest training anomalies, the most frequent first; empty if fewer than two kinds are known."""
     health: list[HealthFinding]
     """Sensors that look unhealthy."""
+    compared_with: ComparedWith
+    """The normal recordings behind `health` and the range of normal signals."""
     instrument_suspected: bool
     """Whether the first sensor of the ranking is itself unhealthy."""
     trust: TrustVerdict | None

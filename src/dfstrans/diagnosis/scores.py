@@ -86,7 +86,7 @@ class EpisodeScores(AttentionScores):
 
     Shape:
         embedding (segment, sensor, d_model), which includes the positional encoding (segment, d_model);
-        contribution (segment, sensor) to the logit; level (segment, sensor), the mean of the scaled values;
+        contribution (segment, sensor) to the logit;
         features (width,), the input of the classifier
     """
 
@@ -94,7 +94,6 @@ class EpisodeScores(AttentionScores):
     embedding: Array
     encoding: Array
     contribution: Array
-    level: Array
     features: Array
 
     @property
@@ -149,9 +148,9 @@ class AttentionTrust:
 
 EDGE_QUANTILE = 0.99  # share of normal episodes below the edge of a band
 BANDS = (*SCORES, "contribution")  # median and upper edge
-SPREAD_QUANTITIES = ("level", "embedding", "content")  # mean and standard deviation
-BY_SEGMENT = (*BANDS, "level", "embedding")
-POOLED = (*BANDS, "level", "content")
+SPREAD_QUANTITIES = ("embedding", "content")  # mean and standard deviation
+BY_SEGMENT = (*BANDS, "embedding")
+POOLED = (*BANDS, "content")
 BETWEEN_SEGMENTS = ("temporal_attention", "global_temporal_attention")  # the last two axes are segments
 WITHOUT_SEGMENTS = ("global_spatial_attention", "global_spatial_relevance")
 MAX_POOLED_SAMPLES = 1 << 14

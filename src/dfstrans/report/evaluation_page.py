@@ -10,7 +10,6 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.words import in_time
 from dfstrans.report.diagnosis_page import describe_known_faults
 from dfstrans.report.figures import precision_recall_figure, probability_figure, signals_figure, training_figure
 from dfstrans.report.index import table_content
@@ -50,7 +49,7 @@ def write_report(
         {
             "diagnosis": diagnoses[row],
             "first": diagnoses[row].top_segments(1)[0],
-            "known_fault": describe_known_faults(recording),
+            "known_fault": describe_known_faults(recording, diagnoses[row].clock),
             "figure": as_div(signals_figure(diagnoses[row], recording)),
             "link": folder + page_name(diagnoses[row].episode_id),
         }
@@ -68,7 +67,6 @@ def write_report(
         figures={name: as_div(figure) for name, figure in figures.items()},
         details=details,
         agreement=agreement(test, diagnoses),
-        in_time=in_time,
         **table_content([diagnosis.to_dict() for diagnosis in diagnoses if diagnosis.is_anomaly], folder),
     )
 

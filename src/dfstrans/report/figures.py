@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 from sklearn.metrics import precision_recall_curve
 
+from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
 from dfstrans.report.views import (
@@ -20,6 +21,7 @@ from dfstrans.report.views import (
     edges,
     lanes,
     marked,
+    range_times,
     ranking_scale,
     ranking_title,
     shaded,
@@ -44,7 +46,7 @@ def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     If known, the range of normal recordings and the most similar normal recording are behind each signal. The last
     panel shows the values by which moments are ranked.
     """
-    shown = signals(diagnosis, recording)
+    shown, clock = signals(diagnosis, recording), diagnosis.clock
     last = len(shown) + 1
     height = 140 * len(shown) + 130
     scale = " (1 is typical)" if diagnosis.occlusion is None else ""
@@ -57,18 +59,18 @@ def signals_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     )
     for row, one in enumerate(shown, start=1):
         if one.normal_range is not None:
-            _add_range(figure, edges(diagnosis), one.normal_range, row)
+            _add_range(figure, clock.at(range_times(diagnosis)), one.normal_range, row)
         if one.nearest is not None:
-            figure.add_trace(_line(one.nearest, NEAREST, f"{one.title}, normal"), row=row, col=1)
-        figure.add_trace(_line(one.line, INK, one.title), row=row, col=1)
+            figure.add_trace(_line(one.nearest, clock, NEAREST, f"{one.title}, normal"), row=row, col=1)
+        figure.add_trace(_line(one.line, clock, INK, one.title), row=row, col=1)
         figure.update_yaxes(nticks=5, row=row, **FIXED)
     figure.add_trace(_moment_bars(diagnosis), row=last, col=1)
     if diagnosis.occlusion is None:
         most = 1.05 * ranking_scale(diagnosis).limit
         figure.update_yaxes(type="log", range=[-0.3, most], tickvals=_decades(most)[::2], row=last, **FIXED)
     _shade(figure, diagnosis)
-    _mark_known_faults(figure, recording)
-    return _over_time(figure, recording, height, rows=last)
+    _mark_known_faults(figure, diagnosis, recording)
+    return _over_time(figure, diagnosis, recording, height, rows=last)
 
 
 def panel_tops(figure: go.Figure) -> list[float]:
@@ -85,7 +87,7 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     ticks = _decades(scale.limit)
     figure = go.Figure(
         go.Heatmap(
-            x=edges(diagnosis),
+            x=diagnosis.clock.at(edges(diagnosis)),
             y=list(diagnosis.sensors),
             z=scale.height(values).astype(np.float32),
             zmin=0,
@@ -107,7 +109,7 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     figure.add_annotation(title, yshift=1, showarrow=False)
     figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": 11}, ticklabelstandoff=4, **FIXED)
     height = 150 + 22 * len(diagnosis.sensors)
-    return _over_time(figure, recording, height, top=64, left=_label_width(diagnosis.sensors))
+    return _over_time(figure, diagnosis, recording, height, top=64, left=_label_width(diagnosis.sensors))
 
 
 def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
@@ -115,11 +117,11 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
     figure = go.Figure()
     top = {one.sensor for one in diagnosis.top_sensors(2)}
     for name, line in zip(diagnosis.sensors, lanes(recording), strict=True):
-        figure.add_trace(_line(line, ANOMALOUS if name in top else NORMAL, name, hoverinfo="name+x"))
+        figure.add_trace(_line(line, diagnosis.clock, ANOMALOUS if name in top else NORMAL, name, hoverinfo="name+x"))
     _shade(figure, diagnosis)
     names = [*diagnosis.sensors, *(["known fault"] if recording.episode.faults else [])]
     n = len(names)
-    _mark_known_faults(figure, recording, 0.8 / (n + 0.05))
+    _mark_known_faults(figure, diagnosis, recording, 0.8 / (n + 0.05))
     figure.update_yaxes(
         tickvals=[0.45 - lane for lane in range(n)],
         ticktext=names,
@@ -128,7 +130,7 @@ def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
         ticklabelstandoff=4,
         **FIXED,
     )
-    return _over_time(figure, recording, 70 + 30 * n, top=8, left=_label_width(names))
+    return _over_time(figure, diagnosis, recording, 70 + 30 * n, top=8, left=_label_width(names))
 
 
 def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str) -> go.Figure:
@@ -251,32 +253,32 @@ def styled(figure: go.Figure, **layout: Any) -> go.Figure:
     return figure
 
 
-def _line(line: Line, colour: str, name: str, hoverinfo: str = "x+y") -> go.Scatter:
+def _line(line: Line, clock: Clock, colour: str, name: str, hoverinfo: str = "x+y") -> go.Scatter:
+    (start,) = clock.at([line.start])
     look = {"color": colour, "width": 1.2}
-    return go.Scatter(x0=line.start, dx=line.step, y=line.values, line=look, name=name, hoverinfo=hoverinfo)
+    return go.Scatter(x0=start, dx=clock.length(line.step), y=line.values, line=look, name=name, hoverinfo=hoverinfo)
 
 
 def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
     """Return bars of the ranking value of each moment; the moments to look at are red."""
-    bounds = diagnosis.segment_bounds
+    bounds, clock = diagnosis.segment_bounds, diagnosis.clock
     red = {moment.segment for moment in marked(diagnosis)}
     return go.Bar(
-        x=bounds.mean(axis=1),
+        x=clock.at(bounds.mean(axis=1)),
         y=diagnosis.segment_ranking,
-        width=np.diff(bounds, axis=1)[:, 0] * 0.94,
+        width=[clock.length(0.94 * (end - start)) for start, end in bounds],
         marker_color=[ANOMALOUS if t in red else NORMAL for t in range(len(bounds))],
-        hovertemplate="from %{customdata[0]:g} to %{customdata[1]:g}: %{y:.1f}<extra></extra>",
-        customdata=bounds,
+        hovertemplate="%{customdata}: %{y:.1f}<extra></extra>",
+        customdata=[clock.span(start, end) for start, end in bounds],
     )
 
 
-def _add_range(figure: go.Figure, time: Array, normal_range: Array, row: int) -> None:
-    """Fill the area between the lowest and the highest normal value, one step per segment."""
-    x = np.repeat(time, 2)[1:-1]
+def _add_range(figure: go.Figure, time: list[Any], normal_range: Array, row: int) -> None:
+    """Fill the area between the lowest and the highest normal value."""
     for values, fill in zip(normal_range.T, (None, "tonexty"), strict=True):
         figure.add_scatter(
-            x=x,
-            y=np.repeat(values, 2),
+            x=time,
+            y=values.astype(np.float32),
             mode="lines",
             line={"width": 0},
             fill=fill,
@@ -288,25 +290,33 @@ def _add_range(figure: go.Figure, time: Array, normal_range: Array, row: int) ->
 
 
 def _shade(figure: go.Figure, diagnosis: Diagnosis) -> None:
-    for start, end in shaded(diagnosis):
+    for span in shaded(diagnosis):
+        start, end = diagnosis.clock.at(span)
         figure.add_vrect(start, end, fillcolor=MARKED, line_width=0, layer="below")
 
 
-def _mark_known_faults(figure: go.Figure, recording: Recording, share: float = 0.05) -> None:
+def _mark_known_faults(figure: go.Figure, diagnosis: Diagnosis, recording: Recording, share: float = 0.05) -> None:
     """Draw a strip along the bottom, so that a fault that lasts the whole recording hides nothing."""
     for fault in recording.episode.faults or ():
-        start, end = fault.start * recording.step, fault.stop * recording.step
+        start, end = diagnosis.clock.at([fault.start * recording.step, fault.stop * recording.step])
         figure.add_vrect(start, end, y0=0, y1=share, fillcolor=KNOWN, line={"color": KNOWN, "width": 2})
 
 
 def _over_time(
-    figure: go.Figure, recording: Recording, height: int, *, rows: int = 1, top: int = 30, left: int = 46
+    figure: go.Figure,
+    diagnosis: Diagnosis,
+    recording: Recording,
+    height: int,
+    *,
+    rows: int = 1,
+    top: int = 30,
+    left: int = 46,
 ) -> go.Figure:
     """Set up time axes, titled below the last row, with narrow margins for phones."""
     end = recording.episode.values.shape[1] * recording.step
-    figure.update_xaxes(range=[0, end])
+    figure.update_xaxes(range=diagnosis.clock.at([0, end]))
     where = {} if rows == 1 else {"row": rows}
-    figure.update_xaxes(title={"text": recording.time_title, "standoff": 8}, **where)
+    figure.update_xaxes(title={"text": diagnosis.clock.title, "standoff": 8}, **where)
     styled(figure, height=height, showlegend=False)
     figure.update_annotations(x=0, xanchor="left", font_size=13)
     return figure.update_layout(margin={"l": left, "r": 12, "t": top, "b": 45})

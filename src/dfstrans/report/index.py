@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dfstrans.diagnosis.words import in_time
-from dfstrans.report.page import page_name, write_page
+from dfstrans.diagnosis.clock import Clock
+from dfstrans.report.page import SCRIPT_FILE, as_div, page_name, write_page
+from dfstrans.report.timeline import Piece, long_recordings, timeline_figure
 
 MOST_ROWS = 30
 NUMBERS = {"probability", "distance", "drop in score"}  # all other columns hold words
@@ -20,10 +22,26 @@ def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple
     return titles, [[row[name] for name in titles] for row in rows]
 
 
-def write_index(path: Path, found: list[dict[str, Any]]) -> Path:
-    """Write a page that links to the pages of diagnoses, most probable anomaly first."""
+def write_index(path: Path, found: list[dict[str, Any]], pieces: Sequence[Piece] = ()) -> Path:
+    """Write a page that links to the pages of diagnoses, most probable anomaly first.
+
+    Recordings of several `pieces` are shown over time; their figures need plotly's code next to the page.
+    """
     chance_check = next((content["detector"] for content in found if content["detector"]), None)
-    return write_page(path, "index.html", found=found, chance_check=chance_check, **table_content(found))
+    timelines = {
+        name: (sum(one.is_anomaly for one in own), len(own), as_div(timeline_figure(own)))
+        for name, own in long_recordings(pieces).items()
+    }
+    return write_page(
+        path,
+        "index.html",
+        found=found,
+        chance_check=chance_check,
+        timelines=timelines,
+        truth_known=any(one.faults for one in pieces),
+        script_file=SCRIPT_FILE,
+        **table_content(found),
+    )
 
 
 def remove_earlier_pages(index: Path, found: list[dict[str, Any]]) -> list[Path]:
@@ -66,7 +84,7 @@ def _row(content: dict[str, Any]) -> dict[str, str]:
         "sensor": sensor["sensor"] + (" (instrument?)" if content["instrument_suspected"] else ""),
         "distance": f"{sensor['value']:.1f}" if by_distance else "",
         "drop in score": "" if by_distance else f"{sensor['value']:.2f}",
-        "when": in_time(moment["start"], moment["end"], content["time_unit"]),
+        "when": Clock.of_content(content).span(moment["start"], moment["end"]),
         "attention": "" if trust is None else trust["support"],
         "likely cause": _likely_cause(content),
     }

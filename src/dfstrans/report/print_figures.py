@@ -26,6 +26,7 @@ from dfstrans.report.views import (
     chosen_moments,
     edges,
     named,
+    range_times,
     ranking_title,
     relevance_courses,
     shaded,
@@ -154,7 +155,7 @@ def draw_signals(diagnosis: Diagnosis, recording: Recording) -> Figure:
         if one.normal_range is not None:
             low, high = one.normal_range.T
             look = {"color": NORMAL_RANGE, "linewidth": 0, "label": "normal range"}
-            axes.stairs(high, edges(diagnosis), baseline=low, fill=True, **look)
+            axes.fill_between(range_times(diagnosis), low, high, **look)
         if one.nearest is not None:
             axes.plot(one.nearest.time, one.nearest.values, color=GREY, linewidth=0.7, label="similar normal recording")
         axes.plot(one.line.time, one.line.values, color=INK, linewidth=0.8, label="this recording")

@@ -12,7 +12,6 @@ from dfstrans.diagnosis.diagnosis import BESIDE_STRONGEST, Diagnosis
 from dfstrans.diagnosis.recordings import Recording
 from dfstrans.diagnosis.schema import RankedSegment
 from dfstrans.diagnosis.scores import AttentionTrust
-from dfstrans.diagnosis.words import in_time
 
 Array = npt.NDArray[np.float64]
 
@@ -90,7 +89,11 @@ class Line(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """One sensor's recording, the range of normal recordings (segment, 2), and the most similar normal recording."""
+    """One sensor's recording, the range of normal recordings, and the most similar normal recording.
+
+    Shape:
+        normal_range (time, 2), at `range_times`
+    """
 
     title: str
     line: Line
@@ -108,7 +111,7 @@ def signals(diagnosis: Diagnosis, recording: Recording) -> list[Signal]:
             Signal(
                 named(ranked.sensor, recording.units[sensor]),
                 thinned(recording.episode.values[sensor], recording.step, MOST_POINTS),
-                None if course is None else course[:, sensor],
+                None if course is None else np.pad(course[:, sensor], ((1, 1), (0, 0)), mode="edge"),
                 None if nearest is None else thinned(nearest.values[sensor], recording.step, MOST_POINTS),
             )
         )
@@ -146,6 +149,12 @@ def named(sensor: str, unit: str) -> str:
 def edges(diagnosis: Diagnosis) -> Array:
     """Return the boundaries between segments: (segment + 1,)."""
     return np.append(diagnosis.segment_bounds[:, 0], diagnosis.segment_bounds[-1, 1])
+
+
+def range_times(diagnosis: Diagnosis) -> Array:
+    """Return the times of `Signal.normal_range`, from the start to the end of the recording."""
+    start, end = diagnosis.segment_bounds[0, 0], diagnosis.segment_bounds[-1, 1]
+    return np.asarray(np.minimum([start, *diagnosis.places, end], end))
 
 
 class Span(NamedTuple):
@@ -238,7 +247,8 @@ def chosen_moments(diagnosis: Diagnosis) -> dict[int, str]:
     """Return the segments whose B^(τ) is shown, with titles: the two top-ranked and, to compare, the last-ranked."""
     top = [moment.segment for moment in diagnosis.top_segments(2)]
     quiet = int(diagnosis.segment_ranking.argmin())
-    when = [in_time(start, end, diagnosis.time_unit) for start, end in diagnosis.segment_bounds.tolist()]
+    bounds = diagnosis.segment_bounds.tolist()
+    when = [diagnosis.clock.span(start, end, within=bounds[-1][1]) for start, end in bounds]
     return {segment: f"segment {segment}: {when[segment]}" for segment in dict.fromkeys([*top, quiet])}
 
 
