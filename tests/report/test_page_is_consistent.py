@@ -150,7 +150,7 @@ def test_figures_show_the_cells_of_the_json(page_and_json: tuple[str, Any]) -> N
     page, content = page_and_json
     by_distance = content["ranked_by"] == "deviation"
     cells = np.array(content["raw"]["deviation" if by_distance else "loss"])
-    signals, heat, *_ = figures(page)
+    signals, heat, lanes, *_ = figures(page)
     (bars,) = (trace for trace in signals["data"] if trace["type"] == "bar")
     np.testing.assert_allclose(array(bars["y"]), cells.max(axis=1), atol=1e-4)
     np.testing.assert_allclose(array(heat["data"][0]["customdata"]), cells.T, rtol=1e-5, atol=1e-4)
@@ -158,6 +158,22 @@ def test_figures_show_the_cells_of_the_json(page_and_json: tuple[str, Any]) -> N
     spans = [[int(n) for n in re.findall(r"\d+", one)] for one in re.findall(r"<small>(segments? .*?)</small>", when)]
     red = {n for numbers in spans for n in range(numbers[0], numbers[-1] + 1)}
     assert {n for n, colour in enumerate(bars["marker"]["color"]) if colour == ANOMALOUS} == red
+    makers = {name for row in ROW.findall(when) for name in row.rsplit("<td>", 1)[1].removesuffix("</td>").split(", ")}
+    assert {trace["name"] for trace in lanes["data"] if trace["line"]["color"] == ANOMALOUS} == makers
+
+
+def test_the_green_range_and_the_words_above_it_agree(page_and_json: tuple[str, Any]) -> None:
+    page, content = page_and_json
+    raw, (signals, *_) = content["raw"], figures(page)
+    course = np.array(raw["usual_course"])
+    filled = [trace for trace in signals["data"] if trace.get("fill") == "tonexty"]
+    for one, trace in zip(content["interpretation"], filled, strict=True):
+        sensor = raw["sensors"].index(one["sensor"])
+        np.testing.assert_allclose(array(trace["y"])[1:-1], course[:, sensor, 1], atol=1e-5)
+        np.testing.assert_allclose(array(trace["x"])[1:-1], raw["places"])
+        level = raw["level"][one["segments"][0]["segment"]][sensor]
+        side = "higher than normal" if level > 1 else "lower than normal" if level < -1 else "another shape"
+        assert one["direction"] == side
 
 
 def test_the_list_of_diagnoses_has_the_number_of_the_page(page_and_json: tuple[str, Any]) -> None:

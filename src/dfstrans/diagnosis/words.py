@@ -5,8 +5,8 @@ from __future__ import annotations
 TRUST_WORDS = {
     "supported": "The attention explains the decision: without its largest weights, the recording looks far less "
     "anomalous.",
-    "weak": "The attention explains only part of the decision: read the raw attention with care.",
-    "not supported": "The attention does not explain the decision: do not rely on the raw attention.",
+    "weak": "The attention explains only part of the decision: read the attention plots with care.",
+    "not supported": "The attention does not explain the decision: do not rely on the attention plots.",
 }
 RANKED_BY_DROP = (
     "Sensors and moments are ranked by a what-if test: one sensor at one moment is replaced by its normal signal, and "

@@ -26,6 +26,7 @@ from dfstrans.report.views import (
     ranking_title,
     shaded,
     signals,
+    spans,
 )
 
 NORMAL, ANOMALOUS, INK = "#4c78a8", "#d1495b", "#1f2933"
@@ -113,11 +114,11 @@ def cells_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
 
 
 def lanes_figure(diagnosis: Diagnosis, recording: Recording) -> go.Figure:
-    """Plot the whole recording: every sensor in its own lane, the two top-ranked in red."""
+    """Plot the whole recording: every sensor in its own lane, those that make the moments to look at in red."""
     figure = go.Figure()
-    top = {one.sensor for one in diagnosis.top_sensors(2)}
+    red = {sensor for span in spans(diagnosis) for sensor in span.sensors}
     for name, line in zip(diagnosis.sensors, lanes(recording), strict=True):
-        figure.add_trace(_line(line, diagnosis.clock, ANOMALOUS if name in top else NORMAL, name, hoverinfo="name+x"))
+        figure.add_trace(_line(line, diagnosis.clock, ANOMALOUS if name in red else NORMAL, name, hoverinfo="name+x"))
     _shade(figure, diagnosis)
     names = [*diagnosis.sensors, *(["known fault"] if recording.episode.faults else [])]
     n = len(names)
