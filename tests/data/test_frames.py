@@ -67,11 +67,7 @@ def test_zone_of_a_frame_is_utc() -> None:
         (LONG, {}, r"columns episode_id \(id\)"),
         (LONG, {"id": "run"}, "got other content in when, state, machine; convert or drop these columns"),
         (LONG, {**NAMED, "normal_value": "fine"}, "normal_value among the labels bad, ok, got fine"),
-        (
-            LONG,
-            {**NAMED, "normal_value": None},
-            "labels 0 .* and 1 .*, got bad, ok; .*normal_value=…",
-        ),
+        (LONG, {**NAMED, "normal_value": None}, "labels 0 .* and 1 .*, got bad, ok; .*normal_value=…"),
         (LONG, {**NAMED, "anomalous_value": "bad"}, "got both"),
         (LONG.assign(machine=list("abcde")), NAMED, "one group per episode, got several in y, x"),
         (LONG.assign(run=["x", None, "x", "x", "x"]), NAMED, r"a value in each row of 'run' \(id\)"),

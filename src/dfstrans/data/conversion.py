@@ -160,11 +160,7 @@ def time_span(starts: npt.NDArray[np.datetime64]) -> str:
 
 
 def from_long_frame(
-    frame: Any,
-    columns: dict[str, str | None],
-    time_unit: str,
-    normal_value: Any,
-    anomalous_value: Any,
+    frame: Any, columns: dict[str, str | None], time_unit: str, normal_value: Any, anomalous_value: Any
 ) -> dict[str, Any]:
     """Return the arguments for a pandas frame with a row per point; `columns` names its columns by role."""
     import pandas as pd  # slow to import

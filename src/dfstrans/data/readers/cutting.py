@@ -21,10 +21,7 @@ _PLANTED = re.compile(r"\+[a-z]+(-[a-z]+)*$")
 
 
 def cut(
-    recordings: Episodes,
-    length: int,
-    stride: int | None = None,
-    points: Sequence[npt.NDArray[np.bool_]] | None = None,
+    recordings: Episodes, length: int, stride: int | None = None, points: Sequence[npt.NDArray[np.bool_]] | None = None
 ) -> Episodes:
     """Cut pieces of `length` points, one every `stride` points (default: the length).
 

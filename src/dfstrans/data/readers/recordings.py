@@ -25,13 +25,7 @@ from dfstrans.data.readers.columns import (
 )
 from dfstrans.data.readers.faults import with_faults
 from dfstrans.data.readers.gathering import gather
-from dfstrans.data.readers.labels import (
-    covers,
-    find_table,
-    read_label_table,
-    roles_in_label_table,
-    roles_of_recordings,
-)
+from dfstrans.data.readers.labels import covers, find_table, read_label_table, roles_in_label_table, roles_of_recordings
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors
 from dfstrans.data.readers.rows import check_rows, interpret_labels, read_rows

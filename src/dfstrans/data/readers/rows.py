@@ -16,14 +16,7 @@ import pyarrow as pa
 
 from dfstrans.data.grid import Index
 from dfstrans.data.problems import Problem, report
-from dfstrans.data.readers.columns import (
-    BadCells,
-    Roles,
-    names_and_units,
-    to_coded_texts,
-    to_codes,
-    to_numbers,
-)
+from dfstrans.data.readers.columns import BadCells, Roles, names_and_units, to_coded_texts, to_codes, to_numbers
 from dfstrans.data.readers.labels import Meaning, count_words, label_meaning, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
