@@ -36,6 +36,7 @@ NORMAL_RANGE = "rgba(102, 161, 130, 0.22)"
 NEAREST = "#7fa3c9"
 KNOWN = "#edae49"
 TITLE_HEIGHT = 24  # pixels
+MOST_TICKS = 6  # on a time axis, so that dates do not overlap on a phone
 MANY_CELLS = 40  # in a row of a matrix
 FIXED = {"fixedrange": True}  # disables zooming of an axis
 DECADES = np.array([1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000], dtype=np.float64)
@@ -315,7 +316,7 @@ def _over_time(
 ) -> go.Figure:
     """Set up time axes, titled below the last row, with narrow margins for phones."""
     end = recording.episode.values.shape[1] * recording.step
-    figure.update_xaxes(range=diagnosis.clock.at([0, end]))
+    figure.update_xaxes(range=diagnosis.clock.at([0, end]), tickangle=0, nticks=MOST_TICKS)
     where = {} if rows == 1 else {"row": rows}
     figure.update_xaxes(title={"text": diagnosis.clock.title, "standoff": 8}, **where)
     styled(figure, height=height, showlegend=False)
