@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from dfstrans import DfstransError, Diagnoser, load_episodes, save_episodes
-from dfstrans.cli.app import app
+from dfstrans import Diagnoser, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
-from dfstrans.errors import Note
-from tests.cli import command_line
+from tests.cli.command_line import SMALL as NETWORK
+from tests.cli.command_line import output_of, refused, result_of, run
 
-SMALL = [*command_line.SMALL, "--epochs", "3"]
+SMALL = [*NETWORK, "--epochs", "3"]
 FEW = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=50", "--trials", "3"]
 
 
@@ -30,18 +28,12 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def study(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The folder of a report, and what the command printed."""
     folder = tmp_path_factory.mktemp("study") / "report"
-    return folder, json.loads(run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--json")[0])
-
-
-def run(*arguments: str, code: int = 0) -> tuple[str, str]:
-    result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result.stdout, result.stderr
+    return folder, result_of("inject", recordings, "--report", folder, *FEW, *SMALL)
 
 
 def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Path) -> None:
     path = tmp_path / "planted.h5"
-    printed, said = run("inject", str(recordings), "--out", str(path), "--share", "0.25", "--seed", "3", "--json")
+    printed, said = output_of("inject", recordings, "--out", path, "--share", "0.25", "--seed", "3", "--json")
     found = json.loads(printed)
     assert "5 episodes labelled anomalous are skipped" in said
     assert f"train on {path} with --split grouped" in said
@@ -51,17 +43,18 @@ def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Pat
     assert planted.faults is not None
     assert sum(map(len, planted.faults)) == 13
     assert {str(name).split("+")[0] for name in planted.ids} <= set(source.ids.tolist())
-    checked = json.loads(run("data", "check", str(path), "--json")[0])
+    checked = result_of("data", "check", path)
     assert sum(checked["fault_kinds"].values()) == 13
 
 
 def test_the_recordings_themselves_are_never_overwritten(recordings: Path, tmp_path: Path) -> None:
     before = recordings.read_bytes()
-    with pytest.raises(DfstransError, match="choose another name"):
-        run("inject", str(recordings), "--out", str(recordings))
+    assert "choose another name" in refused("inject", recordings, "--out", recordings)
     assert recordings.read_bytes() == before
     for seed in ("1", "2"):  # earlier planted faults may go
-        run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *FEW, "--seed", seed)
+        printed, _ = output_of("inject", recordings, "--out", tmp_path / "a.h5", *FEW, "--seed", seed)
+    assert "level-shift   13 at 1, 13 at 20 (spreads)" in printed
+    assert "stuck         14 at 50 (% of the episode)" in printed
 
 
 @pytest.mark.parametrize("name", ["planted.h5", "trials.h5"])
@@ -71,26 +64,17 @@ def test_recordings_in_the_folder_of_the_report_are_never_overwritten(
     path = tmp_path / name
     path.write_bytes(recordings.read_bytes())
     monkeypatch.setattr("dfstrans.lab.injection.study.train_model", never_train)
-    with pytest.raises(DfstransError, match="or another folder"):
-        run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
+    assert "or another folder" in refused("inject", path, "--report", tmp_path, *FEW, *SMALL)
     assert path.read_bytes() == recordings.read_bytes()
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_planting_into_planted_faults_does_not_overwrite_them(recordings: Path, tmp_path: Path) -> None:
     path = tmp_path / "planted.h5"
-    run("inject", str(recordings), "--out", str(path), *FEW)
+    output_of("inject", recordings, "--out", path, *FEW)
     before = path.read_bytes()
-    with pytest.raises(DfstransError, match="other than that of the recordings"):
-        run("inject", str(path), "--report", str(tmp_path), *FEW, *SMALL)
+    assert "other than that of the recordings" in refused("inject", path, "--report", tmp_path, *FEW, *SMALL)
     assert path.read_bytes() == before
-
-
-def test_printed_result_names_kinds_and_units(recordings: Path, tmp_path: Path) -> None:
-    few = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=10,50"]
-    printed, _ = run("inject", str(recordings), "--out", str(tmp_path / "a.h5"), *few)
-    assert "level-shift   10 at 1, 10 at 20 (spreads)" in printed
-    assert "stuck         10 at 10, 10 at 50 (% of the episode)" in printed
 
 
 def test_report_covers_every_kind_and_strength(study: tuple[Path, dict[str, Any]]) -> None:
@@ -143,30 +127,46 @@ def never_train(*_: Any, **__: Any) -> None:
     raise AssertionError("trained")
 
 
-def test_a_finished_run_is_not_trained_again(
+@pytest.mark.filterwarnings("always:.*is the result of this run")
+def test_a_finished_run_is_printed_without_training_again(
     recordings: Path, study: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, found = study
+    model = Diagnoser.load(folder / "model")
+    command = ["inject", recordings, "--report", folder, *FEW, *SMALL, "--resume"]
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(Note, match="is the result of this run"):
-        again, said = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume", "--json")
-    assert "already holds these faults" in said
-    assert "replaced" not in said
+    again, said = output_of(*command, "--json")
     assert json.loads(again) == found
+    assert "already holds these faults" in said
+    assert "is the result of this run" in said
+    assert "replaced" not in said
+    printed, remarks = output_of(*command)
+    for words in ("20 spreads", "50 % of the episode", "false alarms per 100 normal episodes"):
+        assert words in printed
+    assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
+    assert ("(0.33)" in printed) == any(condition["detected"] for condition in found["conditions"])  # one of three
+    assert printed.splitlines()[-2:] == [
+        f"written   {folder / 'planted.h5'}",
+        f"report    {folder / 'report.html'}",
+    ]
+    assert found["threshold_note"] == model.threshold_.note
+    assert found["chance_check"] == model.chance_check._asdict()
+    assert not model.chance_check.better_than_guessing
+    assert f"warning: {model.chance_check.sentence}" in remarks
 
 
+@pytest.mark.filterwarnings("always:.*is the result of this run")
 def test_finished_run_with_automatic_batch_size_is_not_trained_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = save_episodes(planted_episodes(130, 0, n_sensors=2, n_timepoints=48), tmp_path / "normal.h5")
     chosen = [*SMALL[: SMALL.index("--batch-size")], *SMALL[SMALL.index("--batch-size") + 2 :], "--epochs", "1"]
     command = ["inject", str(path), "--report", str(tmp_path / "r"), "--kinds", "spike", "--trials", "1", *chosen]
-    run(*command)
+    output_of(*command)
     used = Diagnoser.load(tmp_path / "r" / "model").training_settings_.batch_size
     assert used == 18  # a tenth of the training part, which a tenth of the whole set (26) is not
     monkeypatch.setattr(Diagnoser, "fit", never_train)
-    with pytest.warns(UserWarning, match="is the result of this run"):
-        run(*command, "--resume")
+    assert "is the result of this run" in output_of(*command, "--resume")[1]
 
 
 def test_interrupted_training_resumes(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,32 +181,15 @@ def test_interrupted_training_resumes(recordings: Path, tmp_path: Path, monkeypa
         whole(self, trainer, *rest)
 
     monkeypatch.setattr(EpochLog, "on_train_epoch_end", interrupted)
-    _, said = run(*command, code=130)
+    code, _, said = run(*command)
+    assert code == 130
     assert "interrupted; the finished epochs are kept in" in said
     assert (tmp_path / "r" / "model.partial").is_dir()
     monkeypatch.undo()
-    _, said = run(*command, "--resume")
+    _, said = output_of(*command, "--resume")
     assert "epoch 1/3" not in said
     assert "epoch 3/3" in said
     assert not (tmp_path / "r" / "model.partial").exists()
-
-
-def test_printed_table_shows_the_chance_of_each_diagnosis(recordings: Path, study: tuple[Path, dict[str, Any]]) -> None:
-    folder, found = study
-    with pytest.warns(UserWarning, match="is the result of this run"):
-        printed, _ = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
-    assert "20 spreads" in printed
-    assert "50 % of the episode" in printed
-    assert "false alarms per 100 normal episodes" in printed
-    if any(condition["detected"] for condition in found["conditions"]):
-        assert "(0.33)" in printed  # one of three sensors
-
-
-def test_both_the_file_and_the_report_are_named(recordings: Path, tmp_path: Path) -> None:
-    path, folder = tmp_path / "planted.h5", tmp_path / "r"
-    printed, said = run("inject", str(recordings), "--out", str(path), "--report", str(folder), *FEW, *SMALL)
-    assert printed.splitlines()[-2:] == [f"written   {path}", f"report    {folder / 'report.html'}"]
-    assert f"train on {path} with --split grouped" in said
 
 
 def test_trials_that_would_not_be_visible_are_skipped_with_a_remark(tmp_path: Path) -> None:
@@ -215,7 +198,7 @@ def test_trials_that_would_not_be_visible_are_skipped_with_a_remark(tmp_path: Pa
     values[::2] *= 1e-3  # at rest
     path = save_episodes(replace(moving, values=values), tmp_path / "normal.h5")
     dropout = ["--kinds", "dropout", "--strength", "dropout=30"]
-    printed, said = run("inject", str(path), "--report", str(tmp_path / "r"), *dropout, *SMALL, "--json")
+    printed, said = output_of("inject", path, "--report", tmp_path / "r", *dropout, *SMALL, "--json")
     found = json.loads(printed)
     (condition,) = found["conditions"]
     left_out = found["normal_tested"] - condition["episodes"]
@@ -225,41 +208,16 @@ def test_trials_that_would_not_be_visible_are_skipped_with_a_remark(tmp_path: Pa
     assert told in said
 
 
-def test_all_outputs_agree_with_the_model_card(recordings: Path, study: tuple[Path, dict[str, Any]]) -> None:
-    folder, found = study
-    model = Diagnoser.load(folder / "model")
-    with pytest.warns(UserWarning, match="is the result of this run"):
-        printed, remarks = run("inject", str(recordings), "--report", str(folder), *FEW, *SMALL, "--resume")
-    assert "measuring that rate takes at least 20 of them" in found["threshold_note"]
-    assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
-    assert found["chance_check"] == model.chance_check._asdict()
-    assert not model.chance_check.better_than_guessing
-    assert f"warning: {model.chance_check.sentence}" in remarks
-    assert json.loads((folder / "report.json").read_text())["threshold_note"] == model.threshold_.note
-
-
 def test_default_report_is_next_to_the_recordings(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    _, said = run("inject", str(recordings), *FEW, *SMALL)
+    _, said = output_of("inject", recordings, *FEW, *SMALL)
     assert "replaced" not in said
     assert [path.name for path in tmp_path.iterdir()] == [f"{recordings.stem}_study"]
     assert (tmp_path / f"{recordings.stem}_study" / "report.html").exists()
-    _, said = run("inject", str(recordings), *FEW, *SMALL)
+    _, said = output_of("inject", recordings, *FEW, *SMALL)
     assert f"the earlier study in {recordings.stem}_study was replaced" in said
-
-
-def test_report_names_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "press").mkdir()
-    rng = np.random.default_rng(0)
-    for n in range(40):
-        lines = [f"{t},{a},{b}" for t, (a, b) in enumerate(rng.normal(size=(48, 2)))]
-        (tmp_path / "press" / f"{n:02}.csv").write_text("\n".join(["time,a,b", *lines]))
-    monkeypatch.chdir(tmp_path / "press")
-    found = json.loads(run("inject", ".", "--report", str(tmp_path / "study"), *FEW, *SMALL, "--json")[0])
-    assert found["recordings"] == "press"
-    assert found["command"].startswith("dfstrans inject press --report STUDY ")
 
 
 @pytest.mark.parametrize(
@@ -277,14 +235,10 @@ def test_an_impossible_request_is_refused_before_anything_is_written(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    from dfstrans.errors import settings_as_options
-
-    with settings_as_options(), pytest.raises(DfstransError, match=said):
-        CliRunner().invoke(app, ["inject", str(recordings), *wrong], catch_exceptions=False)
+    assert said in refused("inject", recordings, *wrong)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_too_few_normal_episodes_to_train_on_are_refused(tmp_path: Path) -> None:
     path = save_episodes(planted_episodes(3, 0, n_sensors=3, n_timepoints=48), tmp_path / "few.h5")
-    with pytest.raises(DfstransError, match="at least two normal"):
-        run("inject", str(path), "--report", str(tmp_path / "r"), *FEW, *SMALL)
+    assert "at least two normal" in refused("inject", path, "--report", tmp_path / "r", *FEW, *SMALL)

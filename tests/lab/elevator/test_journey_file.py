@@ -332,19 +332,3 @@ def test_written_journeys_do_not_stay_in_memory(tmp_path: Path) -> None:
     command = [sys.executable, "-c", MEMORY, str(tmp_path)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
     assert int(done.stdout) < 30_000  # kB; 200 more journeys are 128 000 kB
-
-
-@pytest.mark.slow
-def test_a_killed_command_resumes_and_gives_the_same_file(path: Path) -> None:
-    command = [sys.executable, "-m", "dfstrans", "simulate", "elevator", "--normal", "120", "--faulty", "0"]
-    command += ["--sampling-rate", "100", "--seed", "5", "--out"]
-    process = subprocess.Popen([*command, str(path)], stderr=subprocess.DEVNULL)
-    while not (run := interrupted_run(path)) or not run.done:
-        assert process.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert not path.exists()
-    subprocess.run([*command, str(path)], check=True, stderr=subprocess.DEVNULL)
-    whole = simulate_to_file(path.with_name("whole.h5"), fleet(normal=120, faulty=0, sampling_rate=100, seed=5))
-    assert path.read_bytes() == whole.read_bytes()

@@ -191,11 +191,6 @@ def test_without_friction_sensors_a_recorded_sensor_is_faulty() -> None:
     assert all(one == other for one, other in zip(fewer, whole, strict=True) if other in WITHOUT_FRICTION)
 
 
-@pytest.mark.usefixtures("few_pairs")
-def test_threads_change_no_bit() -> None:
-    assert_same(*(simulate(normal=3, faulty=4, seed=3, jobs=jobs) for jobs in (1, 2)))
-
-
 # ---- settings -------------------------------------------------------------------------------------------------------
 
 
@@ -203,12 +198,10 @@ def test_threads_change_no_bit() -> None:
     ("wrong", "said"),
     [
         ({"installations": 0}, "installations"),
-        ({"installations": 10**7}, "installations"),
         ({"n_timepoints": 4000}, "at least 19.1 s"),
         ({"n_timepoints": 8001}, "multiple of 100"),
         ({"sampling_rate": 300}, r"\(400, 200, 100, 80, 40, 20, 16, 8, 4\), got 300"),
         ({"sampling_rate": 25}, "whole segments"),
-        ({"sampling_rate": 0}, "got 0"),
         ({"sensors": "Az"}, "sensors"),
         ({"faults": ("rust",)}, "lubrication, misalignment"),
         ({"faults": ()}, "none"),
@@ -225,11 +218,7 @@ def test_threads_change_no_bit() -> None:
         ({"faults": ("sensor-drift",), "severity": (1.0, 51.0)}, "at most 50 for sensor-drift"),
         ({"faults": ("sensor-stuck",), "severity": (0.0, 2.0)}, "at most 1 for sensor-stuck"),
         ({"shortest": 8, "longest": 6}, "at most 6 floors, got shortest=8"),
-        ({"longest": 12}, "longest"),
         ({"normal": 0, "faulty": 0}, "at least one journey, got normal=0 and faulty=0"),
-        ({"normal": -1}, "normal"),
-        ({"faulty": 1.5}, "faulty"),
-        ({"faulty": 10**9}, "faulty"),
         ({"n_normal": 1}, "n_normal"),
         ({"preset": "big"}, "preset to be paper or small, got 'big'"),
         ({"jobs": 0}, "jobs to be at least 1, got 0"),

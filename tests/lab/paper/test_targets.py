@@ -90,14 +90,6 @@ def test_label_without_a_target_is_refused(label: str, message: str) -> None:
         target_of(label)
 
 
-def test_only_targets_are_suggested() -> None:
-    with pytest.raises(DfstransError) as caught:
-        target_of("fig:foo")
-    listed, suggested = str(caught.value).split("; ")
-    assert "fig:notation" not in suggested
-    assert all(word.strip("?") in listed for word in suggested.split() if word.startswith(("fig:", "tab:")))
-
-
 @pytest.mark.parametrize("target", [name for name in TARGETS if name.startswith("fig:") and not TARGETS[name].options])
 def test_figure_is_written_for_print_with_a_record(target: str, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra paper: pip install 'dfstrans[paper]'")
