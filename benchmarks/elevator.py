@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import Any
 
 from benchmarks import elevator_reference
 from dfstrans.lab.elevator.fleet import FleetMember, draw_conditions, draw_installation, draw_trip
@@ -25,19 +22,13 @@ KERNEL_JOURNEYS = 16  # in a timed round
 STRETCH = 40  # samples that the reference is timed on; the drive is still off, which favours the reference slightly
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Measure, then print a table or JSON; progress goes to stderr."""
-    options = _parse(arguments)
-    batches = options.batches[:1] if options.quick else options.batches
-    rates = measure_rates(batches, 1 if options.quick else options.repeats)
-    result = {
-        "n_samples": N_SAMPLES,
-        "n_sensors": 20,
-        "stretch": STRETCH,
-        "journeys_per_second": rates,
-        "ratio": {name: rates["kernel"] / rate for name, rate in rates.items() if name.startswith("reference")},
-    }
-    print(json.dumps(result, indent=2) if options.json else _table(result))
+def main() -> None:
+    """Measure, then print a table; progress goes to stderr."""
+    rates = measure_rates([64, 256], repeats=5)
+    print(f"20 s of 20 sensors, one core, without compilation; the reference is extrapolated from {STRETCH} samples\n")
+    print("| | journeys/s | kernel is faster |\n|---|---|---|")
+    for name, rate in rates.items():
+        print(f"| {name} | {rate:.3g} | {rates['kernel'] / rate:.0f} × |")
 
 
 def measure_rates(batches: list[int], repeats: int) -> dict[str, float]:
@@ -77,20 +68,6 @@ def _set_up(fleet: list[FleetMember], number: int) -> Setup:
     return set_up(fleet[trip.installation], trip, draw_conditions(SEED, (0, number), trip.passengers))
 
 
-def _table(result: dict[str, Any]) -> str:
-    lines = [
-        f"journeys of {result['n_samples']} samples × {result['n_sensors']} sensors, one core, without compilation; "
-        f"the reference is extrapolated from {result['stretch']} samples",
-        "",
-        "| | journeys/s | kernel is faster |",
-        "|---|---|---|",
-    ]
-    for name, rate in result["journeys_per_second"].items():
-        ratio = f"{result['ratio'][name]:.0f} ×" if name in result["ratio"] else ""
-        lines.append(f"| {name} | {rate:.3g} | {ratio} |")
-    return "\n".join(lines)
-
-
 def _time(run: Callable[[], object]) -> float:
     """Seconds of processor time, which other programs affect least."""
     start = time.process_time()
@@ -100,20 +77,6 @@ def _time(run: Callable[[], object]) -> float:
 
 def _progress(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.elevator", description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5, help="timed rounds (5)")
-    parser.add_argument(
-        "--batches", type=int, nargs="+", default=[64, 256], metavar="N", help="journeys at once in NumPy (64 256)"
-    )
-    parser.add_argument("--quick", action="store_true", help="one round, the first batch only")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args(arguments)
-    if min(options.repeats, *options.batches) < 1:
-        parser.error("expected at least 1 repeat and at least 1 journey at once")
-    return options
 
 
 if __name__ == "__main__":

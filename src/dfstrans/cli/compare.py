@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -66,7 +67,7 @@ def compare(
     Every finished run (one model on one split) is kept in OUT. Repeat the command to resume an interrupted
     comparison or to add models or splits. The exit code is 1 if a run failed.
     """
-    names = names_in(models)
+    names = names_in(models) or ()
     grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings))
     remark(repr(grid.episodes))
     if (warning := grid.leakage_warning()) is not None:
@@ -81,23 +82,16 @@ def compare(
             "write the result, or choose another folder"
         )
     written = [] if not result.runs or beyond else write_comparison(out, result)
-    if as_json:
-        print_json({**result.to_dict(), "failed": failed, "written": [str(path) for path in written]})
-    else:
-        for table in result.tables():
-            print_table(table)
-        for path in written:
-            print(f"written   {path}")
-    end_with(failed)
+    show_result(result.to_dict(), result.tables(), failed, written, as_json)
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """Split comma-separated names.
+def names_in(text: str | None) -> tuple[str, ...] | None:
+    """Split comma-separated names; None stays None.
 
     >>> names_in("dfstrans, tapnet")
     ('dfstrans', 'tapnet')
     """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:
@@ -111,17 +105,23 @@ def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[st
         raise typer.Exit(INTERRUPTED) from None
 
 
-def print_table(table: ResultTable) -> None:
-    """Print a table with its title and notes."""
-    print(table.title)
-    print_columns(table.columns, table.rows, words=WORDS)
-    for note in table.notes:
-        print(note)
-    print()
-
-
-def end_with(failed: dict[str, str]) -> None:
-    """Report failed runs, and exit with code 1 if there are any."""
+def show_result(
+    content: dict[str, Any],
+    tables: Iterable[ResultTable],
+    failed: dict[str, str],
+    written: Iterable[Path],
+    as_json: bool,
+) -> None:
+    """Print the tables with their titles and notes, or `content` as JSON; exit with code 1 if runs failed."""
+    if as_json:
+        print_json({**content, "failed": failed, "written": [str(path) for path in written]})
+    else:
+        for table in tables:
+            print(table.title)
+            print_columns(table.columns, table.rows, words=WORDS)
+            print(*table.notes, "", sep="\n")
+        for path in written:
+            print(f"written   {path}")
     for label, message in failed.items():
         remark(f"failed: {label}: {message}")
     raise typer.Exit(1 if failed else 0)

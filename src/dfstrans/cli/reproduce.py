@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from dfstrans.cli.compare import (
-    Finished,
-    Jobs,
-    Threads,
-    compute_with_progress,
-    end_with,
-    names_in,
-    print_table,
-)
+from dfstrans.cli.compare import Finished, Jobs, Threads, compute_with_progress, names_in, show_result
 from dfstrans.cli.output import AsJson, print_json, progress, remark
 from dfstrans.errors import option_name
 from dfstrans.lab.compare.figures import write_tables
 from dfstrans.lab.compare.grid import Comparison, Grid
-from dfstrans.lab.compare.protocols import PROTOCOLS
-from dfstrans.lab.compare.variants import check_models, check_names
 from dfstrans.lab.elevator.settings import Preset, SimulationSettings
-from dfstrans.lab.paper.request import DATA_SETS, Outcome, Request, simulate_elevator
+from dfstrans.lab.paper.request import Request, simulate_elevator
 from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, table_path, target_of, would_replace
 from dfstrans.lab.paper.targets import reproduce as make
 
@@ -105,7 +95,9 @@ def reproduce(
         target_of(target),
         Path("results") if out is None else out,
         data,
-        **_selection(data_sets, protocol, models),
+        data_sets=names_in(data_sets),
+        protocols=names_in(protocol),  # type: ignore[arg-type]  # checked by `reproduce`
+        models=names_in(models),
         folds=folds,
         overrides={name: value for name, value in given.items() if value is not None},
         preset=preset,
@@ -129,21 +121,11 @@ def reproduce(
             f"shown but not written: a part of {request.target}, selected by {options}; --finished without it writes "
             "everything that is finished"
         )
-    _show(request, outcome, keep and not only_shown, as_json)
-    end_with(outcome.failed)
-
-
-def _selection(data_sets: str | None, protocol: str | None, models: str | None) -> dict[str, Any]:
-    """Check and return the selected data sets, protocols and models."""
-    given = {"data_sets": data_sets, "protocol": protocol, "models": models}
-    named = {option: None if text is None else names_in(text) for option, text in given.items()}
-    known_names: dict[str, list[str]] = {"data_sets": [*DATA_SETS], "protocol": [*PROTOCOLS]}
-    for option, known in known_names.items():
-        if (names := named[option]) is not None:
-            check_names(option, names, known)
-    if named["models"] is not None:
-        check_models(named["models"])
-    return {"data_sets": named["data_sets"], "protocols": named["protocol"], "models": named["models"]}
+    written = list(outcome.written)
+    if outcome.tables and keep and not only_shown:
+        written.append(write_tables(table_path(request), outcome.tables))
+    content = {"target": request.target, "quick": quick, **outcome.content}
+    show_result(content, outcome.tables, outcome.failed, written, as_json)
 
 
 def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | None) -> dict[str, str]:
@@ -156,29 +138,6 @@ def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | N
 def _simulate(path: Path, preset: Preset, jobs: int) -> None:
     with progress("simulating", SimulationSettings.of(preset, {}).n_journeys) as advance:
         simulate_elevator(path, preset, advance, jobs)
-
-
-def _show(request: Request, outcome: Outcome, keep: bool, as_json: bool) -> None:
-    """Print the tables, and write them as Markdown."""
-    written = list(outcome.written)
-    if outcome.tables and keep:
-        write_tables(table_path(request), outcome.tables)
-        written.append(table_path(request))
-    if as_json:
-        print_json(
-            {
-                "target": request.target,
-                "quick": request.quick,
-                **outcome.content,
-                "failed": outcome.failed,
-                "written": [str(path) for path in written],
-            }
-        )
-        return
-    for table in outcome.tables:
-        print_table(table)
-    for path in written:
-        print(f"written   {path}")
 
 
 def _list_targets(as_json: bool) -> None:

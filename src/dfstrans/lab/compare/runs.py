@@ -343,22 +343,15 @@ def joined_commands(commands: Collection[str]) -> list[str]:
     >>> joined_commands(["compare a --models x --folds 3", "compare a --models y --folds 5"])
     ['compare a --models x,y --folds 5']
     """
-    models: dict[tuple[str, str], list[str]] = {}
-    folds: dict[tuple[str, str], int] = {}
-    others = []
+    alike: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for command in dict.fromkeys(commands):
-        asked = re.search(r"--models (\S+) --folds (\d+)", command)
-        if asked is None:
-            others.append(command)
-            continue
-        around = command[: asked.start()], command[asked.end() :]
-        models.setdefault(around, []).append(asked[1])
-        folds[around] = max(folds.get(around, 0), int(asked[2]))
-    joined = [
-        f"{before}--models {','.join(dict.fromkeys(names))} --folds {folds[before, after]}{after}"
-        for (before, after), names in models.items()
-    ]
-    return [*joined, *others]
+        before, model, folds, after = re.split(r"--models (\S+) --folds (\d+)", command, maxsplit=1)
+        alike.setdefault((before, after), []).append((model, int(folds)))
+    joined = []
+    for (before, after), asked in alike.items():
+        models, folds = zip(*asked, strict=True)
+        joined.append(f"{before}--models {','.join(dict.fromkeys(models))} --folds {max(folds)}{after}")
+    return joined
 
 
 def data_name(data: Path) -> str:

@@ -79,20 +79,15 @@ class Faithfulness:
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers for JSON, without the Gram matrix."""
+        measured = {name: value for name, value in vars(self).items() if name not in ("gram", "d_model")}
         return {
             "positions": self.n_positions,
             "width": self.d_model,
             "verdict": self.verdict,
             "explanation": self.explanation,
             "injective": self.injective,
-            "orthonormal": self.orthonormal,
-            "collisions": [list(group) for group in self.collisions],
-            "smallest_distance": self.smallest_distance,
-            "largest_distance": self.largest_distance,
-            "closest": list(self.closest),
-            "rank": self.rank,
+            **measured,
             "condition_number": self.condition_number if np.isfinite(self.condition_number) else None,
-            "directions": self.directions,
         }
 
 

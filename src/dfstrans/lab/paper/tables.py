@@ -14,7 +14,7 @@ from dfstrans.lab.compare.grid import Comparison
 from dfstrans.lab.compare.protocols import PROTOCOLS, ProtocolName
 from dfstrans.lab.compare.runs import Run, check_settings, read_runs, require_some
 from dfstrans.lab.compare.significance import PairedTest
-from dfstrans.lab.compare.variants import CHANGE, VARIANTS, check_models, recorded_settings, settings_of_model
+from dfstrans.lab.compare.variants import CHANGE, VARIANTS, recorded_settings, settings_of_model
 from dfstrans.lab.elevator.settings import Preset
 from dfstrans.lab.paper.printed import DETECTION, Printed, printed_for
 from dfstrans.lab.paper.request import (
@@ -211,7 +211,7 @@ MEANING = (
 
 def ablation(request: Request) -> Outcome:
     """The gain of each change to the paper's training and network, over splits and seeds."""
-    models = check_models((DFSTRANS, *(name for name in request.models or WITHOUT if name != DFSTRANS)))
+    models = (DFSTRANS, *(name for name in request.models or WITHOUT if name != DFSTRANS))
     names = request.data_sets or ("elevator",)
     require_data(request, names)
     outcome = Outcome([], {"ablation": {}}, [], {})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from dfstrans.errors import DfstransError, did_you_mean, option_name
+from dfstrans.lab.compare.protocols import PROTOCOLS
+from dfstrans.lab.compare.variants import check_models, check_names
 from dfstrans.lab.paper.diagnoses import diagnoses
 from dfstrans.lab.paper.encodings import encodings
 from dfstrans.lab.paper.parameters import parameters_by_sensors, time_and_parameters
 from dfstrans.lab.paper.printed import DETECTION
-from dfstrans.lab.paper.request import QUICK, Outcome, Request, with_record
+from dfstrans.lab.paper.request import DATA_SETS, QUICK, Outcome, Request, with_record
 from dfstrans.lab.paper.tables import ablation, detection
 
 
@@ -131,7 +133,7 @@ def table_path(request: Request) -> Path:
 
 
 def _check_options(request: Request) -> None:
-    """Refuse options that the target does not have."""
+    """Refuse options that the target does not have, and unknown names."""
     for name in request.options:
         having = [label for label, target in TARGETS.items() if name in target.options]
         useless = request.counts_only and name != "counts_only"  # counts need no data
@@ -140,3 +142,12 @@ def _check_options(request: Request) -> None:
                 f"expected {option_name(name)} only with {', '.join(having)}{' with times' if useless else ''}, got it "
                 f"with {request.target}; leave it out"
             )
+    known: dict[str, tuple[Sequence[str] | None, Iterable[str]]] = {
+        "data_sets": (request.data_sets, DATA_SETS),
+        "protocol": (request.protocols, PROTOCOLS),
+    }
+    for name, (given, names) in known.items():
+        if given is not None:
+            check_names(name, given, names)
+    if request.models is not None:
+        check_models(request.models)
