@@ -7,6 +7,7 @@ validation part, calibration, threshold, metrics, saving and loading.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -32,7 +33,7 @@ from dfstrans.detectors.parameters import Configurable
 from dfstrans.detectors.recipe import Recipe, load_with_recipe
 from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.settings import DecisionSettings, Precision, setting_name
+from dfstrans.settings import DecisionSettings, Imbalance, Precision, ThresholdRule, setting_name
 from dfstrans.training.calibration import calibrate, choose_threshold
 from dfstrans.training.evaluation import ChanceCheck, Evaluation, check_against_chance, evaluate_probabilities
 from dfstrans.training.run_folder import LogRows
@@ -310,3 +311,17 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self.parts_, self.reading_ = stored.parts, record.reading
         self.calibration_, self.threshold_ = record.calibration, record.threshold
         return self
+
+
+@dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor; the rest is scikit-learn's
+class SingleStepClassifier(EpisodeClassifier):
+    """Base class of detectors that train in a single step, so that there is nothing to resume.
+
+    Its arguments are the fields of `DecisionSettings`.
+    """
+
+    imbalance: Imbalance = DECISION.imbalance
+    validation_fraction: float = DECISION.validation_fraction
+    threshold_rule: ThresholdRule = DECISION.threshold_rule
+    threshold_value: float | None = None
+    seed: int = DECISION.seed

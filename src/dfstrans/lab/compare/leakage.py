@@ -7,7 +7,6 @@ that effect; a model shows skill only by what it scores above it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,9 +18,9 @@ from pydantic import Field
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
-from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
-from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
+from dfstrans.settings import DetectorSettings
 
 LEAKAGE = "leakage"
 
@@ -58,22 +57,15 @@ class Places(NamedTuple):
         )
 
 
-@dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor; the rest is scikit-learn's
-class LeakageBaseline(EpisodeClassifier):
+class LeakageBaseline(SingleStepClassifier):
     """Interpolate the labels of the nearest training pieces of the same recording.
 
     An episode of a recording without training pieces gets the share of anomalies in its group, or else in all training
-    episodes. Values are only checked for being valid. Its arguments are the fields of `DecisionSettings`.
+    episodes. Values are only checked for being valid.
     """
 
     estimator_name: ClassVar[str] = LEAKAGE
     network_kind = shape_kind = LeakageSettings
-
-    imbalance: Imbalance = DECISION.imbalance
-    validation_fraction: float = DECISION.validation_fraction
-    threshold_rule: ThresholdRule = DECISION.threshold_rule
-    threshold_value: float | None = None
-    seed: int = DECISION.seed
 
     def _train(self, task: TrainingTask) -> TrainingResult:
         self.places_ = Places.of(task.train)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from dfstrans.diagnosis.diagnosis import runs
 from dfstrans.lab.elevator.journey import PHASES
 from dfstrans.lab.elevator.machine import SENSOR_NAMES, SENSORS
 from dfstrans.lab.elevator.motion import SAMPLING_RATE
@@ -80,16 +80,6 @@ def fault_figure(journey: Journey) -> go.Figure:
     return figure
 
 
-def runs(flags: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Runs of set flags: (first, one past the last).
-
-    >>> list(runs(np.array([True, True, False, True])))
-    [(0, 2), (3, 4)]
-    """
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    return ((int(first), int(last)) for first, last in edges.reshape(-1, 2))
-
-
 def _recorded(signals: npt.NDArray[np.float64], sensors: tuple[str, ...]) -> npt.NDArray[np.float64]:
     """The recorded ones of the 20 signals: (n_samples, n_sensors)."""
     return signals[:, [SENSOR_NAMES.index(name) for name in sensors]]
@@ -137,7 +127,7 @@ def _shade_phases(figure: go.Figure, phases: npt.NDArray[np.int8], column: int) 
     for number, name in enumerate(PHASES):
         for first, last in runs(phases == number):
             if name in PHASE_COLOURS:
-                start, end = first * SEGMENT_SECONDS, last * SEGMENT_SECONDS
+                start, end = first * SEGMENT_SECONDS, (last + 1) * SEGMENT_SECONDS
                 _over_all_rows(figure, column, start, end, fillcolor=PHASE_COLOURS[name], line_width=0, layer="below")
 
 
@@ -145,7 +135,7 @@ def _mark_affected(figure: go.Figure, journey: Journey) -> None:
     """Mark red, in the column of differences, where a sensor changes by more than it does from day to day."""
     for column in range(len(journey.sensors)):
         for first, last in runs(journey.relevance[:, column] >= 1):
-            start, end = first * SEGMENT_SECONDS, last * SEGMENT_SECONDS
+            start, end = first * SEGMENT_SECONDS, (last + 1) * SEGMENT_SECONDS
             figure.add_vrect(start, end, fillcolor=AFFECTED, line_width=0, layer="below", row=column + 1, col=3)
 
 

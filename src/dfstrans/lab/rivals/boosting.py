@@ -13,10 +13,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
-from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.model.forest import Features, Forest
-from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
+from dfstrans.settings import DetectorSettings
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.evaluation import Labels, average_precision
 
@@ -79,11 +79,11 @@ TREES = BoostingSettings(n_sensors=1)  # argument defaults
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor
-class BoostingClassifier(EpisodeClassifier):
+class BoostingClassifier(SingleStepClassifier):
     """Boosted trees on per-sensor statistics: the baseline that a network must beat to justify its cost.
 
     See the fields of `BoostingSettings` and `DecisionSettings` for the arguments. Trees handle missing sensors
-    natively. Training is a single step, so there is nothing to resume.
+    natively.
     """
 
     estimator_name: ClassVar[str] = "boosting"
@@ -93,11 +93,6 @@ class BoostingClassifier(EpisodeClassifier):
     shrinkage: float = TREES.shrinkage
     leaves: int = TREES.leaves
     fewest_in_leaf: int = TREES.fewest_in_leaf
-    imbalance: Imbalance = DECISION.imbalance
-    validation_fraction: float = DECISION.validation_fraction
-    threshold_rule: ThresholdRule = DECISION.threshold_rule
-    threshold_value: float | None = None
-    seed: int = DECISION.seed
 
     def _train(self, task: TrainingTask) -> TrainingResult:
         settings, labels = task.network, task.train.require_labels()

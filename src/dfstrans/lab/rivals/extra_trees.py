@@ -14,10 +14,10 @@ from sklearn.ensemble import ExtraTreesClassifier
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
-from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.model.forest import Features, Forest
-from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
+from dfstrans.settings import DetectorSettings
 from dfstrans.training.calibration import positive_weight
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -52,18 +52,13 @@ def statistics_of_all(episodes: Episodes, scaler: SensorScaler) -> Features:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor
-class ExtraTreesRival(EpisodeClassifier):
+class ExtraTreesRival(SingleStepClassifier):
     """Extra-trees on simple statistics, in ten lines of scikit-learn; see `ExtraTreesSettings` for the arguments."""
 
     estimator_name: ClassVar[str] = "extra-trees"
     network_kind = shape_kind = ExtraTreesSettings
 
     trees: int = ExtraTreesSettings(n_sensors=1).trees
-    imbalance: Imbalance = DECISION.imbalance
-    validation_fraction: float = DECISION.validation_fraction
-    threshold_rule: ThresholdRule = DECISION.threshold_rule
-    threshold_value: float | None = None
-    seed: int = DECISION.seed
 
     def _train(self, task: TrainingTask) -> TrainingResult:
         labels = task.train.require_labels()

@@ -20,11 +20,11 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler
 from dfstrans.data.segments import cut_segments
-from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals.layers import check_longest
-from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
+from dfstrans.settings import DetectorSettings
 from dfstrans.training.calibration import positive_weight
 
 BATCH = 64  # episodes in memory at a time
@@ -49,7 +49,7 @@ CONVOLUTIONS: int = MiniRocketSettings.model_fields["kernels"].default
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor; the rest is scikit-learn's
-class MiniRocketClassifier(EpisodeClassifier):
+class MiniRocketClassifier(SingleStepClassifier):
     """MiniRocket with ridge regression; the features of all training episodes must fit into memory.
 
     The arguments are the fields of `MiniRocketSettings` and `DecisionSettings`. The convolutions are built for the
@@ -57,7 +57,7 @@ class MiniRocketClassifier(EpisodeClassifier):
     longer ones are refused. A missing value repeats the last one.
 
     The ridge penalty is chosen by leave-one-out cross-validation; the left-out scores also fit the map from ridge
-    output to logit. Training is a single step, so there is nothing to resume.
+    output to logit.
     """
 
     estimator_name: ClassVar[str] = "minirocket"
@@ -65,11 +65,6 @@ class MiniRocketClassifier(EpisodeClassifier):
 
     n_timepoints: int | None = None
     kernels: int = CONVOLUTIONS
-    imbalance: Imbalance = DECISION.imbalance
-    validation_fraction: float = DECISION.validation_fraction
-    threshold_rule: ThresholdRule = DECISION.threshold_rule
-    threshold_value: float | None = None
-    seed: int = DECISION.seed
 
     def network_settings(self, episodes: Episodes) -> MiniRocketSettings:
         """Settings of the transform that `fit` would build for these episodes."""
