@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,7 @@ from dfstrans.lab.paper.parameters import counts, counts_by_sensors
 from dfstrans.lab.paper.printed import DETECTION, ENCODINGS, RESULTS, printed_for
 from dfstrans.lab.paper.request import Request, data_folder, recordings_of, store_path
 from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, reproduce, table_path, target_of, would_replace
-
-DFSTRANS = [sys.executable, "-m", "dfstrans"]
+from tests.cli.command_line import output_of, result_of
 
 
 def nothing(comparison: Comparison) -> dict[str, str]:
@@ -41,10 +38,9 @@ def test_all_counts_but_two_slips_equal_the_printed_ones() -> None:
     assert all(count.agrees for count in counts_by_sensors())
 
 
-def test_command_prints_the_counts_as_json_and_writes_nothing(tmp_path: Path) -> None:
-    command = [*DFSTRANS, "reproduce", "tab:timeparams", "--counts-only", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    rows = json.loads(done.stdout)["counts"]
+def test_command_prints_the_counts_as_json_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = result_of("reproduce", "tab:timeparams", "--counts-only")["counts"]
     expected = {"model": "tapnet", "data": "smap", "parameters": 1_334_394, "printed": 1_334_394}
     assert {**expected, "note": "", "equal": True} in rows
     assert sum(row["equal"] for row in rows) == 18
@@ -74,8 +70,8 @@ def test_every_label_of_the_paper_has_a_target_or_shows_no_result() -> None:
 
 
 def test_without_a_label_the_targets_are_listed() -> None:
-    done = subprocess.run([*DFSTRANS, "reproduce"], capture_output=True, text=True, check=True)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [*TARGETS, *WITHOUT_RESULT]
+    listed, _ = output_of("reproduce")
+    assert [line.split()[0] for line in listed.splitlines()] == [*TARGETS, *WITHOUT_RESULT]
 
 
 @pytest.mark.parametrize(
