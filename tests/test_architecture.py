@@ -149,6 +149,25 @@ def test_quick_imports_load_no_heavy_library(code: str, absent: set[str]) -> Non
     assert not loaded & absent
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "data check . --no-such-option",
+        "train . --out model --no-such-option",
+        "train . --out model --heads 4",
+        "train . --out model --epochs many",
+        "train . --out model --model no-such-detector",
+        "train no-such-file --out model",
+        "diagnose no-such-model no-such-file",
+    ],
+)
+def test_wrong_command_line_is_refused_before_slow_libraries_load(words: str) -> None:
+    refused = "import sys\nfrom dfstrans.cli.app import main\ntry: main()\nexcept SystemExit as stopped:"
+    loaded = loaded_by(f"sys.argv = {['dfstrans', *words.split()]}\n{refused} assert stopped.code == 2")
+    assert "dfstrans" in loaded
+    assert not loaded & {"torch", "lightning", "plotly", "sklearn", "numba"}
+
+
 def test_dir_lists_lazily_imported_names() -> None:
     assert set(dfstrans.__all__) <= set(dir(dfstrans))
     assert all(getattr(dfstrans, name) for name in dfstrans.__all__)

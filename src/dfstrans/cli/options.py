@@ -110,10 +110,8 @@ def refuse_settings_as_options(command: Any, arguments: list[str]) -> None:
     unknown = [n for n, text in enumerate(given) if text.startswith("--") and text.split("=")[0] not in options]
     if "--set" not in options or not unknown:
         return
-    from dfstrans.detectors.registry import detector_kind, detector_names  # commands without a model need no torch
-
     model = next((name for flag, name in pairwise(given) if flag == "--model"), DFSTRANS)
-    settings = detector_kind(model).default_settings() if model in detector_names() else {}
+    settings = _setting_names(model)
     for n in unknown:
         option, equals, value = given[n].partition("=")
         name = option.removeprefix("--").replace("-", "_")
@@ -123,6 +121,15 @@ def refuse_settings_as_options(command: Any, arguments: list[str]) -> None:
                 f"expected an option, got {option}, which is a setting without its own option; use --set "
                 f"{name}={value if equals else following}"
             )
+
+
+def _setting_names(model: str) -> set[str]:
+    """Return the names of the settings of a kind of detector, without loading torch for the default one."""
+    if model == DFSTRANS:
+        return {*NetworkSettings.model_fields, *TrainingSettings.model_fields}
+    from dfstrans.detectors.registry import detector_kind, detector_names  # commands without a model need no torch
+
+    return set(detector_kind(model).default_settings()) if model in detector_names() else set()
 
 
 def _read_toml(path: Path, option: str) -> dict[str, Any]:

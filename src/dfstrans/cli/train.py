@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,13 +18,11 @@ from dfstrans.cli.output import (
 )
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import MIN_PER_CLASS
-from dfstrans.detectors.base import EpisodeClassifier
-from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
-from dfstrans.detectors.saved_model import RECORD, holds_model
-from dfstrans.detectors.workflow import partial_folder, train_model
 from dfstrans.settings import DFSTRANS, Preset
-from dfstrans.training.calibration import too_few
+
+if TYPE_CHECKING:  # a wrong option is reported before torch loads
+    from dfstrans.detectors.base import EpisodeClassifier
 
 app = typer.Typer(add_completion=False)
 HARDLY = 0.7  # share of the loss of guessing; a network still above it has barely learned
@@ -51,9 +49,13 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""
+    kind = detector_kind(model)
+    from dfstrans.detectors.network import NetworkClassifier  # torch loads after the name of the detector is checked
+    from dfstrans.detectors.workflow import partial_folder, train_model
+
     if preset != "tuned":  # an option overrides --set
         settings = {**settings, "preset": preset}
-    detector = detector_kind(model).from_settings(**settings)  # refuses wrong settings before the recordings are read
+    detector = kind.from_settings(**settings)  # refuses wrong settings before the recordings are read
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
     earlier = model_written_at(out)
@@ -90,6 +92,8 @@ def train(
 
 def _warn_without_threshold(detector: EpisodeClassifier) -> None:
     """Warn that the validation part was too small to choose a threshold, with remedies."""
+    from dfstrans.training.calibration import too_few
+
     rule, anomalous = detector.threshold_.rule, detector.data_.validation_anomalous
     short_of = too_few(rule, anomalous, detector.data_.validation_episodes - anomalous)
     if not short_of:
@@ -120,4 +124,6 @@ def _warn_if_hardly_learned(loss: float | None, epochs: int) -> None:
 
 def model_written_at(out: Path) -> int | None:
     """Return when the model in a folder was written, or None if there is no model."""
+    from dfstrans.detectors.saved_model import RECORD, holds_model
+
     return (out / RECORD).stat().st_mtime_ns if holds_model(out) else None

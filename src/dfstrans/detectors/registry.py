@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dfstrans.detectors.base import EpisodeClassifier
-from dfstrans.detectors.saved_model import read_record
 from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.settings import DFSTRANS
+
+if TYPE_CHECKING:  # names need no torch
+    from dfstrans.detectors.base import EpisodeClassifier
 
 
 def detector_names() -> list[str]:
@@ -27,4 +29,6 @@ def detector_kind(name: str) -> type[EpisodeClassifier]:
 
 def load_detector(folder: str | Path) -> EpisodeClassifier:
     """Read a saved model of any kind."""
+    from dfstrans.detectors.saved_model import read_record  # names need no torch
+
     return detector_kind(read_record(Path(folder)).estimator).load(folder)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import average_precision_score, roc_auc_score
 
 Labels = npt.NDArray[np.int8]
 Scores = npt.NDArray[np.float64]
@@ -47,6 +46,8 @@ class Evaluation:
 def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: float) -> Evaluation:
     """Compare anomaly probabilities with labels; an episode counts as anomalous from the threshold on."""
     called = probabilities >= threshold
+    from sklearn.metrics import roc_auc_score  # slow to import, and not needed to name figures
+
     truth = labels == 1
     tp, fp = int((called & truth).sum()), int((called & ~truth).sum())
     fn, tn = int((~called & truth).sum()), int((~called & ~truth).sum())
@@ -71,6 +72,8 @@ def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: flo
 
 def average_precision(labels: Labels, scores: Scores) -> float:
     """Return the area under the precision-recall curve: the sum of precision times step in recall."""
+    from sklearn.metrics import average_precision_score  # slow to import, and not needed to name figures
+
     return min(float(average_precision_score(labels, scores)), 1.0)  # rounding errors can exceed 1
 
 
