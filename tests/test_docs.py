@@ -24,6 +24,7 @@ from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES
 from dfstrans.lab.injection.settings import KINDS
 from dfstrans.training.evaluation import ChanceCheck
+from tests.raw_folders import write_vibrations
 from tests.report.drawn import made_diagnosis
 from tests.tiny import write_table
 
@@ -67,6 +68,21 @@ def test_the_shell_of_the_readme_runs(tmp_path: Path) -> None:
 def test_arrays_become_episodes_as_documented(tmp_path: Path) -> None:
     code = "\n".join(blocks(ROOT / "docs" / "how-to" / "my-arrays.md", "python"))
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
+
+
+def test_unknown_hdf5_is_checked_and_trained_on_as_documented(tmp_path: Path) -> None:
+    write_vibrations(tmp_path)
+    _, check, train = blocks(ROOT / "docs" / "how-to" / "check-recordings.md", "sh")
+    done = subprocess.run(
+        [sys.executable, "-m", "dfstrans", *check.split()[1:]], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 1  # the dataset has to be named
+    options = train.replace("\\\n", " ").partition("rig.h5 ")[2].split()
+    for n, option in enumerate(options[:-2]):
+        if option.startswith("--"):
+            assert f"{option} {options[n + 1]}" in done.stdout
+    run_shell(train.replace("--out", "--model boosting --out").replace("--segment-length 100", ""), tmp_path)
+    assert (tmp_path / "model" / "model.json").exists()
 
 
 @pytest.mark.slow
