@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import typer
 
@@ -83,6 +85,27 @@ def test_unknown_hdf5_is_checked_and_trained_on_as_documented(tmp_path: Path) ->
             assert f"{option} {options[n + 1]}" in done.stdout
     run_shell(train.replace("--out", "--model boosting --out").replace("--segment-length 100", ""), tmp_path)
     assert (tmp_path / "model" / "model.json").exists()
+
+
+def test_a_machine_is_commissioned_as_documented(tmp_path: Path) -> None:
+    names = {"fleet.csv": range(8), "first_weeks.csv": [9], "new_recordings.csv": [9], "other_machines.csv": [10, 11]}
+    for file, machines in names.items():
+        parts = []
+        for number in machines:
+            episodes = planted_episodes(8, 4, n_sensors=3, n_timepoints=60, seed=number)
+            episodes = replace(episodes, ids=np.array([f"{number}-{name}" for name in episodes.ids]))
+            write_table(episodes, tmp_path / "part.csv")
+            parts.append(pd.read_csv(tmp_path / "part.csv").assign(machine=f"lift-{number - 2}"))
+        table = pd.concat(parts)
+        table.drop(columns=[] if file == "fleet.csv" else ["label"]).to_csv(tmp_path / file, index=False)
+    page = ROOT / "docs" / "how-to" / "commission-a-machine.md"
+    train, *commands = blocks(page, "sh")
+    run_shell(train.replace("--model trees", "--model trees --set trees=20"), tmp_path)
+    run_shell("\n".join(commands), tmp_path)
+    (code,) = blocks(page, "python")
+    done = subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True, text=True)
+    assert "12 recordings" in done.stdout
+    assert {"lift-7", "lift-8"} <= json.loads((tmp_path / "model" / "model.json").read_text())["machines"].keys()
 
 
 @pytest.mark.slow

@@ -68,7 +68,17 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(tmp_path: Path) -> No
     assert "expected a saved model" in err.splitlines()[-1]
 
 
-COMMANDS = ["data check", "data convert", "simulate elevator", "train", "evaluate", "predict", "diagnose", "export"]
+COMMANDS = [
+    "commission",
+    "data check",
+    "data convert",
+    "simulate elevator",
+    "train",
+    "evaluate",
+    "predict",
+    "diagnose",
+    "export",
+]
 COMMANDS += ["summary", "demo", "compare", "inject", "encoding", "reproduce"]
 
 

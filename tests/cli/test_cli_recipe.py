@@ -112,7 +112,9 @@ def test_parts_are_stored_and_those_of_the_first_split_of_compare(trees: Path, r
     assert test.ids.tolist() == parts["test"]
 
 
-@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "diagnose", "compare", "inject", "export"])
+@pytest.mark.parametrize(
+    "command", ["train", "predict", "evaluate", "diagnose", "commission", "compare", "inject", "export"]
+)
 def test_wrong_path_is_refused_before_torch_is_loaded(command: str) -> None:
     code = (
         "import sys; from dfstrans.cli.app import main; sys.argv = sys.argv[1:]\n"

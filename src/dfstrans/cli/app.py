@@ -20,6 +20,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
     "evaluate": "Evaluate a saved model on labelled recordings.",
     "predict": "Predict anomaly probabilities for new recordings.",
     "diagnose": "Show which sensors deviate from normal, and when.",
+    "commission": "Learn what is usual for a machine, without labels or training.",
     "data": "Check recordings, and convert them.",
     "export": "Export a model to ONNX for prediction without torch.",
     "summary": "Summarise a saved model, or a network built from given settings.",
@@ -34,7 +35,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
 
 PATHS = {  # what the first arguments of a command are, checked before its module is loaded
     **dict.fromkeys(("train", "inject", "compare"), ("recordings",)),
-    **dict.fromkeys(("evaluate", "predict", "diagnose"), ("a saved model", "recordings")),
+    **dict.fromkeys(("evaluate", "predict", "diagnose", "commission"), ("a saved model", "recordings")),
     "export": ("a saved model",),
 }
 

@@ -12,7 +12,10 @@ import typer
 
 from dfstrans.cli.options import (
     Data,
+    Machine,
     Model,
+    OwnBaseline,
+    compared_with_machines,
     reading,
     warn_of_guessing,
     warn_out_of_range,
@@ -70,6 +73,8 @@ def diagnose(
     raw: Annotated[
         bool, typer.Option("--raw", help="With --json: include every score of every sensor, segment and pair.")
     ] = False,
+    machine: Machine = None,
+    own_baseline: OwnBaseline = False,
     as_json: AsJson = False,
 ) -> None:
     """Show which sensors deviate from normal, when, and which sensor pairs are coupled unusually.
@@ -87,6 +92,7 @@ def diagnose(
     elif part == "all" and trained_from(detector, beside):
         remark("the model was trained on most of these episodes, so results look too good; use --part test")
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
+    detector, episodes, _ = compared_with_machines(detector, episodes, machine, own_baseline, beside)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:
         raise DfstransError(
             f"expected one --episode for the page {html}, got {len(episodes)} episodes; choose one, or give a folder "

@@ -6,7 +6,15 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from dfstrans.cli.options import Data, Model, reading, warn_out_of_range
+from dfstrans.cli.options import (
+    Data,
+    Machine,
+    Model,
+    OwnBaseline,
+    compared_with_machines,
+    reading,
+    warn_out_of_range,
+)
 from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json, progress, remark
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
@@ -28,12 +36,15 @@ def evaluate(
     diagnosis: Annotated[
         bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
     ] = False,
+    machine: Machine = None,
+    own_baseline: OwnBaseline = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare a model's decisions with labels and, on request, its diagnoses with known causes."""
     detector = load_detector(model)
     episodes = detector.load_episodes(data, **read)
     tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
+    detector, tested, unknown = compared_with_machines(detector, tested, machine, own_baseline)
     figures = detector.evaluate(tested).to_dict()
     outside = warn_out_of_range(detector, tested)
     found = None
@@ -41,7 +52,7 @@ def evaluate(
         train = part_of(detector, episodes, "train") if part in PARTS else None
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
-        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out}
+        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out, "without_baseline": unknown}
         print_json({**known, **({"diagnosis": found} if found else {})})
         return
     print_figures({part: figures})

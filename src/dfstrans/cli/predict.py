@@ -9,7 +9,10 @@ import typer
 
 from dfstrans.cli.options import (
     Data,
+    Machine,
     Model,
+    OwnBaseline,
+    compared_with_machines,
     reading,
     warn_of_guessing,
     warn_out_of_range,
@@ -39,6 +42,8 @@ def predict(
             "faster for wide networks, slightly different scores."
         ),
     ] = "32",
+    machine: Machine = None,
+    own_baseline: OwnBaseline = False,
     as_json: AsJson = False,
 ) -> None:
     """Predict the anomaly probability of each episode and whether it is anomalous."""
@@ -46,6 +51,7 @@ def predict(
     episodes = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)
     episodes, left_out = scorable(detector, episodes, remark)
+    detector, episodes, unknown = compared_with_machines(detector, episodes, machine, own_baseline)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
     if out is not None:
@@ -55,6 +61,6 @@ def predict(
     if as_json:
         rows = table.to_dict(orient="records")
         known = {"threshold": detector.threshold_.value, "out_of_range": outside, "left_out": left_out}
-        print_json({**known, "predictions": rows})
+        print_json({**known, "without_baseline": unknown, "predictions": rows})
     elif out is None:
         print(table.to_csv(index=False), end="")

@@ -15,8 +15,9 @@ from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, Note, option_name
 
 Recipe = dict[str, Any]
-# about labels and groups, which new recordings need not have
-LABELLING = frozenset({"label_column", "group_column", "anomalous_value", "normal_value", "label_map"})
+# about what new recordings need not have
+LABELLING = frozenset({"label_column", "anomalous_value", "normal_value", "label_map"})
+GROUPING = frozenset({"group_column"})
 _TOGETHER = {"length": "stride"}  # an option and another that means nothing without it
 
 
@@ -64,14 +65,11 @@ def load_with_recipe(
     try:
         episodes = load_episodes(place, **remembered, **overrides)
     except DfstransError as error:
-        unlabelled = {name: value for name, value in remembered.items() if name not in LABELLING}
-        if need_labels or unlabelled == remembered:
-            raise
-        found = _without_labels(place, unlabelled, overrides)
+        found = None if need_labels else _without_labels(place, remembered, overrides)
         if found is None:
             raise
-        episodes, remembered = found, unlabelled
-        warnings.warn(f"the recordings are read without labels and groups: {error}", Note, stacklevel=3)
+        episodes, remembered, without = found
+        warnings.warn(f"the recordings are read without {without}: {error}", Note, stacklevel=3)
     if remembered:
         options = ", ".join(option_name(name, _shown(value)) for name, value in remembered.items())
         warnings.warn(f"read as the model's training recordings: {options}", Note, stacklevel=3)
@@ -80,12 +78,23 @@ def load_with_recipe(
     return episodes
 
 
-def _without_labels(path: Path, remembered: Recipe, overrides: Mapping[str, Any]) -> Episodes | None:
-    """Read recordings without options about labels; None if that fails as well, so that the first error is shown."""
-    try:
-        return load_episodes(path, **remembered, **overrides)
-    except DfstransError:
-        return None
+def _without_labels(
+    path: Path, remembered: Recipe, overrides: Mapping[str, Any]
+) -> tuple[Episodes, Recipe, str] | None:
+    """Read recordings without options about labels, groups or both; return the recordings, the options and what lacks.
+
+    None if that fails as well, so that the first error is shown.
+    """
+    tried = {"labels": LABELLING, "groups": GROUPING, "labels and groups": LABELLING | GROUPING}
+    for without, dropped in tried.items():
+        kept = {name: value for name, value in remembered.items() if name not in dropped}
+        if kept == remembered:
+            continue
+        try:
+            return load_episodes(path, **kept, **overrides), kept, without
+        except DfstransError:
+            continue
+    return None
 
 
 def _require_length(episodes: Episodes, length: int, path: Path) -> None:

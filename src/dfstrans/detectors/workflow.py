@@ -24,6 +24,7 @@ from dfstrans.detectors.recipe import recipe_of
 from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model, library_versions, read_whole_record
 from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
+from dfstrans.files import atomic_write
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS
 from dfstrans.training.run_folder import TENSORBOARD, OtherRunError, can_resume, list_changes
@@ -217,6 +218,15 @@ def _finished_model(out: Path, detector: Detector, train: Episodes, data: DataRe
     else:
         warnings.warn(f"the model in {out} is the result of this run: {remedy}", Note, stacklevel=3)
     return type(detector).load(out)
+
+
+def save_again(detector: EpisodeClassifier, folder: Path) -> None:
+    """Replace a saved model by the same detector, which has learned more; logs for TensorBoard stay with it."""
+    check_place(folder)
+    with atomic_write(folder) as temporary:
+        detector.save(temporary)
+        if (folder / TENSORBOARD).exists():
+            shutil.copytree(folder / TENSORBOARD, temporary / TENSORBOARD)
 
 
 def _move_aside(partial: Path) -> None:

@@ -1,0 +1,102 @@
+"""`dfstrans commission`: learn what is usual for a machine from its recordings, without labels or training."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dfstrans.cli.options import Data, Machine, Model, reading, with_or_without_labels
+from dfstrans.cli.output import AsJson, print_json, remark
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.grid import seconds_of
+from dfstrans.detectors.registry import load_detector
+from dfstrans.detectors.trees import KnowsMachines
+from dfstrans.detectors.workflow import save_again, scorable
+from dfstrans.errors import DfstransError, counted, list_few
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(epilog="Example: dfstrans commission model first_weeks.csv --machine lift-7")
+@reading
+def commission(
+    model: Model,
+    data: Data,
+    read: dict[str, Any],
+    machine: Machine = None,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", help="Use only recordings that end before this date.", metavar="DATE"),
+    ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the baseline of machines that already have one.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Learn what is usual for a machine from its recordings, without labels or training.
+
+    The model keeps this baseline, and compares later recordings of the machine with it.
+    """
+    detector = load_detector(model)
+    if not isinstance(detector, KnowsMachines):
+        raise DfstransError(
+            f"expected a model that compares each machine with itself, got one of the kind {detector.estimator_name!r} "
+            f"in {model}; train one with --model trees"
+        )
+    episodes = with_or_without_labels(detector, data, read)
+    if before is not None:
+        episodes = recordings_before(episodes, before)
+    episodes, _ = scorable(detector, episodes, remark)
+    if machine is not None and episodes.groups is not None and len(names := np.unique(episodes.groups)) > 1:
+        remark(f"the recordings name {len(names)} machines ({list_few(names)}); all are used as those of {machine}")
+    found = detector.commission(episodes, machine, replace_existing=replace)
+    save_again(detector, model)
+    if as_json:
+        machines = [
+            {
+                "machine": name,
+                "recordings": one.n_recordings,
+                "change": one.change,
+                "sufficient": one.sufficient,
+                "note": one.note,
+            }
+            for name, one in found.items()
+        ]
+        print_json({"model": str(model), "machines": machines})
+        return
+    for name, one in found.items():
+        print(f"{name}: {one.note}")
+    remark(f"{model} now has the baselines of {counted(len(detector.machines_), 'machine')}")
+
+
+def recordings_before(episodes: Episodes, date: str) -> Episodes:
+    """Return the episodes that end before a date, as the clock of the recordings showed it."""
+    try:
+        limit = datetime.fromisoformat(date)
+    except ValueError:
+        limit = None
+    if limit is None or limit.tzinfo is not None:
+        raise DfstransError(
+            f"expected --before with a date, and perhaps a time, without a time zone, got {date!r}; write for example "
+            "--before 2026-03-01"
+        )
+    starts = episodes.starts
+    unknown = episodes.ids if starts is None else episodes.ids[np.isnat(starts)]
+    if starts is None or len(unknown):
+        raise DfstransError(
+            f"expected recordings with a date for --before, got {len(unknown)} without one ({list_few(unknown)}); name "
+            "the column with date and time (--time-column …), or give only recordings of that period, without --before"
+        )
+    seconds = (episodes.lengths - 1) * (seconds_of(episodes.interval, episodes.time_unit) or 0.0)
+    ends = starts + (seconds * 1e9).astype("timedelta64[ns]")
+    chosen = ends < np.datetime64(limit)
+    if not chosen.any():
+        raise DfstransError(
+            f"expected recordings that end before {date}, got none: the first one ends at "
+            f"{ends.min().astype('datetime64[s]')}; give a later date, or earlier recordings"
+        )
+    remark(f"used {chosen.sum()} of {counted(len(episodes), 'recording')}, those that end before {date}")
+    return episodes[chosen]

@@ -1,0 +1,239 @@
+"""A machine that was never seen is commissioned from its recordings, without labels or training."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dfstrans import Episodes, save_episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.detectors.registry import load_detector
+from dfstrans.detectors.saved_model import TENSORBOARD, load_model
+from tests.cli.command_line import output_of, refused, result_of
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:values outside the range"),  # machines differ in level
+    pytest.mark.filterwarnings("ignore:the groups do not allow"),
+    pytest.mark.filterwarnings("ignore:these are the episodes the model was trained from"),
+]
+
+
+def fleet(levels: dict[str, float], seed: int = 1, n_normal: int = 8, n_anomalous: int = 4) -> Episodes:
+    """Machines whose sensors rest at levels of their own; every recording begins on another day of March 2026."""
+    parts = []
+    for number, (name, level) in enumerate(levels.items()):
+        base = planted_episodes(n_normal, n_anomalous, n_sensors=3, n_timepoints=48, seed=seed + number, strength=0.7)
+        order = np.random.default_rng(number).permutation(len(base))
+        days = np.datetime64("2026-03-01", "ns") + np.arange(len(base)) * np.timedelta64(1, "D")
+        one = Episodes.from_arrays(
+            np.asarray(base.values)[order] + level,
+            base.require_labels()[order],
+            ids=[f"{name}-{day}" for day in range(len(base))],
+            groups=[name] * len(base),
+            sensors=["a", "b", "c"],
+            interval=1.0,
+            time_unit="s",
+            starts=days,
+        )
+        parts.append(one)
+    return Episodes.concatenate(parts)
+
+
+def unlabelled(episodes: Episodes) -> Episodes:
+    return replace(episodes, labels=None, faults=None)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trees trained on nine machines; the test part is one of them."""
+    place = tmp_path_factory.mktemp("commission")
+    save_episodes(fleet({f"m{i}": i for i in range(9)}), place / "fleet.npz")
+    options = ("--model", "trees", "--set", "trees=20", "--segment-length", "16", "--split", "grouped")
+    output_of("train", place / "fleet.npz", "--out", place / "model", *options)
+    return place / "model"
+
+
+@pytest.fixture
+def model(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "model"))
+
+
+@pytest.fixture(scope="module")
+def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings of two machines that were never seen, beyond the levels of the others."""
+    path = tmp_path_factory.mktemp("new") / "new.npz"
+    save_episodes(fleet({"x0": 30, "x1": -20}, seed=40, n_normal=20, n_anomalous=8), path)
+    return path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_commissioned_machine_is_judged_better(model: Path, new: Path) -> None:
+    before = result_of("evaluate", model, new)
+    assert before["without_baseline"] == ["x0", "x1"]
+    out, err = output_of("commission", model, new)
+    assert out.splitlines()[0].startswith("x0: 28 recordings suffice: the medians of its two halves differ by")
+    assert out.splitlines()[1].startswith("x1: 28 recordings suffice")
+    assert f"{model} now has the baselines of" in err
+    after = result_of("evaluate", model, new)
+    assert after["without_baseline"] == []
+    assert after["pr_auc"] > before["pr_auc"] + 0.1
+    assert "without a baseline" not in output_of("predict", model, new)[1]
+
+
+def test_labels_do_not_matter_and_the_result_is_json(trained: Path, new: Path, tmp_path: Path) -> None:
+    recordings = load_detector(trained).load_episodes(new)
+    flipped = recordings.with_labels(1 - recordings.require_labels())
+    found = []
+    for name, one in {"labelled": recordings, "flipped": flipped, "unlabelled": unlabelled(recordings)}.items():
+        save_episodes(one, tmp_path / f"{name}.npz")
+        place = Path(shutil.copytree(trained, tmp_path / name))
+        result = result_of("commission", place, tmp_path / f"{name}.npz")
+        assert result.pop("model") == str(place)
+        found.append((result, result_of("predict", place, new)["predictions"]))
+    assert found[0] == found[1] == found[2]
+    first = found[0][0]["machines"][0]
+    assert first.keys() == {"machine", "recordings", "change", "sufficient", "note"}
+    assert (first["machine"], first["recordings"], first["sufficient"]) == ("x0", 28, True)
+
+
+def test_everything_else_in_the_model_stays(model: Path, new: Path) -> None:
+    (model / TENSORBOARD).mkdir()
+    (model / TENSORBOARD / "events").write_text("log")
+    before = load_model(model)
+    result_of("commission", model, new)
+    after = load_model(model)
+    assert (model / TENSORBOARD / "events").read_text() == "log"
+    assert "test" in after.record.metrics
+    assert after.parts == before.parts
+    assert after.log == before.log
+    same = ("metrics", "reading", "data", "threshold", "calibration", "network", "training", "sensors")
+    assert all(getattr(after.record, name) == getattr(before.record, name) for name in same)
+    assert set(after.record.machines) == {*before.record.machines, "x0", "x1"}
+    unchanged = {name for name in before.weights if not name.startswith("baselines.")}
+    assert unchanged
+    assert all((after.weights[name] == before.weights[name]).all() for name in unchanged)
+
+
+def test_a_name_makes_all_recordings_those_of_one_machine(model: Path, new: Path, tmp_path: Path) -> None:
+    one = load_detector(model).load_episodes(new)[:28]
+    save_episodes(replace(unlabelled(one), groups=None), tmp_path / "nameless.npz")
+    said = "expected to know the machine of the recordings, got neither a name nor groups; name it (--machine …)"
+    assert said in refused("commission", model, tmp_path / "nameless.npz")
+    assert "the recordings name no machine" in output_of("predict", model, tmp_path / "nameless.npz")[1]
+    result_of("commission", model, tmp_path / "nameless.npz", "--machine", "lift 7")
+    fleetwide = result_of("predict", model, tmp_path / "nameless.npz")
+    own = result_of("predict", model, tmp_path / "nameless.npz", "--machine", "lift 7")
+    assert (fleetwide["without_baseline"], own["without_baseline"]) == (None, [])
+    assert fleetwide["predictions"] != own["predictions"]
+    _, err = output_of("commission", model, new, "--machine", "both")
+    assert "the recordings name 2 machines (x0, x1); all are used as those of both" in err
+
+
+def test_a_machine_that_has_a_baseline_is_replaced_on_request_only(model: Path, new: Path) -> None:
+    result_of("commission", model, new)
+    before = content(model)
+    err = refused("commission", model, new)
+    assert "expected machines without a baseline, got x0, x1, which have one" in err
+    assert "replace the baseline (--replace)" in err
+    assert content(model) == before
+    result_of("commission", model, new, "--replace", "--before", "2026-03-11")
+    assert load_model(model).record.machines["x0"] == 10
+
+
+def test_only_recordings_before_a_date_are_used(model: Path, new: Path, tmp_path: Path) -> None:
+    out, err = output_of("commission", model, new, "--before", "2026-03-05T00:00:30")
+    assert "used 8 of 56 recordings, those that end before 2026-03-05T00:00:30" in err  # the fifth ends at 00:00:47
+    assert out.startswith("x0: 4 recordings are too few to tell how stable the baseline is; add 10 or more")
+    for wrong in ("01.03.2026", "soon", "2026-03-01T12:00+02:00"):
+        assert "write for example --before 2026-03-01" in refused("commission", model, new, "--before", wrong)
+    err = refused("commission", model, new, "--before", "2026-02-01")
+    assert "expected recordings that end before 2026-02-01, got none: the first one ends at 2026-03-01T00:00:47" in err
+    undated = replace(load_detector(model).load_episodes(new), starts=None)
+    save_episodes(undated, tmp_path / "undated.npz")
+    err = refused("commission", model, tmp_path / "undated.npz", "--before", "2026-03-05")
+    assert "expected recordings with a date for --before, got 56 without one" in err
+    assert "(--time-column …)" in err
+
+
+def test_what_cannot_be_commissioned_changes_nothing(model: Path, new: Path, tmp_path: Path) -> None:
+    recordings = load_detector(model).load_episodes(new)
+    cases = {
+        "expected at least 3 recordings of a machine for its baseline, got fewer of x0 (2)": recordings[:2],
+        "missing: b": recordings.select_sensors(["a", "c"]),
+        "expected a sampling interval of 1 s, as in training, got 5 s": replace(recordings, interval=5.0),
+        "at least 16 points": replace(recordings, lengths=np.full(len(recordings), 5)),
+    }
+    before = content(model)
+    for number, (said, wrong) in enumerate(cases.items()):
+        save_episodes(wrong, tmp_path / f"{number}.npz")
+        assert said in refused("commission", model, tmp_path / f"{number}.npz")
+    assert content(model) == before
+    (model / "notes.txt").write_text("mine")
+    assert "other files (notes.txt)" in refused("commission", model, new)
+    (model / "notes.txt").unlink()
+    assert content(model) == before
+
+
+def test_models_that_know_no_machines_are_refused(new: Path, tmp_path: Path) -> None:
+    alone = replace(fleet({"m0": 0, "m1": 1}), groups=None)
+    save_episodes(alone, tmp_path / "alone.npz")
+    for kind in ("trees", "boosting"):
+        output_of("train", tmp_path / "alone.npz", "--out", tmp_path / kind, "--model", kind)
+    err = refused("commission", tmp_path / "trees", new)
+    assert "expected a model that was trained on recordings of several machines" in err
+    assert "(--group-column …)" in err
+    said = "expected a model that compares each machine with itself, got one of the kind 'boosting'"
+    assert said in refused("commission", tmp_path / "boosting", new)
+    for kind in ("trees", "boosting"):
+        out, err = output_of("predict", tmp_path / kind, new, "--json")
+        assert '"without_baseline": null' in out
+        assert "baseline" not in err
+        assert "compares each machine with itself for --own-baseline" in refused(
+            "predict", tmp_path / kind, new, "--own-baseline"
+        )
+
+
+def predicted(*arguments: Any) -> list[float]:
+    return [row["probability"] for row in result_of("predict", *arguments)["predictions"]]
+
+
+def test_recordings_serve_as_their_own_baseline_on_request(model: Path, new: Path) -> None:
+    before = content(model)
+    _, err = output_of("predict", model, new)
+    assert "machines without a baseline are compared with the fleet: x0, x1; commission them" in err
+    assert "--own-baseline" in err
+    assert result_of("predict", model, new)["without_baseline"] == ["x0", "x1"]
+    own = result_of("predict", model, new, "--own-baseline")
+    assert own["without_baseline"] == []
+    assert "without a baseline" not in output_of("predict", model, new, "--own-baseline")[1]
+    assert content(model) == before
+    result_of("commission", model, new)
+    assert predicted(model, new) == [row["probability"] for row in own["predictions"]]
+
+
+def test_machines_with_too_few_recordings_stay_without_a_baseline(model: Path, new: Path, tmp_path: Path) -> None:
+    some = load_detector(model).load_episodes(new)[[*range(28), 28, 29]]
+    save_episodes(some, tmp_path / "some.npz")
+    _, err = output_of("predict", model, tmp_path / "some.npz", "--own-baseline")
+    assert "compared with the fleet: x1; they have fewer than 3 recordings here" in err
+
+
+def test_the_test_part_of_a_grouped_split_is_evaluated_with_its_own_baseline(trained: Path) -> None:
+    data, part = trained.parent / "fleet.npz", ("--part", "test")
+    plain, own = (
+        result_of("evaluate", trained, data, *part),
+        result_of("evaluate", trained, data, *part, "--own-baseline"),
+    )
+    assert len(plain["without_baseline"]) == 1
+    assert own["without_baseline"] == []
+    assert plain["episodes"] == own["episodes"] == 12
+    assert plain["pr_auc"] == load_detector(trained).metrics_["test"]["pr_auc"]
+    assert own["brier"] != plain["brier"]
