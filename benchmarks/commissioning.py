@@ -1,7 +1,7 @@
 """Detection on machines that were never seen, by the number of recordings in their baseline.
 
     python -m benchmarks.commissioning ServerMachineDataset --length 500 --stride 500 \
-        --results results/smd_commissioning.json --figure docs/images/commissioning_smd.svg
+        --results results/smd_commissioning.jsonl --figure docs/images/commissioning_smd.svg
 
 Half of the machines, drawn at random for each split, train `--model trees`; the others are held out. All figures of a
 split are PR-AUC on the same recordings: those of the held-out machines after their first 20. No label of a held-out
@@ -50,26 +50,20 @@ def main() -> None:
     parser.add_argument("--stride", type=int, help="points from one piece to the next")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--trees", type=int, default=300)
-    parser.add_argument("--results", type=Path, help="JSON file to write")
+    parser.add_argument("--results", type=Path, help="file to write, one line of JSON for each split")
     parser.add_argument("--figure", type=Path, help="SVG file to write")
     given = parser.parse_args()
     torch.set_num_threads(1)
     cut = {name: getattr(given, name) for name in ("length", "stride") if getattr(given, name)}
     episodes = load_episodes(given.data, **cut)
+    here = circumstances()
     splits = []
     for seed in range(given.splits):
         splits.append(measure(episodes, seed, given.trees))
         print(f"split {seed}: {json.dumps(splits[-1])}", file=sys.stderr, flush=True)
-    content = {
-        "command": " ".join(
-            ["python -m benchmarks.commissioning", given.data.name, *(f"--{k} {v}" for k, v in cut.items())]
-        ),
-        "splits": splits,
-        **circumstances(),
-    }
     if given.results:
         with atomic_write(given.results) as temporary:
-            temporary.write_text(json.dumps(content, indent=2) + "\n")
+            temporary.write_text("".join(json.dumps({**one, **here}) + "\n" for one in splits))
     if given.figure:
         draw(splits, given.figure)
     for name, scores in all_scores(splits).items():
@@ -87,7 +81,12 @@ def measure(episodes: Episodes, seed: int, trees: int) -> dict[str, Any]:
     rows = {str(name): np.flatnonzero(groups == name) for name in held_out}  # in the order of recording
     judged = np.concatenate([own[BEFORE:] for own in rows.values()])
     labels = episodes.require_labels()[judged]
-    found: dict[str, Any] = {"held_out": len(held_out), "episodes": len(judged), "chance": float(labels.mean())}
+    found: dict[str, Any] = {
+        "seed": seed,
+        "held_out": len(held_out),
+        "episodes": len(judged),
+        "chance": float(labels.mean()),
+    }
     for protocol, sizes in SIZES.items():
         found[protocol] = {}
         for n in sizes:

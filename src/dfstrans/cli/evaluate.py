@@ -52,8 +52,9 @@ def evaluate(
         train = part_of(detector, episodes, "train") if part in PARTS else None
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
-        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out, "without_baseline": unknown}
-        print_json({**known, **({"diagnosis": found} if found else {})})
+        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out}
+        beside = {"without_baseline": unknown, "diagnosis": found}
+        print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return
     print_figures({part: figures})
     if found is not None:
