@@ -1,8 +1,9 @@
 """Readers: load `Episodes` from a path in any supported format.
 
-`recordings` reads long tables, `folders` one file per episode, `arrays` numpy, HDF5 and MATLAB, `public` public
-data sets. Tables pass through `tables` (files), `columns` and `times` (cells), `rows` and `gathering` (episodes),
-`labels` and `faults` (tables next to them). Recordings of all formats then pass through `preparing` and `cutting`.
+`recordings` reads long tables, `folders` one file (or folder) per episode, `arrays` numpy, HDF5 and MATLAB, `public`
+public data sets. Tables pass through `tables` (files), `columns` and `times` (cells), `rows`, `joining` (several files)
+and `gathering` (episodes), `labels` and `faults` (tables next to them). Recordings of all formats then pass through
+`preparing` and `cutting`.
 
 To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
 the documentation has an example (how-to/add-a-reader.md).

@@ -1,4 +1,4 @@
-"""Reader for a folder with one file per episode; its subfolders may name labels and groups."""
+"""Reader for a folder with a file, or a folder of files, per episode; its subfolders may name labels and groups."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dfstrans.data.problems import NoRecordingsError, Problem, current_problems,
 from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
 from dfstrans.data.readers.faults import is_fault_table, with_faults
 from dfstrans.data.readers.gathering import gather
+from dfstrans.data.readers.joining import join_files, join_recording, require_same_columns
 from dfstrans.data.readers.labels import (
     LabelTable,
     find_table,
@@ -28,7 +29,7 @@ from dfstrans.data.readers.labels import (
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions
 from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide, likely_id
-from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, join_files, read_rows, require_same_columns
+from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, read_rows
 from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
 
@@ -37,13 +38,14 @@ _SAME_RATE = 0.2  # maximum distance of a file's interval from a multiple of the
 
 
 def _read_folder(path: Path, options: ReadOptions) -> Episodes:
-    """Read one episode per file; its id is the path within the folder, without the suffix."""
+    """Read one episode per file, or per folder of files; its id is the path within the folder, without the suffix."""
     label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
     files = _find_files(path, label_path, options)
     skip = option_name("skip_bad_files", True)
     tables: list[Table] = []
     for file in files:
         with reporting(file, skip):
+            _require_depth(path, file, options)
             tables.append(as_wide(open_table(file), options))
     names = [name for table in tables for name in table.names]
     require_dropped(names, options, path)
@@ -53,15 +55,17 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
         elsewhere = roles_in_label_table(names, label_path, options)
         if label_path is not None:
             label_table = read_label_table(label_path, options, elsewhere, ids_are_files=True)
-            _report_other_episodes(path, files, label_table)
+            _report_other_episodes(path, files, label_table, options)
     parts: list[Rows] = []
     for table in tables:
         with reporting(table.path, skip):
             roles = roles_of_recordings(table.names, options, elsewhere, table.path)
-            parts.append(_read_file(path, table, roles))
+            parts.append(_read_file(path, table, roles, options))
     if len(tables) == len(parts) == 1:
         _warn_of_long_table(tables[0], roles)
     parts = interpret_labels(check_rows(parts, options, skip, labelled=label_path is not None), options, path)
+    if _joins_files(options):
+        parts = _join_folders(parts, path, files, options, skip)
     parts = _check_alone(_with_same_columns(parts, skip), options, skip)
     parts = _without_bad_files(parts, files, path, options)
     warn_of_second_label(parts[0].sensors, parts[0].label_column, parts[0].source)
@@ -121,19 +125,37 @@ def _recognises(path: Path) -> bool:
     return path.is_dir() and any(_is_recording(file, path) for file in path.rglob("*"))
 
 
-def _episode_id(folder: Path, file: Path) -> str:
-    return (file.relative_to(folder).parent / table_stem(file)).as_posix()
+def _joins_files(options: ReadOptions) -> bool:
+    """Return whether the files of a folder are one recording."""
+    return _given_roles(options)[-1:] == ["recording"]
 
 
-def _report_other_episodes(path: Path, files: Sequence[Path], table: LabelTable) -> None:
+def _episode_id(folder: Path, file: Path, options: ReadOptions) -> str:
+    inside = file.relative_to(folder).parent
+    return (inside if _joins_files(options) else inside / table_stem(file)).as_posix()
+
+
+def _require_depth(path: Path, file: Path, options: ReadOptions) -> None:
+    """Reject a file that is not in a folder of a recording, if each folder is one."""
+    levels, roles = len(file.relative_to(path).parts) - 1, _given_roles(options)
+    if _joins_files(options) and levels != len(roles):
+        raise DfstransError(
+            f"expected {file} within {counted(len(roles), 'folder level')} of {path}, the last of which is the "
+            f"recording ({option_name('folders', options.folders)}), got {levels}; move the file, or say what each "
+            f"level means ({option_name('folders')})"
+        )
+
+
+def _report_other_episodes(path: Path, files: Sequence[Path], table: LabelTable, options: ReadOptions) -> None:
     """Report files without a label and labels without a file."""
-    ids = {_episode_id(path, file): file for file in files}
+    ids = {_episode_id(path, file, options): file for file in files}
     without_file = sorted(set(table.label) - ids.keys())
     unlabelled = sorted(ids.keys() - set(table.label))
     remedy = "spell the ids identically (001 is not 1), or add or remove files or rows"
-    both = [f"no file for {list_few(without_file)}"] if without_file else []
+    what = "folder" if _joins_files(options) else "file"
+    both = [f"no {what} for {list_few(without_file)}"] if without_file else []
     both += [f"no label for {list_few(unlabelled)}"] if unlabelled else []
-    message = f"expected one file in {path} for each row of {table.path}, got {' and '.join(both)}; {remedy}"
+    message = f"expected one {what} in {path} for each row of {table.path}, got {' and '.join(both)}; {remedy}"
     for name in unlabelled:
         report(Problem(message, file=ids[name], kind="label table"))
     if without_file and not unlabelled:
@@ -143,14 +165,29 @@ def _report_other_episodes(path: Path, files: Sequence[Path], table: LabelTable)
 # ---- checks that go on with the next file -----------------------------------------------------------------------
 
 
-def _read_file(folder: Path, table: Table, roles: Roles) -> Rows:
+def _read_file(folder: Path, table: Table, roles: Roles, options: ReadOptions) -> Rows:
     rows = read_rows(table, roles)
     if len(rows.ids) > 1:
         raise DfstransError(
             f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; if it is a "
             f"long table, read the file itself, else drop the column ({option_name('drop_sensors')})"
         )
-    return replace(rows, ids=[_episode_id(folder, table.path)])
+    return replace(rows, ids=[_episode_id(folder, table.path, options)])
+
+
+def _join_folders(parts: list[Rows], path: Path, files: Sequence[Path], options: ReadOptions, skip: str) -> list[Rows]:
+    """Join the files of each folder to one recording; leave out a recording with a bad file."""
+    bad = current_problems().bad_files()
+    recordings = []
+    for folder in sorted({file.parent for file in files}):
+        spoilt = sorted(file.name for file in bad if file.parent == folder)
+        if spoilt and options.skip_bad_files:
+            report(Problem(f"a part of the recording is left out: {list_few(spoilt)}", file=folder))
+        own = [part for part in parts if part.source.parent == folder]
+        if own and not spoilt:
+            with reporting(folder, skip):
+                recordings.append(join_recording(own, own[0].ids[0], folder, options))
+    return recordings
 
 
 def _warn_of_long_table(table: Table, roles: Roles) -> None:
@@ -206,7 +243,7 @@ def _check_alone(parts: list[Rows], options: ReadOptions, skip: str) -> list[Row
 
 
 def _without_bad_files(parts: list[Rows], files: Sequence[Path], path: Path, options: ReadOptions) -> list[Rows]:
-    bad = current_problems().bad_files().intersection(files)
+    bad = current_problems().bad_files() & {*files, *(file.parent for file in files)}
     if options.skip_bad_files:
         current_problems().skip(sorted(bad))
         parts = [part for part in parts if part.source not in bad]
@@ -216,6 +253,10 @@ def _without_bad_files(parts: list[Rows], files: Sequence[Path], path: Path, opt
 
 
 # ---- folders that name labels and groups ------------------------------------------------------------------------
+
+
+def _given_roles(options: ReadOptions) -> list[str]:
+    return [] if options.folders is None else [role.strip() for role in options.folders.split(",")]
 
 
 def _with_folder_roles(episodes: Episodes, path: Path, options: ReadOptions) -> Episodes:
@@ -238,13 +279,13 @@ def _folder_roles(
     levels: list[list[str]], depth: int, episodes: Episodes, path: Path, options: ReadOptions
 ) -> list[str]:
     """Return the role of each folder level: from the options, else the label where the names are usual labels."""
-    if options.folders is not None:
-        roles = [role.strip() for role in options.folders.split(",")]
-        if not set(roles) <= set(_LEVELS) or len(roles) > depth or any(roles.count(r) > 1 for r in _LEVELS[:2]):
-            raise DfstransError(
-                f"expected label, group or - for each of the {depth} folder levels of {path}, each role once "
-                f"({option_name('folders')}), got {options.folders!r}; correct it"
-            )
+    roles = _given_roles(options)[: -1 if _joins_files(options) else None]
+    if not set(roles) <= set(_LEVELS) or len(roles) > depth or any(roles.count(r) > 1 for r in _LEVELS[:2]):
+        raise DfstransError(
+            f"expected label, group or - for each of the {depth} folder levels of {path}, each role once, perhaps "
+            f"followed by recording ({option_name('folders')}), got {options.folders!r}; correct it"
+        )
+    if roles:
         return roles
     if episodes.labels is not None or depth == 0:
         return []
@@ -259,7 +300,8 @@ def _folder_roles(
         Problem(
             f"the recordings have no labels; if the folders {list_few(sorted(words))} are their labels, say which is "
             f"normal ({normal}) or what each means ({option_name('label_map', ...)}); "
-            f"if they are machines, use {option_name('folders', 'group')}",
+            f"if they are machines, use {option_name('folders', 'group')}, if the files of each are one recording, "
+            f"{option_name('folders', 'recording')}",
             level="warning",
         )
     )

@@ -49,7 +49,8 @@ class ReadOptions(Settings):
     )
     folders: str | None = Field(
         default=None,
-        description="Meaning of each folder level, outermost first: label, group or -, such as group,label.",
+        description="Meaning of each folder level, outermost first: label, group or -, such as group,label; "
+        "recording as the last one joins the files of each folder.",
     )
     skip_bad_files: bool = Field(default=False, description="Leave out files with problems, and list them.")
     text_as_missing: bool = Field(default=False, description="Treat text between the numbers of a sensor as missing.")

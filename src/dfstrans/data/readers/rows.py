@@ -1,9 +1,8 @@
-"""Read the rows of tables, one per point; report the problems of their cells; join the rows of several files."""
+"""Read the rows of tables, one per point, and report the problems of their cells."""
 
 from __future__ import annotations
 
 import re
-import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from dfstrans.data.grid import Index
 from dfstrans.data.problems import Problem, report
@@ -20,7 +18,7 @@ from dfstrans.data.readers.columns import BadCells, Roles, names_and_units, to_c
 from dfstrans.data.readers.labels import Meaning, count_words, label_meaning, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
 from dfstrans.data.readers.tables import Kind, Table, table_stem
-from dfstrans.data.readers.times import Times, join_times, to_times
+from dfstrans.data.readers.times import Times, to_times
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
@@ -248,72 +246,3 @@ def interpret_labels(parts: Sequence[Rows], options: ReadOptions, source: Path) 
         counts.update({} if part.words is None else count_words(part.words))
     meaning = label_meaning(counts, options, source, column)
     return [part.interpret(meaning) for part in parts]
-
-
-# ---- several files ----------------------------------------------------------------------------------------------
-
-
-def join_files(parts: Sequence[Rows]) -> Rows:
-    """Join the rows of all files, one episode each, with the same sensors, matched by name."""
-    first = parts[0]
-    _warn_of_units_in_some_files(parts)
-    columns = [dict(zip(part.sensors, part.columns, strict=True)) for part in parts]
-    times = [part.time for part in parts if part.time is not None]
-    labels = [part.labels for part in parts if part.labels is not None]
-    groups = [part.group for part in parts if part.group is not None]
-    return replace(
-        first,
-        columns=[np.concatenate([of_file[name] for of_file in columns]) for name in first.sensors],
-        ids=[part.ids[0] for part in parts],
-        episode=np.repeat(np.arange(len(parts)), [len(part.episode) for part in parts]),
-        time=join_times(times, [part.source for part in parts]) if times else None,
-        labels=np.concatenate(labels) if labels else None,
-        group=to_codes(pa.chunked_array(groups)) if groups else None,
-        kind=np.concatenate([np.asarray(part.kind) for part in parts]) if first.kind is not None else None,
-    )
-
-
-def require_same_columns(first: Rows, part: Rows) -> None:
-    """Reject a file whose columns or units differ from those of another."""
-    here, there = first.source.name, part.source.name
-    drop = f"drop it ({option_name('drop_sensors')})"
-    units = dict(zip(part.sensors, part.units, strict=True))
-    missing = [name for name in first.sensors if name not in units]
-    extra = sorted(set(units) - set(first.sensors), key=part.sensors.index)
-    if missing or extra:
-        got = [f"no {list_few(missing)}"] if missing else []
-        got += [f"also {list_few(extra)}"] if extra else []
-        raise DfstransError(
-            f"expected the sensors of {here} in {part.source}, got {' and '.join(got)}; rename or add the column, "
-            f"or {drop}"
-        )
-    for role, column in (("time", "time"), ("label", "words"), ("group", "group")):
-        if (getattr(first, column) is None) != (getattr(part, column) is None):
-            raise DfstransError(
-                f"expected a {role} column in all files or in none, got one in only one of {here} and {there}; add or "
-                "remove it"
-            )
-    if part.time is not None and first.time is not None and part.time.unit != first.time.unit:
-        raise DfstransError(
-            f"expected time in the same unit in all files, got {first.time.unit or 'no unit'} in {here} and "
-            f"{part.time.unit or 'no unit'} in {there}; convert it to one unit and header, such as time [s], or {drop}"
-        )
-    for name, unit in zip(first.sensors, first.units, strict=True):
-        if unit and units[name] and unit != units[name]:
-            raise DfstransError(
-                f"expected each sensor in the same unit in all files, got {name} in {unit} in {here} and in "
-                f"{units[name]} in {there}; convert it to one unit, or {drop}"
-            )
-
-
-def _warn_of_units_in_some_files(parts: Sequence[Rows]) -> None:
-    units = {part.source.name: dict(zip(part.sensors, part.units, strict=True)) for part in parts}
-    for name in parts[0].sensors:
-        known = [file for file, of_file in units.items() if of_file[name]]
-        if 0 < len(known) < len(units):
-            unknown = [file for file, of_file in units.items() if not of_file[name]]
-            warnings.warn(
-                f"{name} has a unit in {list_few(known, 3)} and none in {list_few(unknown, 3)}; the same unit is "
-                "assumed for all: write it in all headers, or convert the values",
-                stacklevel=2,
-            )
