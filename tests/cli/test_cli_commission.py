@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Episodes, save_episodes
+from dfstrans.cli.machines import compared_with_machines
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.saved_model import TENSORBOARD, load_model
@@ -133,8 +134,14 @@ def test_a_name_makes_all_recordings_those_of_one_machine(model: Path, new: Path
     own = result_of("predict", model, tmp_path / "nameless.npz", "--machine", "lift 7")
     assert (fleetwide["without_baseline"], own["without_baseline"]) == (None, [])
     assert fleetwide["predictions"] != own["predictions"]
-    _, err = output_of("commission", model, new, "--machine", "both")
-    assert "the recordings name 2 machines (x0, x1); all are used as those of both" in err
+
+
+@pytest.mark.filterwarnings("always:the recordings name 2 groups")
+def test_several_groups_are_one_machine_if_it_is_named(model: Path, new: Path) -> None:
+    for command in ("commission", "predict"):
+        _, err = output_of(command, model, new, "--machine", "both")
+        assert err.count("the recordings name 2 groups (x0, x1); all are used as those of the machine both") == 1
+    assert load_model(model).record.machines["both"] == 56
 
 
 def test_a_machine_that_has_a_baseline_is_replaced_on_request_only(model: Path, new: Path) -> None:
@@ -237,3 +244,16 @@ def test_the_test_part_of_a_grouped_split_is_evaluated_with_its_own_baseline(tra
     assert plain["episodes"] == own["episodes"] == 12
     assert plain["pr_auc"] == load_detector(trained).metrics_["test"]["pr_auc"]
     assert own["brier"] != plain["brier"]
+
+
+def test_a_single_recording_is_compared_with_all_those_beside_it(model: Path, new: Path) -> None:
+    detector = load_detector(model)
+    recordings = detector.load_episodes(new)
+    alone = compared_with_machines(detector, recordings[[3]], None, own_baseline=True)
+    assert alone.without_baseline == ["x0"]
+    found = compared_with_machines(detector, recordings[[3]], None, own_baseline=True, beside=recordings)
+    assert found.without_baseline == []
+    whole = compared_with_machines(detector, recordings, None, own_baseline=True)
+    expected = whole.detector.predict_proba(recordings)[3]
+    np.testing.assert_array_equal(found.detector.predict_proba(found.episodes)[0], expected)
+    assert (alone.detector.predict_proba(alone.episodes)[0] != expected).any()

@@ -41,6 +41,11 @@ def test_raw_json_contains_the_numbers_of_the_page(model: Path, table: Path) -> 
     assert "add --json" in refused("diagnose", model, table, "--raw")
 
 
+def test_diagnosing_with_an_own_baseline_needs_a_model_that_knows_machines(model: Path, table: Path) -> None:
+    err = refused("diagnose", model, table, "--own-baseline")
+    assert "expected a model that compares each machine with itself for --own-baseline" in err
+
+
 def test_diagnose_writes_pages(model: Path, table: Path, tmp_path: Path) -> None:
     page = tmp_path / "one.html"
     output_of("diagnose", model, table, "--episode", "run_0003", "--html", page)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from dfstrans.cli.options import Data, Machine, Model, reading, with_or_without_labels
+from dfstrans.cli.machines import Machine, of_machine
+from dfstrans.cli.options import Data, Model, reading, with_or_without_labels
 from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.grid import seconds_of
@@ -50,9 +51,7 @@ def commission(
     if before is not None:
         episodes = recordings_before(episodes, before)
     episodes, _ = scorable(detector, episodes, remark)
-    if machine is not None and episodes.groups is not None and len(names := np.unique(episodes.groups)) > 1:
-        remark(f"the recordings name {len(names)} machines ({list_few(names)}); all are used as those of {machine}")
-    found = detector.commission(episodes, machine, replace_existing=replace)
+    found = detector.commission(of_machine(episodes, machine), replace_existing=replace)
     save_again(detector, model)
     if as_json:
         machines = [

@@ -10,12 +10,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from dfstrans.cli.machines import Machine, OwnBaseline, compared_with_machines
 from dfstrans.cli.options import (
     Data,
-    Machine,
     Model,
-    OwnBaseline,
-    compared_with_machines,
     reading,
     warn_of_guessing,
     warn_out_of_range,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import tomllib
@@ -11,15 +10,13 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
-from dfstrans.data.baselines import MIN_RECORDINGS
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.labels import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
@@ -30,19 +27,7 @@ from dfstrans.training.evaluation import ChanceCheck
 if TYPE_CHECKING:  # commands without a model need no torch
     from dfstrans.detectors.base import EpisodeClassifier
 
-Detector = TypeVar("Detector", bound="EpisodeClassifier")
-
 Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)]
-Machine = Annotated[
-    str | None,
-    typer.Option("--machine", help="The machine of all these recordings. Default: the groups of the recordings."),
-]
-OwnBaseline = Annotated[
-    bool,
-    typer.Option(
-        "--own-baseline", help="Use these recordings, without labels, as the baseline of machines that have none."
-    ),
-]
 Model = Annotated[Path, typer.Argument(help="A saved model's folder.", show_default=False)]
 
 
@@ -234,67 +219,6 @@ def with_or_without_labels(detector: EpisodeClassifier, data: Path, read: dict[s
         remark(f"the recordings are read without their labels: {error}")
         dropped = read.get("drop_sensors") or detector.reading_.get("drop_sensors") or ()
         return detector.load_episodes(data, need_labels=False, **{**read, "drop_sensors": [*dropped, error.column]})
-
-
-class Compared(NamedTuple, Generic[Detector]):
-    """A detector, the recordings, and the machines among them that have no baseline; None if there are no machines."""
-
-    detector: Detector
-    episodes: Episodes
-    without_baseline: list[str] | None
-
-
-def compared_with_machines(
-    detector: Detector,
-    episodes: Episodes,
-    machine: str | None,
-    own_baseline: bool,
-    beside: Episodes | None = None,
-) -> Compared[Detector]:
-    """Return what to predict with if recordings are compared with their machine; a remark lists unknown machines.
-
-    All recordings are of `machine`, or of the machines that their groups name. With `own_baseline`, machines without a
-    baseline are compared with these recordings of theirs, and with those `beside` them.
-    """
-    from dfstrans.detectors.trees import KnowsMachines  # commands without a model need no torch
-    from dfstrans.detectors.workflow import scorable
-
-    def of_machine(recordings: Episodes) -> Episodes:
-        if machine is None:
-            return recordings
-        return dataclasses.replace(recordings, groups=np.full(len(recordings), machine))
-
-    episodes = of_machine(episodes)
-    if not isinstance(detector, KnowsMachines) or not detector.machines_:
-        if own_baseline:
-            raise DfstransError(
-                "expected a model that compares each machine with itself for --own-baseline, got one that does not; "
-                "train one with --model trees on recordings of several machines (--group-column …)"
-            )
-        return Compared(detector, episodes, None)
-    if episodes.groups is None:
-        if own_baseline:
-            raise DfstransError(
-                "expected to know the machine of the recordings for --own-baseline, got neither a name nor groups; "
-                "name it (--machine …), or the column that does (--group-column …)"
-            )
-        remark(
-            "the recordings name no machine, so they are compared with the fleet; name it (--machine …), or the "
-            "column that does (--group-column …)"
-        )
-        return Compared(detector, episodes, None)
-    if own_baseline:
-        usable = episodes if beside is None else scorable(detector, of_machine(beside), lambda _: None).episodes
-        detector = detector.with_own_baselines(usable)
-    unknown = detector.machines_without_baseline(episodes)
-    if unknown:
-        remedy = (
-            f"they have fewer than {MIN_RECORDINGS} recordings here"
-            if own_baseline
-            else "commission them (`dfstrans commission`), or use --own-baseline"
-        )
-        remark(f"machines without a baseline are compared with the fleet: {list_few(unknown)}; {remedy}")
-    return Compared(detector, episodes, unknown)
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:
