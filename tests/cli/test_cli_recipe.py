@@ -63,6 +63,22 @@ def test_recordings_without_the_label_column_are_read_for_prediction_only(
     assert "state" in refused("evaluate", trees, tmp_path / "new.csv")
 
 
+def test_recordings_without_labels_keep_their_groups(raw: Path, tmp_path: Path) -> None:
+    rows = pd.read_csv(raw)
+    rows["machine"] = "m" + rows.episode_id.str[-1]
+    rows.to_csv(tmp_path / "raw.csv", index=False)
+    read = (*READ, "--group-column", "machine")
+    output_of("train", tmp_path / "raw.csv", "--out", tmp_path / "m", "--model", "boosting", *read)
+    detector = load_detector(tmp_path / "m")
+    kept = {"state": ("labels", False), "machine": ("groups", True)}
+    for column, (without, labelled) in kept.items():
+        rows.drop(columns=column).to_csv(tmp_path / "new.csv", index=False)
+        with pytest.warns(UserWarning, match=f"read without {without}: "):
+            found = detector.load_episodes(tmp_path / "new.csv", need_labels=False)
+        assert (found.labels is not None) == labelled
+        assert (found.groups is not None and "m1" in found.groups) != labelled
+
+
 def test_recordings_that_do_not_fit_are_refused(trees: Path, raw: Path, tmp_path: Path) -> None:
     rows = pd.read_csv(raw)
     rows.rename(columns={"when": "clock"}).to_csv(tmp_path / "clock.csv", index=False)
