@@ -1,9 +1,9 @@
 """Readers: load `Episodes` from a path in any supported format.
 
-`recordings` reads long tables, `folders` one file (or folder) per episode, `arrays` numpy, HDF5 and MATLAB, `public`
-public data sets. Tables pass through `tables` (files), `columns` and `times` (cells), `rows`, `joining` (several files)
-and `gathering` (episodes), `labels` and `faults` (tables next to them). Recordings of all formats then pass through
-`preparing` and `cutting`.
+`recordings` reads long tables, `folders` one file (or folder) per episode, `arrays` numpy and known HDF5, `containers`
+HDF5 and MATLAB of any layout, `public` public data sets. Tables pass through `tables` (files), `columns` and `times`
+(cells), `rows`, `joining` (several files) and `gathering` (episodes), `labels` and `faults` (tables next to them).
+Recordings of all formats then pass through `preparing` and `cutting`.
 
 To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
 the documentation has an example (how-to/add-a-reader.md).
@@ -17,9 +17,10 @@ from typing import Any
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting, report
-from dfstrans.data.readers.arrays import CONTAINER, HDF5, NUMPY, PAPER_HDF5
+from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
+from dfstrans.data.readers.containers import CONTAINER
 from dfstrans.data.readers.cutting import cut_if_requested
-from dfstrans.data.readers.folders import FOLDER
+from dfstrans.data.readers.folders import CONTAINER_FOLDER, FOLDER
 from dfstrans.data.readers.labels import LABEL_OPTIONS
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, prepare
@@ -30,7 +31,10 @@ from dfstrans.errors import DfstransError, counted, list_few, option_name
 __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
 
 # the first reader that recognises a path is used
-READERS = (TELEMANOM, SERVER_MACHINES, FOLDER, HDF5, PAPER_HDF5, CONTAINER, NUMPY, UEA, LONG_TABLE)
+READERS = (
+    *(TELEMANOM, SERVER_MACHINES, CONTAINER_FOLDER, FOLDER),
+    *(HDF5, PAPER_HDF5, CONTAINER, NUMPY, UEA, LONG_TABLE),
+)
 _FOR_ALL = frozenset(  # options that `load_episodes` applies itself
     {
         *("drop_sensors", "clip_beyond", "infinite_as_missing", "fill", "resample", "resample_by", "length", "stride"),

@@ -13,6 +13,7 @@ import numpy as np
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
 from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
+from dfstrans.data.readers.containers import LAYOUT_OPTIONS, ContainerTable, is_container, with_likely_layout
 from dfstrans.data.readers.faults import is_fault_table, with_faults
 from dfstrans.data.readers.gathering import gather
 from dfstrans.data.readers.joining import join_files, join_recording, require_same_columns
@@ -41,12 +42,14 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     """Read one episode per file, or per folder of files; its id is the path within the folder, without the suffix."""
     label_path = options.labels or find_table(path, "labels") or find_table(path, "label")
     files = _find_files(path, label_path, options)
+    if is_container(files[0]):
+        options = with_likely_layout(files, options)
     skip = option_name("skip_bad_files", True)
     tables: list[Table] = []
     for file in files:
         with reporting(file, skip):
             _require_depth(path, file, options)
-            tables.append(as_wide(open_table(file), options))
+            tables.append(_open(file, options))
     names = [name for table in tables for name in table.names]
     require_dropped(names, options, path)
     elsewhere: dict[str, str] = {}
@@ -70,7 +73,7 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     parts = _without_bad_files(parts, files, path, options)
     warn_of_second_label(parts[0].sensors, parts[0].label_column, parts[0].source)
     episodes = gather(join_files(parts), options)
-    by_row = label_table is None and episodes.labels is not None
+    by_row = label_table is None and episodes.labels is not None and not any(table.one_label for table in tables)
     if label_table is not None:
         episodes = label_table.apply(episodes)
     episodes = _with_folder_roles(episodes, path, options)
@@ -82,10 +85,14 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
 
 def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> list[Path]:
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
+    containers = _holds_containers(path)
     found = [
         file
         for file in sorted(path.rglob("*"))
-        if _is_recording(file, path) and file.resolve() not in about and not _is_fault_table(file, options)
+        if _is_recording(file, path)
+        and is_container(file) == containers
+        and file.resolve() not in about
+        and not _is_fault_table(file, options)
     ]
     top = [file for file in found if file.parent == path]
     if top and len(top) < len(found) and options.folders is None:
@@ -108,6 +115,10 @@ def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> li
     return found
 
 
+def _open(file: Path, options: ReadOptions) -> Table:
+    return ContainerTable(file, options) if is_container(file) else as_wide(open_table(file), options)
+
+
 def _is_fault_table(file: Path, options: ReadOptions) -> bool:
     try:
         return is_fault_table(file, options)
@@ -118,11 +129,17 @@ def _is_fault_table(file: Path, options: ReadOptions) -> bool:
 def _is_recording(file: Path, folder: Path) -> bool:
     hidden = any(part.startswith((".", "~$")) for part in file.relative_to(folder).parts)
     other = hidden or file.stem.lower() in ("readme", "license", "licence", "notes")
-    return not other and file.is_file() and (is_table(file) or file.suffix == ".npy")
+    return not other and file.is_file() and (is_table(file) or file.suffix == ".npy" or is_container(file))
 
 
 def _recognises(path: Path) -> bool:
     return path.is_dir() and any(_is_recording(file, path) for file in path.rglob("*"))
+
+
+def _holds_containers(path: Path) -> bool:
+    """Return whether most files of a folder are HDF5 or MATLAB; the tables are then about them."""
+    files = [file for file in path.rglob("*") if _is_recording(file, path)] if path.is_dir() else []
+    return 2 * sum(map(is_container, files)) > len(files)
 
 
 def _joins_files(options: ReadOptions) -> bool:
@@ -308,9 +325,17 @@ def _folder_roles(
     return []
 
 
+_OF_FOLDERS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS
+CONTAINER_FOLDER = Reader(
+    name="a folder with one HDF5 or MATLAB file of any layout per episode, as a folder of tables",
+    options=_OF_FOLDERS - {"time_column", "tag_column", "value_column", "sort_time", "text_as_missing"}
+    | LAYOUT_OPTIONS,
+    recognises=_holds_containers,
+    read=_read_folder,
+)
 FOLDER = Reader(
     name="a folder with one table or .npy per episode, perhaps in subfolders by label, and perhaps labels.csv",
-    options=frozenset(ReadOptions.model_fields) - OTHER_FORMATS,
+    options=_OF_FOLDERS,
     recognises=_recognises,
     read=_read_folder,
 )

@@ -30,6 +30,8 @@ MISSING = (
 )
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
+CONTAINER_SUFFIXES = (*HDF5_SUFFIXES, ".mat")
 
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
@@ -69,7 +71,8 @@ def without_suffix(name: str) -> str:
     >>> without_suffix("run 1.csv"), without_suffix("run 1.5")
     ('run 1', 'run 1.5')
     """
-    return table_stem(Path(name)) if is_table(Path(name)) or name.endswith(".npy") else name
+    file = Path(name)
+    return table_stem(file) if is_table(file) or file.suffix.lower() in (".npy", *CONTAINER_SUFFIXES) else name
 
 
 class Table(ABC):
@@ -80,6 +83,7 @@ class Table(ABC):
     metadata: Mapping[bytes, bytes] = {}
     decimal = "."  # the decimal sign in numbers that are read as text
     lines_before = 0  # lines of the file before the first row
+    one_label = False  # whether its label is that of the whole recording
 
     @abstractmethod
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
