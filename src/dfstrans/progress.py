@@ -39,6 +39,17 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {whole} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
+def about(seconds: float) -> str:
+    """Round a duration to what a rough estimate deserves.
+
+    >>> about(40), about(700), about(9000)
+    ('about a minute', 'about 12 minutes', 'about 2.5 hours')
+    """
+    if seconds < 90:
+        return "about a minute"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.2g} hours"
+
+
 def time_left(done: int, total: int, seconds: float) -> str:
     """Estimate the time left after `done` of `total` equal items took `seconds`.
 

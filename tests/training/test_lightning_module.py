@@ -67,11 +67,17 @@ class Clock:
         return self.now
 
 
-def steps(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], seconds: float, n: int) -> list[str]:
+def steps(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seconds: float,
+    n: int,
+    expected: float | None = None,
+) -> list[str]:
     """The lines of `n` of 100 steps of equal duration, in 10 epochs of 10 steps with 3 validation batches each."""
     clock = Clock()
     monkeypatch.setattr(lightning_module, "time", clock)
-    shown = TrainingProgress()
+    shown = TrainingProgress(expected)
     assert not Console(stderr=True).is_terminal
     trainer: Any = SimpleNamespace(
         estimated_stepping_batches=100,
@@ -94,6 +100,18 @@ def test_duration_is_announced_after_the_first_steps(
 ) -> None:
     # 96 more steps, and 10 validations of 3 forward passes that take a third of a step each
     assert steps(monkeypatch, capsys, 0.5, 10) == ["training takes about 53 s (10 epochs of 10 steps)"]
+
+
+def test_duration_and_what_shortens_it_are_estimated_before_the_first_step(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (before,) = steps(monkeypatch, capsys, 12.0, 0, expected=120.0)
+    said = "training is expected to take about 20 minutes, by a rough estimate (10 epochs of 10 steps); it is shorter"
+    assert before.startswith(said)
+    assert "--model trees" in before or "model='trees'" in before
+    assert steps(monkeypatch, capsys, 12.0, 1, expected=120.0)[1:] == [
+        "training takes about 21 min 48 s (10 epochs of 10 steps)"
+    ]
 
 
 def test_long_training_names_what_makes_it_shorter_and_the_time_left_every_30_s(

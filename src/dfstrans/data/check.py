@@ -16,6 +16,7 @@ from dfstrans.data.segments import DEFAULT_SEGMENTS, MAX_DEFAULT_SEGMENT_LENGTH,
 from dfstrans.data.splits import PAPER_FRACTIONS
 from dfstrans.data.tally import FAR, MIN_EPISODES, DataCheck, Finding, Tally, summarize
 from dfstrans.errors import counted, list_few, option_name, reading_option_name
+from dfstrans.progress import about
 from dfstrans.settings import default_batch_size, default_epochs
 
 FEW_EPISODES = 10  # of the rarer class: fewer leave only one or two for validation
@@ -237,7 +238,12 @@ def estimate_training_seconds(n_episodes: int, n_segments: float, n_sensors: int
     """
     training = max(1, round(PAPER_FRACTIONS[0] * n_episodes))
     epochs = default_epochs(training, default_batch_size(training))
-    return epochs * training * n_segments * n_sensors * SECONDS_PER_CELL
+    return epochs * estimate_epoch_seconds(training, n_segments, n_sensors)
+
+
+def estimate_epoch_seconds(n_episodes: int, n_segments: float, n_sensors: int) -> float:
+    """Estimate roughly how long an epoch of so many episodes takes."""
+    return n_episodes * n_segments * n_sensors * SECONDS_PER_CELL
 
 
 def _suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
@@ -259,9 +265,9 @@ def _suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]
     coarse = estimate_training_seconds(n, median / width / segment_length, n_sensors)
     yield (
         f"episodes of {median:.0f} points (median) are too long to train well: {segments:.0f} segments of "
-        f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {_about(estimate_training_seconds(n, segments, n_sensors))} of "
-        f"training; cut them into {pieces} pieces ({reading_option_name('length', length)}, {_about(cut)}), or make "
-        f"them coarser ({coarser}, {_about(coarse)}), or both; "
+        f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {about(estimate_training_seconds(n, segments, n_sensors))} of "
+        f"training; cut them into {pieces} pieces ({reading_option_name('length', length)}, {about(cut)}), or make "
+        f"them coarser ({coarser}, {about(coarse)}), or both; "
         f"then train with {option_name('segment_length', segment_length)}"
     )
 
@@ -306,14 +312,3 @@ def _duration(episodes: Episodes, width: float) -> str:
     """Write `width` points as a duration in the unit of the recordings, or as points if they have no time."""
     unit = episodes.time_unit if episodes.time_unit in SECONDS else ""
     return f"{width * (episodes.interval or 1):g}{unit}"
-
-
-def _about(seconds: float) -> str:
-    """Round a time to what an estimate deserves.
-
-    >>> _about(40), _about(700), _about(9000)
-    ('about a minute', 'about 12 minutes', 'about 2.5 hours')
-    """
-    if seconds < 90:
-        return "about a minute"
-    return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.2g} hours"

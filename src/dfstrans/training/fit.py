@@ -20,12 +20,15 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
+from dfstrans.data.check import estimate_epoch_seconds
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.data.segments import count_segments
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, uses_bf16
-from dfstrans.settings import TrainingPlan
+from dfstrans.model.network import DFSTrans
+from dfstrans.settings import TrainingPlan, episodes_of_an_epoch
 from dfstrans.training.batches import Draw, batch_loader
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.lightning_module import BestWeights, DetectorModule, EpochLog, TrainingProgress
@@ -92,7 +95,8 @@ def train_network(
         if checkpoint is None:
             network.prepare_training(whole_part)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
-        trainer = _trainer(settings, [best, log], run_folder, progress)
+        epoch_seconds = _epoch_seconds(network, settings, train, length)
+        trainer = _trainer(settings, [best, log], run_folder, TrainingProgress(epoch_seconds) if progress else None)
         with _interruptible(trainer):
             trainer.fit(
                 module,
@@ -111,15 +115,15 @@ def train_network(
 
 
 def _trainer(
-    settings: TrainingPlan, callbacks: list[pl.Callback], run_folder: Path | None, progress: bool
+    settings: TrainingPlan, callbacks: list[pl.Callback], run_folder: Path | None, progress: pl.Callback | None
 ) -> pl.Trainer:
     if run_folder is not None:
         name = Path(CHECKPOINT).stem
         callbacks.append(
             ModelCheckpoint(run_folder, filename=name, save_on_train_epoch_end=True, enable_version_counter=False)
         )
-    if progress:
-        callbacks.append(TrainingProgress())
+    if progress is not None:
+        callbacks.append(progress)
     return pl.Trainer(
         accelerator="cpu",
         devices=1,
@@ -135,6 +139,16 @@ def _trainer(
         num_sanity_val_steps=0,
         log_every_n_steps=1,
     )
+
+
+def _epoch_seconds(
+    network: DetectorNetwork, settings: TrainingPlan, train: Episodes, segment_length: int
+) -> float | None:
+    """Estimate roughly how long an epoch takes; None for networks whose speed is unknown before the first step."""
+    if not isinstance(network, DFSTrans):
+        return None
+    drawn = episodes_of_an_epoch(len(train), train.n_anomalous, settings.normals_per_anomaly)
+    return estimate_epoch_seconds(drawn, float(count_segments(train.lengths, segment_length).mean()), train.n_sensors)
 
 
 def _n_tested(validation: Episodes) -> int:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from dfstrans.errors import option_name
 from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, Mixing, TrainingPart
-from dfstrans.progress import LINE_SECONDS, duration, time_left
+from dfstrans.progress import LINE_SECONDS, about, duration, time_left
 from dfstrans.settings import TrainingSettings
 from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
@@ -247,12 +247,14 @@ class EpochLog(Callback):  # type: ignore[misc]
 class TrainingProgress(Callback):  # type: ignore[misc]
     """Shows a progress bar on stderr with loss, validation F1 and time left; without a terminal, lines.
 
-    After the first steps it says how long training will take. The lines come after each epoch and every 30 s.
+    Before the first step it says how long training will take, if `epoch_seconds` are estimated, and after some steps
+    how long by measurement. The lines come after each epoch and every 30 s.
 
     The F1 is at the best threshold, so it is higher than at the more robust threshold chosen in the end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, epoch_seconds: float | None = None) -> None:
+        self.epoch_seconds = epoch_seconds
         self.console = Console(stderr=True)
         self.progress = Progress(
             TextColumn("training"),
@@ -266,7 +268,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
             disable=not self.console.is_terminal,
         )
         self.figures = ""
-        self.forecast = ""  # how long training takes
+        self.measured = self.advised = False  # whether the time was measured, and ways to shorten it were named
         self.line = ""  # printed once the epoch's checkpoint is on disk
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
@@ -278,16 +280,20 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         self.timed_from = self.said_at = self.began
         if trainer.current_epoch:
             self.console.print(f"continuing after epoch {trainer.current_epoch}", highlight=False)
+        if self.epoch_seconds is not None:
+            seconds = self.epoch_seconds * _epochs_left(trainer)
+            self._forecast(trainer, seconds, f"is expected to take {about(seconds)}, by a rough estimate")
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """Advance the bar."""
         loss = f"epoch {trainer.current_epoch + 1}  loss {float(trainer.callback_metrics['loss_step']):.3f}"
         self.progress.update(self.task, completed=trainer.global_step, figures=f"{loss}  {self.figures}")
         steps, now = trainer.global_step - self.first_step, time.monotonic()
-        if not self.forecast and (steps > TIMED_STEPS or now - self.began > SLOW):
+        if not self.measured and (steps > TIMED_STEPS or now - self.began > SLOW):
             each = (now - self.timed_from) / (steps - 1) if steps > 1 else now - self.began
-            self.forecast = _forecast(trainer, each)
-            self.console.print(self.forecast, highlight=False, soft_wrap=True)
+            seconds = each * _steps_left(trainer)
+            self._forecast(trainer, seconds, f"takes about {duration(seconds)}")
+            self.measured = True
         if steps == 1:
             self.timed_from = now
         if self.progress.disable and now - self.said_at >= LINE_SECONDS:
@@ -320,22 +326,30 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         """Remove the bar."""
         self.progress.stop()
 
+    def _forecast(self, trainer: pl.Trainer, seconds: float, takes: str) -> None:
+        """Say how long the rest of training takes, and once what would make it shorter if it is long."""
+        said = f"training {takes} ({_epochs_left(trainer)} epochs of {int(trainer.num_training_batches)} steps)"
+        if seconds >= LONG and not self.advised:
+            self.advised = True
+            said += (
+                f"; it is shorter with fewer epochs ({option_name('epochs', ...)}), longer segments "
+                f"({option_name('segment_length', ...)}), fewer normal episodes per epoch "
+                f"({option_name('normals_per_anomaly', ...)}) or trees instead of a network "
+                f"({option_name('model', 'trees')})"
+            )
+        self.console.print(said, highlight=False, soft_wrap=True)
+
     def _print_line(self) -> None:
         if self.line and self.progress.disable:
             self.console.print(self.line, highlight=False, soft_wrap=True)
         self.line = ""
 
 
-def _forecast(trainer: pl.Trainer, step_seconds: float) -> str:
-    """Say how long the rest of training takes, from the time of a step; validation only runs forward."""
-    epochs = (trainer.max_epochs or 0) - trainer.current_epoch
-    validation = epochs * sum(trainer.num_val_batches) / 3
-    seconds = step_seconds * (int(trainer.estimated_stepping_batches) - trainer.global_step + validation)
-    said = f"training takes about {duration(seconds)} ({epochs} epochs of {int(trainer.num_training_batches)} steps)"
-    if seconds < LONG:
-        return said
-    shorter = (
-        f"fewer epochs ({option_name('epochs', ...)}), longer segments ({option_name('segment_length', ...)}), "
-        f"fewer normal episodes per epoch ({option_name('normals_per_anomaly', ...)})"
-    )
-    return f"{said}; it is shorter with {shorter} or boosted trees instead of a network"
+def _epochs_left(trainer: pl.Trainer) -> int:
+    return int(trainer.max_epochs or 0) - int(trainer.current_epoch)
+
+
+def _steps_left(trainer: pl.Trainer) -> float:
+    """Return the steps left, with those of validation, which only runs forward and takes a third."""
+    validation = _epochs_left(trainer) * sum(trainer.num_val_batches) / 3
+    return float(int(trainer.estimated_stepping_batches) - trainer.global_step + validation)
