@@ -13,6 +13,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.synthetic import planted_episodes
 
 TINY: dict[str, Any] = {
+    "members": "network",
     "segment_length": 16,
     "epochs": 3,
     "batch_size": 8,

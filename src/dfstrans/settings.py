@@ -25,6 +25,7 @@ Imbalance = Literal["weighted", "none"]
 SelectBy = Literal["pr-auc", "loss"]
 ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
+Members = Literal["committee", "network"]
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
 
 OPTIONS = (  # settings with their own command-line option; all others are given with --set

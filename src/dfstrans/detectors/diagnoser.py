@@ -1,51 +1,67 @@
-"""`Diagnoser`: the DFStrans network as an estimator that detects anomalies and diagnoses them."""
+"""`Diagnoser`: a committee of the DFStrans network and trees that detects anomalies; the network diagnoses them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, get_args
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
+from dfstrans.data.statistics import episode_statistics
+from dfstrans.detectors.base import TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.parameters import describe_arguments
 from dfstrans.detectors.saved_model import StoredModel
+from dfstrans.detectors.trees import KnowsMachines, TreesSettings, train_trees
 from dfstrans.diagnosis.diagnose import KnownCases, diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.inspection import Decision
 from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.errors import DfstransError, did_you_mean, option_name
+from dfstrans.errors import DfstransError, Note, did_you_mean, option_name
 from dfstrans.model.encoding import check_fits
 from dfstrans.model.fast import FastDFSTrans
+from dfstrans.model.machine_trees import MachineTrees
 from dfstrans.model.network import DFSTrans, ForwardPass
 from dfstrans.settings import (
     DFSTRANS,
     PRESETS,
     Encoding,
+    Members,
     NetworkSettings,
     NetworkShape,
     Preset,
     Settings,
 )
+from dfstrans.training.committee import TREES, Committee
+from dfstrans.training.evaluation import average_precision
 
+COMMITTEE_TREES = TreesSettings(n_sensors=1).trees
 KNOWN_FEATURES = "known_cases.features"  # name of an array in the reference
 NETWORK = NetworkSettings()  # argument defaults
 
 
 @describe_arguments
 @dataclass(kw_only=True, eq=False, repr=False)
-class Diagnoser(NetworkClassifier):
+class Diagnoser(NetworkClassifier, KnowsMachines):
     """Detects anomalous episodes, and shows which sensors deviate from normal, and when.
+
+    By default, the network and trees that compare each machine with itself decide together, with weights from the
+    validation part; the network explains the decision.
 
     Arguments that are None take the value of the preset, or are chosen from the training episodes.
 
     Parameters:
         preset: Base settings: "tuned" (our network), or "paper" (the paper's network and training).
+        members: Who decides: "committee" (network and trees), or "network"; the preset "paper" has the network alone.
         {settings}
         network: All other settings of the network, as a mapping or a `NetworkSettings`.
         training: All other settings of training, as a mapping or a `TrainingSettings`.
@@ -62,10 +78,12 @@ class Diagnoser(NetworkClassifier):
     shape_kind: ClassVar[type[Settings]] = NetworkShape
 
     preset: Preset = "tuned"
+    members: Members | None = None
     segment_length: int | None = None
     encoding: Encoding = NETWORK.encoding
 
     network_: DFSTrans = field(init=False)
+    committee_: Committee | None = field(init=False)
     reference_: NormalReference = field(init=False)
     known_cases_: KnownCases = field(init=False)
 
@@ -85,6 +103,67 @@ class Diagnoser(NetworkClassifier):
             any_filters = NetworkShape(**values | {"heads": 1})
             values["filters"] = default_filters(episodes, any_filters, given.heads)
         return NetworkShape(**values)
+
+    # ---- the committee ------------------------------------------------------------------------------------------
+
+    def _train(self, task: TrainingTask) -> TrainingResult:
+        if not self._has_trees():
+            result = super()._train(task)
+            self.trees_ = self.committee_ = None
+            return result
+        segment_length, labels = task.network.segment_length, task.validation.require_labels()
+        trees, trees_odds = train_trees(task, segment_length, COMMITTEE_TREES)
+        statistics = episode_statistics(task.validation, task.scaler, segment_length)
+        votes = trees.logits(statistics, task.validation.groups)
+        if task.progress and 0 < labels.sum() < len(labels):
+            found = f"trees: PR-AUC {average_precision(labels, votes):.2f} on the validation part; the network follows"
+            warnings.warn(found, Note, stacklevel=5)
+        result = super()._train(task)
+        self.scaler_, self.network_settings_ = task.scaler, task.network
+        network = super()._logits(task.validation)
+        self.trees_ = trees
+        self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, odds=(result.odds, trees_odds))
+        return result._replace(odds=1.0)  # the members are calibrated
+
+    def _has_trees(self) -> bool:
+        known = get_args(Members)
+        if self.members not in (None, *known):
+            raise DfstransError(
+                f"expected {option_name('members')} to be {' or '.join(known)}, got {self.members!r}; "
+                f"{did_you_mean(str(self.members), known)}"
+            )
+        return (self.members or ("network" if self.preset == "paper" else "committee")) == "committee"
+
+    def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
+        network = super()._logits(episodes)
+        if self.committee_ is None:
+            return network
+        return self.committee_.logits(network, self._votes(episodes))
+
+    def _votes(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        assert self.trees_ is not None  # as always in a committee
+        return self.trees_.logits(self.statistics(episodes), episodes.groups)
+
+    def decisions(self, episodes: Episodes) -> Callable[[int, float], Decision]:
+        """Return a function that decides from the row of an episode and the logit of its network."""
+        committee = self.committee_
+        if committee is None:
+            return lambda _, logit: Decision(self.probability(logit), logit, {})
+        votes = self._votes(episodes)
+
+        def decide(row: int, logit: float) -> Decision:
+            combined = committee.logits(np.array([logit]), votes[[row]])
+            probability = float(self.calibration_.probabilities(combined)[0])
+            return Decision(probability, float(combined[0]), committee.probabilities(logit, votes[row]))
+
+        return decide
+
+    def probability(self, logit: float) -> float:
+        """Return the probability of a logit of the network, as the network alone sees it."""
+        calibration = self.calibration_ if self.committee_ is None else self.committee_.network
+        return float(calibration.probabilities(np.array([logit]))[0])
+
+    # ---- diagnose -----------------------------------------------------------------------------------------------
 
     def check_lengths(self, episodes: Episodes, network: NetworkShape) -> None:
         """Reject episodes that are too short or too long for the segments of a network."""
@@ -125,10 +204,27 @@ class Diagnoser(NetworkClassifier):
 
     def _stored(self) -> StoredModel:
         stored, cases = super()._stored(), self.known_cases_
+        known = dict(zip(cases.ids, cases.kinds, strict=True))
         return stored._replace(
-            record=stored.record.model_copy(update={"known_cases": dict(zip(cases.ids, cases.kinds, strict=True))}),
+            record=stored.record.model_copy(update={"known_cases": known, "committee": self.committee_}),
             reference=self.reference_.to_arrays() | {KNOWN_FEATURES: cases.features},
         )
+
+    def _weights(self) -> Weights:
+        trees = {} if self.trees_ is None else self.trees_.to_arrays()
+        named = {f"{TREES}.{name}": torch.from_numpy(array.copy()) for name, array in trees.items()}
+        return {**super()._weights(), **named}
+
+    def _restore(self, stored: StoredModel) -> None:
+        mine = {name: one for name, one in stored.weights.items() if not name.startswith(f"{TREES}.")}
+        super()._restore(stored._replace(weights=mine))
+        self.committee_ = stored.record.committee
+        self.members = "network" if self.committee_ is None else "committee"
+        arrays = {
+            name.removeprefix(f"{TREES}."): one.numpy() for name, one in stored.weights.items() if name not in mine
+        }
+        machines = tuple(stored.record.machines)
+        self.trees_ = MachineTrees.from_arrays(arrays, machines) if arrays else None
 
     @classmethod
     def _from_stored(cls, folder: Path, stored: StoredModel) -> Self:

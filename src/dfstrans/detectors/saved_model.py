@@ -23,6 +23,7 @@ from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.files import atomic_write
 from dfstrans.settings import DFSTRANS, Settings
 from dfstrans.training.calibration import Calibration, Threshold
+from dfstrans.training.committee import Committee
 from dfstrans.training.run_folder import LOG, TENSORBOARD, LogRows, read_log, write_log
 
 FORMAT: Literal["dfstrans-model"] = "dfstrans-model"
@@ -109,6 +110,7 @@ class ModelRecord(Settings):
     metrics: dict[str, dict[str, int | float | None]]
     reading: dict[str, Any] = Field(default_factory=dict)  # options the recordings were read with, if remembered
     known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
+    committee: Committee | None = None  # None if a single member decides
     machines: dict[str, int] = Field(default_factory=dict)  # number of recordings of each baseline
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())

@@ -38,12 +38,12 @@ class TreesSettings(DetectorSettings):
 class KnowsMachines(EpisodeClassifier):
     """A detector that compares recordings with the baseline of their machine."""
 
-    trees_: MachineTrees
+    trees_: MachineTrees | None  # None in a detector that compares no machine with itself
 
     @property
     def machines_(self) -> tuple[str, ...]:
         """The machines that have a baseline: those of training, and those that were commissioned."""
-        return self.trees_.machines
+        return () if self.trees_ is None else self.trees_.machines
 
     def statistics(self, episodes: Episodes) -> Statistics:
         """Return the statistics of checked episodes: (episode, sensor, statistic)."""
@@ -55,7 +55,7 @@ class KnowsMachines(EpisodeClassifier):
         return [] if groups is None else sorted(set(groups.tolist()) - set(self.machines_))
 
     def _stored(self) -> StoredModel:
-        stored, baselines = super()._stored(), self.trees_.baselines
+        stored, baselines = super()._stored(), self.trees_ and self.trees_.baselines
         found = {} if baselines is None else {name: one.n_recordings for name, one in baselines.machines.items()}
         return stored._replace(record=stored.record.model_copy(update={"machines": found}))
 
@@ -73,7 +73,7 @@ class KnowsMachines(EpisodeClassifier):
         """
         episodes = self.check_input(X)
         require_interval(episodes, self.data_.interval, self.data_.time_unit)
-        if self.trees_.baselines is None:
+        if self.trees_ is None or self.trees_.baselines is None:
             raise DfstransError(
                 "expected a model that was trained on recordings of several machines, each with at least "
                 f"{MIN_RECORDINGS}, got one without baselines; name the machine of each recording "
@@ -95,7 +95,7 @@ class KnowsMachines(EpisodeClassifier):
         episodes = self.check_input(X)
         unknown = self.machines_without_baseline(episodes)
         found = copy.copy(self)
-        if unknown and episodes.groups is not None:
+        if unknown and episodes.groups is not None and self.trees_ is not None:
             rows = np.isin(episodes.groups, unknown)
             own = episodes[rows]
             found.trees_ = self.trees_.with_baselines(self.statistics(own), own.groups)
@@ -153,9 +153,11 @@ class TreesClassifier(KnowsMachines):
         return TrainingResult(weight)
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
+        assert self.trees_ is not None  # as always here
         return self.trees_.logits(self.statistics(episodes), episodes.groups)
 
     def _weights(self) -> Weights:
+        assert self.trees_ is not None
         return {name: torch.from_numpy(array.copy()) for name, array in self.trees_.to_arrays().items()}
 
     def _restore(self, stored: StoredModel) -> None:

@@ -41,10 +41,11 @@ def diagnose(
     occlusion.
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
+    decide = detector.decisions(episodes)
     for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
         if not np.isfinite(scores.logit):
             require_finite_logits(episodes[row], np.array([scores.logit]))
-        n_segments = scores.n_segments
+        n_segments, decision = scores.n_segments, decide(row, scores.logit)
         starts = np.arange(n_segments) * length
         habits = reference.fleet.of(episode.group)
         course = habits.course.of_length(n_segments, reference.n_segments)
@@ -53,8 +54,10 @@ def diagnose(
             temporal_attention=scores.temporal_attention,
             spatial_attention=scores.spatial_attention,
             episode_id=episode.id,
-            probability=detector.probability(scores.logit),
-            raw_logit=scores.logit,
+            probability=decision.probability,
+            members=decision.members,
+            raw_logit=decision.raw_logit,
+            network_logit=scores.logit,
             threshold=detector.decision_threshold,
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),
@@ -83,6 +86,9 @@ def with_trust(
 ) -> Diagnosis:
     """Add the verdict on the attention and, if it is not supported, a ranking by occlusion if any cell matters."""
     verdict = judge(detector, episode, diagnosis.is_anomaly)
+    if diagnosis.members_disagree and verdict.support == "supported":
+        reason = f"{verdict.reason}, but the members of the committee disagree"
+        verdict = replace(verdict, support="weak", reason=reason)
     losses = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
     if losses is not None and losses.max() < smallest_loss:
         losses = None  # no single cell affects the decision, so a ranking by occlusion would be noise

@@ -52,7 +52,9 @@ class Diagnosis(AttentionScores):
 
     episode_id: str
     probability: float
-    raw_logit: float  # of the network, before calibration; `contribution` and `occlusion` are parts of it
+    members: Mapping[str, float]  # probability by each member of a committee; empty if the network decides alone
+    raw_logit: float  # before calibration
+    network_logit: float  # `contribution` and `occlusion` are parts of it
     threshold: float
     sensors: tuple[str, ...]
     segment_bounds: Array
@@ -80,6 +82,11 @@ class Diagnosis(AttentionScores):
     def is_anomaly(self) -> bool:
         """Whether the probability reaches the model's threshold."""
         return self.probability >= self.threshold
+
+    @property
+    def members_disagree(self) -> bool:
+        """Whether some members of the committee, but not all, call the episode anomalous."""
+        return len({probability >= self.threshold for probability in self.members.values()}) > 1
 
     @property
     def likely_cause(self) -> str | None:
@@ -371,7 +378,10 @@ class Diagnosis(AttentionScores):
                 episode_id=self.episode_id,
                 is_anomaly=self.is_anomaly,
                 probability=self.probability,
+                members=dict(self.members),
+                members_disagree=self.members_disagree,
                 raw_logit=self.raw_logit,
+                network_logit=self.network_logit,
                 threshold=self.threshold,
                 time_unit=self.clock.unit,
                 offset=self.clock.offset,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,6 +17,17 @@ from dfstrans.model.fast import episodes_at_once
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
 from dfstrans.training.evaluation import ChanceCheck
+
+
+class Decision(NamedTuple):
+    """The probability of an anomaly, its logit before calibration, and the probability by each member of a committee.
+
+    Without a committee, there are no members.
+    """
+
+    probability: float
+    raw_logit: float
+    members: Mapping[str, float]
 
 
 class Detector(Protocol):
@@ -35,7 +46,10 @@ class Detector(Protocol):
         """Yield the input of the network: segments (b, t, s, p), valid (b, t), labels (b,)."""
 
     def probability(self, logit: float) -> float:
-        """Return the calibrated probability of a logit."""
+        """Return the calibrated probability of a logit of the network."""
+
+    def decisions(self, episodes: Episodes) -> Callable[[int, float], Decision]:
+        """Return a function that decides from the row of an episode and the logit of its network."""
 
     @property
     def decision_threshold(self) -> float:

@@ -216,8 +216,14 @@ class DiagnosisContent:
     """Whether `probability` reaches `threshold`."""
     probability: float
     """Calibrated probability that the episode is anomalous, 0 to 1."""
+    members: dict[str, float]
+    """Probability by each member of the committee; empty if the network decides alone."""
+    members_disagree: bool
+    """Whether some members, but not all, reach the threshold."""
     raw_logit: float
-    """Output of the network, before calibration: not the logit of `probability`."""
+    """Output of the detector, before calibration: not the logit of `probability`."""
+    network_logit: float
+    """Output of the network, of which `contribution` is a part; the same as `raw_logit` if the network decides alone."""
     threshold: float
     """Lowest probability at which an episode counts as anomalous."""
     time_unit: str

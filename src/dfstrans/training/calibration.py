@@ -30,10 +30,15 @@ class Calibration(Settings):
     shift: float = 0.0
     note: str = "not calibrated"
 
+    def scale(self, logits: npt.NDArray[Any]) -> Scores:
+        """Return the logit of the calibrated probability."""
+        scaled: Scores = (np.asarray(logits, dtype=np.float64) - self.shift) / self.temperature
+        return scaled
+
     def probabilities(self, logits: npt.NDArray[Any]) -> Scores:
         """Return the anomaly probability of each logit."""
-        scaled: Scores = expit((np.asarray(logits, dtype=np.float64) - self.shift) / self.temperature)
-        return scaled
+        found: Scores = expit(self.scale(logits))
+        return found
 
 
 class Threshold(Settings):

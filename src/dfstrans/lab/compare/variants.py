@@ -45,26 +45,30 @@ class Variant(NamedTuple):
 
 UNMIXED = {"mixup": 0.0, "sensor_dropout": 0.0}
 PLAIN: dict[str, dict[str, Any]] = {
-    **{name: {**UNMIXED, "time_shift": 0.0} for name in ("dfstrans", "mh1dcnn-lstm")},
+    "dfstrans": {"members": "network", **UNMIXED, "time_shift": 0.0},
+    "mh1dcnn-lstm": {**UNMIXED, "time_shift": 0.0},
     **dict.fromkeys(("inceptiontime", "tapnet", "mlstm-fcn"), UNMIXED),
 }
 """Settings that turn off random augmentation; only networks with segments have a time shift."""
+ALONE = {"members": "network"}
 VARIANTS: dict[str, Variant] = {
     **{name: Variant(name) for name in (*detector_names(), LEAKAGE)},
+    "committee": Variant("dfstrans"),  # the default of `Diagnoser`; all other variants are networks alone
+    "dfstrans": Variant("dfstrans", ALONE),
     "minirocket": Variant("minirocket", needs="aeon"),
     "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # the paper's kernels for the elevator
-    "dfstrans-paper": Variant("dfstrans", dict(PRESETS["paper"])),
+    "dfstrans-paper": Variant("dfstrans", {**ALONE, **PRESETS["paper"]}),
     "dfstrans-paper-size": Variant(
-        "dfstrans", {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
+        "dfstrans", ALONE | {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
     ),  # the paper's widths, trained like `dfstrans`
     **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for overlapping episodes
-    "dfstrans-vanilla": Variant("dfstrans", {"encoding": "vanilla"}),
-    "dfstrans-paper-vanilla": Variant("dfstrans", {**PRESETS["paper"], "encoding": "vanilla"}),
+    "dfstrans-vanilla": Variant("dfstrans", {**ALONE, "encoding": "vanilla"}),
+    "dfstrans-paper-vanilla": Variant("dfstrans", {**ALONE, **PRESETS["paper"], "encoding": "vanilla"}),
     # other segment embeddings, without quantile features: compare with dfstrans+quantile_features=0
-    "dfstrans-linear": Variant("dfstrans", {"embedding": "linear", "quantile_features": 0}),
-    "dfstrans-tanh": Variant("dfstrans", {"embedding": "tanh", "quantile_features": 0}),
+    "dfstrans-linear": Variant("dfstrans", {**ALONE, "embedding": "linear", "quantile_features": 0}),
+    "dfstrans-tanh": Variant("dfstrans", {**ALONE, "embedding": "tanh", "quantile_features": 0}),
 }
-"""Models by their name in `--models`; `dfstrans` is the preset `tuned`. Settings may follow, see `variant`."""
+"""Models by their name in `--models`; `dfstrans` is the tuned network alone. Settings may follow, see `variant`."""
 CHANGE = "+"  # separates a name and its changed settings
 
 
