@@ -50,6 +50,8 @@ def made_diagnosis(
         episode_id=name,
         probability=probability,
         raw_logit=1.0,
+        network_logit=1.0,
+        members={"network": 0.9, "trees": 0.8},
         threshold=0.5,
         sensors=sensors,
         segment_bounds=np.stack([starts, starts + segment_length], axis=1) * 0.5,

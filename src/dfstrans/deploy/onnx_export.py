@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.deploy.runtime import CONTENT, DIGEST, INPUTS, INSTALL, OnnxDetector, OnnxRecord, digest
+from dfstrans.deploy.runtime import CONTENT, DIGEST, INPUTS, INSTALL, OnnxDetector, OnnxRecord, digest, encode_trees
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.saved_model import ExportRecord, read_whole_record, save_export
 from dfstrans.errors import DfstransError, option_name
@@ -159,6 +159,9 @@ def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxReco
         threshold=detector.threshold_.model_dump(),
         calibration=detector.calibration_.model_dump(),
         export=None if export is None else export.model_dump(mode="json"),
+        committee=None if detector.committee_ is None else detector.committee_.model_dump(mode="json"),
+        trees=None if detector.trees_ is None else encode_trees(detector.trees_),
+        machines=list(detector.machines_),
     )
 
 
@@ -175,7 +178,8 @@ def _file_content(graph: bytes, record: OnnxRecord) -> bytes:
 
 def _graph(detector: Diagnoser) -> bytes:
     """Return the serialised graph, for any number of episodes and segments."""
-    settings, calibration = detector.network_settings_, detector.calibration_
+    settings, committee = detector.network_settings_, detector.committee_
+    calibration = detector.calibration_ if committee is None else committee.network
     exported = ExportedNetwork(detector.network_, calibration.shift, calibration.temperature)
     # the exporter keeps axes dynamic only for sizes above one
     example = (torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool))

@@ -7,7 +7,9 @@ finds the JSON text under `dfstrans` in the model's metadata.
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,14 +24,16 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import align_to_training, as_episodes, require_finite_logits, warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import count_segments, cut_segments
+from dfstrans.data.statistics import episode_statistics
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import check_fits
+from dfstrans.model.machine_trees import MachineTrees
 
 if TYPE_CHECKING:
     from dfstrans.settings import Encoding  # needs pydantic
 
 FORMAT = "dfstrans-onnx"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 CONTENT, DIGEST = "dfstrans", "dfstrans.sha256"  # keys of the metadata
 INPUTS = ("scaled_segments", "valid")
 MOST_AT_ONCE = 32  # episodes
@@ -38,10 +42,10 @@ INSTALL = "install it: pip install 'dfstrans[onnx]'"
 
 
 class OnnxPass(NamedTuple):
-    """The network's outputs for some episodes; padded segments have attention and relevance 0."""
+    """The network's outputs for some episodes, without the trees; padded segments have attention and relevance 0."""
 
     raw_logit: npt.NDArray[np.float32]  # (episode,), before calibration
-    probability: npt.NDArray[np.float64]  # (episode,), calibrated
+    probability: npt.NDArray[np.float64]  # (episode,), calibrated, by the network alone
     temporal_attention: npt.NDArray[np.float32]  # (episode, layer, sensor, head, query, key)
     spatial_attention: npt.NDArray[np.float32]  # (episode, layer, segment, head, query, key)
     global_temporal_relevance: npt.NDArray[np.float32]  # (episode, segment)
@@ -61,6 +65,7 @@ class OnnxDetector:
     def __init__(self, session: Any, record: OnnxRecord) -> None:
         self._session = session
         self.record = record
+        self._trees = None if record.trees is None else _decode(record.trees, tuple(record.machines))
 
     @classmethod
     def load(cls, path: str | Path, *, threads: int | None = None) -> Self:
@@ -130,7 +135,13 @@ class OnnxDetector:
             return np.empty(0), np.empty(0)
         logits, probabilities = (np.concatenate(column).astype(np.float64) for column in zip(*parts, strict=True))
         require_finite_logits(episodes, logits)
-        return logits, probabilities
+        committee, trees = self.record.committee, self._trees
+        if committee is None or trees is None:
+            return logits, probabilities
+        statistics = episode_statistics(episodes, self.record.scaler, self.record.segment_length)
+        votes, w = trees.logits(statistics, episodes.groups), committee["network_weight"]
+        logits = w * _scaled(logits, committee["network"]) + (1 - w) * _scaled(votes, committee["trees"])
+        return logits, 1 / (1 + np.exp(-_scaled(logits, self.record.calibration)))
 
     def _run(self, episodes: Episodes, outputs: Sequence[str]) -> Iterator[list[npt.NDArray[Any]]]:
         """Yield the named outputs, a few episodes at a time."""
@@ -145,7 +156,7 @@ class OnnxDetector:
 class OnnxRecord:
     """Everything except the graph that a prediction needs, and the comparison with torch.
 
-    `threshold`, `calibration` and `export` are copied from model.json; `export` is None before the comparison.
+    `threshold`, `calibration`, `committee` and `export` are copied from model.json; `export` is None before the comparison.
     """
 
     scaler: SensorScaler
@@ -157,6 +168,9 @@ class OnnxRecord:
     threshold: dict[str, Any]
     calibration: dict[str, Any]
     export: dict[str, Any] | None = None
+    committee: dict[str, Any] | None = None  # as in model.json; None if the network decides alone
+    trees: str | None = None  # arrays of the trees, as text
+    machines: Sequence[str] = ()  # with a baseline
     time_unit: str = ""  # of the interval
     dfstrans_version: str = __version__
 
@@ -197,6 +211,23 @@ def read_record(content: bytes, metadata: dict[str, str], name: str) -> OnnxReco
     if metadata.get(DIGEST) != digest(content[: found.get("graph_bytes", 0)], metadata[CONTENT]):
         raise _damaged(name, "its checksum differs from the one that was written")
     return OnnxRecord.from_dict(found)
+
+
+def encode_trees(trees: MachineTrees) -> str:
+    """Return the arrays of the trees as text."""
+    content = io.BytesIO()
+    np.savez_compressed(content, allow_pickle=False, **trees.to_arrays())
+    return base64.b64encode(content.getvalue()).decode("ascii")
+
+
+def _decode(text: str, machines: tuple[str, ...]) -> MachineTrees:
+    with np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False) as arrays:
+        return MachineTrees.from_arrays(dict(arrays), machines)
+
+
+def _scaled(logits: npt.NDArray[np.float64], calibration: dict[str, Any]) -> npt.NDArray[np.float64]:
+    """Return the logits of calibrated probabilities."""
+    return np.asarray((logits - calibration["shift"]) / calibration["temperature"])
 
 
 def digest(graph: bytes, text: str) -> str:

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logit
 
 Features = npt.NDArray[Any]
 
@@ -96,7 +95,8 @@ class Forest(NamedTuple):
     def vote_logits(self, features: Features) -> npt.NDArray[np.float64]:
         """Return the logit of the share of votes, as if half a tree more had voted for each class: (episode,)."""
         n_trees = len(self.first)
-        found: npt.NDArray[np.float64] = logit((self.stages(features)[:, -1] * n_trees + 0.5) / (n_trees + 1))
+        votes = self.stages(features)[:, -1] * n_trees
+        found: npt.NDArray[np.float64] = np.log((votes + 0.5) / (n_trees - votes + 0.5))
         return found
 
     def keep(self, n_trees: int) -> Forest:
