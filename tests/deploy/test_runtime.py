@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 from dfstrans import DfstransError, Diagnoser, Episodes
+from dfstrans.deploy.onnx_export import export_onnx
 from dfstrans.deploy.runtime import CONTENT, DIGEST
 from dfstrans.diagnosis.inspection import episode_scores
 from dfstrans.runtime import OnnxDetector
-from tests.tiny import tiny_episodes
+from tests.tiny import TINY, tiny_episodes
 
 HEAVY = "torch lightning pytorch_lightning sklearn scipy pandas pyarrow h5py pydantic einops onnx onnxscript typer"
 
@@ -51,6 +53,19 @@ def test_scores_equal_those_of_torch(detector: Diagnoser, runtime: OnnxDetector,
     np.testing.assert_allclose(runtime.predict_proba(series), detector.predict_proba(series), atol=1e-5)
     np.testing.assert_array_equal(runtime.predict(series), detector.predict(series))
     np.testing.assert_array_equal(np.argsort(runtime.decision_function(series)), np.argsort(expected))
+
+
+def test_a_committee_decides_as_in_python(tmp_path: Path) -> None:
+    episodes = replace(tiny_episodes(), groups=np.array([f"m{row % 4}" for row in range(36)]))
+    detector = Diagnoser.from_settings(**{**TINY, "members": "committee"}).fit(episodes)
+    detector.save(tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "model.onnx")
+    runtime = OnnxDetector.load(tmp_path / "model.onnx", threads=1)
+    unknown = replace(episodes, groups=np.full(36, "new"))
+    for given in (episodes, unknown, np.asarray(episodes.values)):
+        np.testing.assert_allclose(runtime.decision_function(given), detector.decision_function(given), atol=1e-5)
+        np.testing.assert_allclose(runtime.predict_proba(given), detector.predict_proba(given), atol=1e-5)
+    assert (runtime.decision_function(unknown) != runtime.decision_function(episodes)).any()
 
 
 def test_arrays_lists_and_reordered_sensors_score_the_same(runtime: OnnxDetector) -> None:
@@ -154,7 +169,7 @@ def test_a_truncated_file_is_refused(exported: Path, tmp_path: Path, share: floa
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"schema_version": 99}, "schema version 1, got 99 .* written by dfstrans .* export the model again"),
+        ({"schema_version": 99}, "schema version 2, got 99 .* written by dfstrans .* export the model again"),
         ({"format": "another"}, "expected an ONNX file that dfstrans exported"),
         ({"threshold": {"value": 0.1}}, "checksum differs"),
     ],

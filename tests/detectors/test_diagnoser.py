@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,3 +84,62 @@ def test_bf16_falls_back_to_32_bits_with_a_warning(detector: Diagnoser, monkeypa
     np.testing.assert_array_equal(detector.predict_in("auto").decision_function(EPISODES), exact)
     with pytest.raises(DfstransError, match="expected one of auto, 32, bf16, got precision '16'"):
         detector.predict_in("16")  # type: ignore[arg-type]
+
+
+# ---- the committee of network and trees ---------------------------------------------------------------------------
+
+GROUPED = replace(EPISODES, groups=np.array([f"m{row % 4}" for row in range(len(EPISODES))]))
+
+
+@pytest.fixture(scope="module")
+def committee(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("committee") / "model"
+    Diagnoser.from_settings(**{**TINY, "members": "committee"}).fit(GROUPED).save(folder)
+    return folder
+
+
+def test_a_committee_is_restored_with_its_members_and_baselines(committee: Path) -> None:
+    detector = Diagnoser.load(committee)
+    assert detector.committee_ is not None
+    assert detector.members == "committee"
+    assert set(detector.machines_) == {"m0", "m1", "m2", "m3"}
+    again = Diagnoser.from_settings(**{**TINY, "members": "committee"}).fit(GROUPED)
+    np.testing.assert_array_equal(detector.decision_function(GROUPED), again.decision_function(GROUPED))
+
+
+def test_the_network_of_a_committee_is_trained_as_alone(committee: Path) -> None:
+    alone, together = Diagnoser.from_settings(**TINY).fit(GROUPED).network_, Diagnoser.load(committee).network_
+    for name, tensor in alone.state_dict().items():
+        np.testing.assert_array_equal(tensor.numpy(), together.state_dict()[name].numpy())
+
+
+def test_a_diagnosis_says_what_each_member_thinks(committee: Path) -> None:
+    detector = Diagnoser.load(committee)
+    assert detector.committee_ is not None
+    probabilities = detector.predict_proba(GROUPED)[:, 1]
+    for diagnosis, probability in zip(detector.diagnose(GROUPED), probabilities, strict=True):
+        assert diagnosis.probability == pytest.approx(probability, abs=1e-6)
+        network, trees = diagnosis.members["network"], diagnosis.members["trees"]
+        assert network == pytest.approx(detector.probability(diagnosis.network_logit))
+        assert diagnosis.members_disagree == ((network >= diagnosis.threshold) != (trees >= diagnosis.threshold))
+        assert diagnosis.to_dict()["members"] == {"network": network, "trees": trees}
+
+
+def test_commissioned_machine_changes_the_trees_and_not_the_network(committee: Path) -> None:
+    detector = Diagnoser.load(committee)
+    new = replace(GROUPED, groups=np.full(len(GROUPED), "new"))
+    before = [d.members for d in detector.diagnose(new[:3])]
+    assert detector.machines_without_baseline(new) == ["new"]
+    detector.commission(new)
+    after = [d.members for d in detector.diagnose(new[:3])]
+    assert [one["network"] for one in before] == [one["network"] for one in after]
+    assert [one["trees"] for one in before] != [one["trees"] for one in after]
+
+
+def test_preset_paper_is_the_network_alone() -> None:
+    quick = {"epochs": 1, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8, "segment_length": 16}
+    detector = Diagnoser.from_settings(preset="paper", **quick).fit(EPISODES)
+    assert detector.committee_ is None
+    assert next(detector.diagnose(EPISODES[:1])).members == {}
+    with pytest.raises(DfstransError, match="members"):
+        Diagnoser.from_settings(members="everybody").fit(EPISODES)

@@ -119,7 +119,7 @@ def test_a_curve_is_the_probability_with_the_first_cells_made_normal(detector: D
     for curve, replaced in ((curves.deletion, first), (curves.insertion, ~first)):
         _, logit = logit_with_normal(detector, episode, replaced)
         assert curve[1] == pytest.approx(detector.probability(logit), abs=1e-5)
-    whole = detector.predict_proba(episode)[0, 1]
+    whole = detector.probability(next(detector.diagnose(episode)).network_logit)
     assert (curves.deletion[0], curves.insertion[-1]) == pytest.approx((whole, whole), abs=1e-5)
     np.testing.assert_allclose(curves.random_deletion[:, -1], curves.insertion[0], atol=1e-6)
 

@@ -156,7 +156,8 @@ class OnnxDetector:
 class OnnxRecord:
     """Everything except the graph that a prediction needs, and the comparison with torch.
 
-    `threshold`, `calibration`, `committee` and `export` are copied from model.json; `export` is None before the comparison.
+    `threshold`, `calibration`, `committee` and `export` are copied from model.json; `export` is None before the
+    comparison.
     """
 
     scaler: SensorScaler

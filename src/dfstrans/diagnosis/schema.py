@@ -223,7 +223,7 @@ class DiagnosisContent:
     raw_logit: float
     """Output of the detector, before calibration: not the logit of `probability`."""
     network_logit: float
-    """Output of the network, of which `contribution` is a part; the same as `raw_logit` if the network decides alone."""
+    """Output of the network, of which `contribution` is a part; equals `raw_logit` if the network decides alone."""
     threshold: float
     """Lowest probability at which an episode counts as anomalous."""
     time_unit: str
