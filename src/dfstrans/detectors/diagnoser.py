@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from dfstrans.diagnosis.diagnose import KnownCases, diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Decision
 from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.errors import DfstransError, Note, did_you_mean, option_name
+from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.model.encoding import check_fits
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.model.machine_trees import MachineTrees
@@ -116,8 +116,8 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         statistics = episode_statistics(task.validation, task.scaler, segment_length)
         votes = trees.logits(statistics, task.validation.groups)
         if task.progress and 0 < labels.sum() < len(labels):
-            found = f"trees: PR-AUC {average_precision(labels, votes):.2f} on the validation part; the network follows"
-            warnings.warn(found, Note, stacklevel=5)
+            found = average_precision(labels, votes)
+            print(f"trees: PR-AUC {found:.2f} on the validation part; the network follows", file=sys.stderr)
         result = super()._train(task)
         self.scaler_, self.network_settings_ = task.scaler, task.network
         network = super()._logits(task.validation)
