@@ -13,7 +13,7 @@ from dfstrans.data.synthetic import planted_episodes
 from tests.cli.command_line import SMALL as NETWORK
 from tests.cli.command_line import output_of, refused, result_of, run
 
-SMALL = [*NETWORK, "--epochs", "3"]
+SMALL = [*NETWORK, "--epochs", "3", "--set", "members=network"]
 FEW = ["--kinds", "level-shift,stuck", "--strength", "1,20", "--strength", "stuck=50", "--trials", "3"]
 
 

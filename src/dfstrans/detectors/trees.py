@@ -17,11 +17,11 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import require_interval
 from dfstrans.data.segments import check_segment_length, tenth_of_episode
 from dfstrans.data.statistics import Statistics, episode_statistics
-from dfstrans.detectors.base import DECISION, EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import EpisodeClassifier, SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
 from dfstrans.model.machine_trees import MachineTrees
-from dfstrans.settings import DetectorSettings, Imbalance, ThresholdRule
+from dfstrans.settings import DetectorSettings
 from dfstrans.training.calibration import positive_weight
 
 
@@ -121,7 +121,7 @@ TREES = TreesSettings(n_sensors=1)  # argument defaults
 
 
 @dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor
-class TreesClassifier(KnowsMachines):
+class TreesClassifier(SingleStepClassifier, KnowsMachines):
     """Extra-trees on statistics of each sensor, beside their deviation from the machine's own baseline.
 
     See the fields of `TreesSettings` and `DecisionSettings` for the arguments. The groups of the episodes name their
@@ -133,11 +133,6 @@ class TreesClassifier(KnowsMachines):
 
     segment_length: int | None = None
     trees: int = TREES.trees
-    imbalance: Imbalance = DECISION.imbalance
-    validation_fraction: float = DECISION.validation_fraction
-    threshold_rule: ThresholdRule = DECISION.threshold_rule
-    threshold_value: float | None = None
-    seed: int = DECISION.seed
 
     def network_settings(self, episodes: Episodes) -> TreesSettings:
         """Return the complete settings for these episodes."""
