@@ -22,7 +22,7 @@ def test_the_defaults_of_arguments_are_those_of_the_settings(name: str) -> None:
     arguments = {name: one.default for name, one in inspect.signature(kind).parameters.items()}
     given = {name: value for name, value in arguments.items() if value is not None and name != "preset"}
     assert given.items() <= kind.default_settings().items()
-    assert len(arguments) <= 15
+    assert len(arguments) <= 16
     assert kind().all_settings() == kind.default_settings()
     assert not given.keys() & PRESETS["paper"].keys() or name != "dfstrans"  # an argument would override the preset
 

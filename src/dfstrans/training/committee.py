@@ -12,11 +12,11 @@ from scipy.special import expit
 from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.settings import Settings
 from dfstrans.training.calibration import Calibration, calibrate
-from dfstrans.training.evaluation import Labels, Scores
+from dfstrans.training.evaluation import Labels, Scores, average_precision
 
 NETWORK, TREES = "network", "trees"
-STEPS = 20  # of the weight, from 0 to 1
-DRAWS = 100  # bootstrap samples of the validation part
+SHARES = np.linspace(0, 1, 11)  # weights that are tried
+DRAWS = 50  # bootstrap samples of the validation part, within each class
 
 
 class Committee(Settings):
@@ -29,7 +29,7 @@ class Committee(Settings):
 
     @classmethod
     def choose(cls, labels: Labels, network: Scores, trees: Scores, *, odds: tuple[float, float]) -> Committee:
-        """Calibrate both members, and choose the weight with the least loss over samples of the validation part.
+        """Calibrate both members, and choose the weight with the highest PR-AUC over samples of the validation part.
 
         The best weight of each bootstrap sample is averaged, so that a few episodes do not decide. With too few
         episodes of a class, both members have equal weight. `odds` are the factors by which the training of each
@@ -45,13 +45,7 @@ class Committee(Settings):
                 note=f"equal weights, since the validation part has fewer than {MIN_PER_CLASS} episodes of a class",
             )
         a, b = (one.scale(logits) for one, logits in zip(calibrations, (network, trees), strict=True))
-        shares = np.linspace(0, 1, STEPS + 1)
-        mixed = shares[:, None] * a + (1 - shares[:, None]) * b
-        losses = np.logaddexp(0, mixed) - labels * mixed  # (share, episode)
-        rng = np.random.default_rng(0)
-        drawn = rng.multinomial(len(labels), np.full(len(labels), 1 / len(labels)), size=DRAWS)
-        best = shares[(losses @ drawn.T).argmin(axis=0)]
-        weight = float(best.mean())
+        weight = float(np.mean([_best_share(labels[rows], a[rows], b[rows]) for rows in _samples(labels)]))
         note = f"the network has the weight {weight:.2f}, chosen on {len(labels)} validation episodes"
         return cls(network_weight=weight, network=calibrations[0], trees=calibrations[1], note=note)
 
@@ -65,3 +59,16 @@ class Committee(Settings):
         """Return the calibrated probability of each member by name."""
         scaled = {NETWORK: self.network.scale(np.array(network)), TREES: self.trees.scale(np.array(trees))}
         return {name: float(expit(one)) for name, one in scaled.items()}
+
+
+def _samples(labels: Labels) -> list[npt.NDArray[np.intp]]:
+    """Return the rows of bootstrap samples, drawn within each class."""
+    rng = np.random.default_rng(0)
+    classes = [np.flatnonzero(labels == label) for label in (0, 1)]
+    return [np.concatenate([rng.choice(rows, len(rows)) for rows in classes]) for _ in range(DRAWS)]
+
+
+def _best_share(labels: Labels, network: Scores, trees: Scores) -> float:
+    """Return the weight of the network with the highest PR-AUC, the mean of several equally good ones."""
+    found = np.array([average_precision(labels, share * network + (1 - share) * trees) for share in SHARES])
+    return float(SHARES[found >= found.max() - 1e-12].mean())
