@@ -81,7 +81,7 @@ def test_what_cannot_be_commissioned_is_refused(trained: TreesClassifier) -> Non
 def test_an_existing_baseline_is_replaced_on_request() -> None:
     detector = TreesClassifier(trees=5, segment_length=16).fit(fleet())
     before = detector.trees_
-    detector.commission(fleet(2, "x")[:5], "m0", replace_existing=True)
+    detector.commission(fleet(2, "x")[:5], "m0", replace=True)
     assert before.baselines is not None
     assert detector.trees_.baselines is not None
     assert detector.trees_.baselines.machines["m0"].n_recordings == 5

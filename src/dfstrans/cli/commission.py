@@ -45,13 +45,13 @@ def commission(
     if not isinstance(detector, KnowsMachines):
         raise DfstransError(
             f"expected a model that compares each machine with itself, got one of the kind {detector.estimator_name!r} "
-            f"in {model}; train one with --model trees"
+            f"in {model}; train one with --model dfstrans or trees"
         )
     episodes = with_or_without_labels(detector, data, read)
     if before is not None:
         episodes = recordings_before(episodes, before)
     episodes, _ = scorable(detector, episodes, remark)
-    found = detector.commission(of_machine(episodes, machine), replace_existing=replace)
+    found = detector.commission(of_machine(episodes, machine), replace=replace)
     save_again(detector, model)
     if as_json:
         machines = [

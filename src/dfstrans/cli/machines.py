@@ -71,7 +71,7 @@ def compared_with_machines(
         if own_baseline:
             raise DfstransError(
                 "expected a model that compares each machine with itself for --own-baseline, got one that does not; "
-                "train one with --model trees on recordings of several machines (--group-column …)"
+                "train one on recordings of several machines (--group-column …)"
             )
         return Compared(detector, episodes, None)
     if episodes.groups is None:

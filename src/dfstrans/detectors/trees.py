@@ -64,7 +64,7 @@ class KnowsMachines(EpisodeClassifier):
         X: Any,  # noqa: N803
         machine: str | None = None,
         *,
-        replace_existing: bool = False,
+        replace: bool = False,
     ) -> dict[str, Suitability]:
         """Learn the baseline of machines from their recordings, without labels, and tell whether these suffice.
 
@@ -85,7 +85,7 @@ class KnowsMachines(EpisodeClassifier):
                 "expected to know the machine of the recordings, got neither a name nor groups; name it "
                 f"({option_name('machine', ...)}), or the column that does ({reading_option_name('group_column', ...)})"
             )
-        self._check_machines(groups, replace_existing)
+        self._check_machines(groups, replace)
         statistics = self.statistics(episodes)
         self.trees_ = self.trees_.with_baselines(statistics, groups)
         return {str(name): assess_baseline(statistics[groups == name]) for name in np.unique(groups)}
@@ -101,10 +101,10 @@ class KnowsMachines(EpisodeClassifier):
             found.trees_ = self.trees_.with_baselines(self.statistics(own), own.groups)
         return found
 
-    def _check_machines(self, groups: npt.NDArray[np.str_], replace_existing: bool) -> None:
+    def _check_machines(self, groups: npt.NDArray[np.str_], replace: bool) -> None:
         names, counts = np.unique(groups, return_counts=True)
         known = [str(name) for name in names if str(name) in self.machines_]
-        if known and not replace_existing:
+        if known and not replace:
             raise DfstransError(
                 f"expected machines without a baseline, got {list_few(known)}, which have one; choose another name, or "
                 f"replace the baseline ({option_name('replace', True)})"
