@@ -77,3 +77,5 @@ def test_baseline_suffices_when_its_median_no_longer_moves() -> None:
         assert not found.sufficient
         assert "recordings" in found.note
     assert assess_baseline(np.zeros((20, 3, 4))).sufficient  # at rest all the time
+    stable = [assess_baseline(rng.normal(size=(10, 3, 4))).sufficient for _ in range(50)]
+    assert np.mean(stable) > 0.9

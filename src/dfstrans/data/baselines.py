@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -14,6 +15,7 @@ from dfstrans.data.statistics import Statistics
 MIN_RECORDINGS = 3  # of a machine, for a baseline
 ENOUGH_RECORDINGS = 10  # with fewer, a baseline counts as short
 STEADY = 0.5  # of the usual spread; a larger change of the median between halves means that more recordings help
+BY_CHANCE = 2.5  # times 1/√n: twice the typical change of the median, in spreads, of n recordings that do not drift
 BORROWED = 5  # recordings that the spread of other machines is worth
 RELIED_ON = 3  # recordings at which the comparison with the own machine has half of its largest weight
 LARGEST_WEIGHT = 0.75  # of that comparison; the rest belongs to the comparison with the fleet
@@ -130,7 +132,7 @@ def assess_baseline(statistics: Statistics) -> Suitability:
     moving = high - low > SMALLEST_SPREAD
     spread = np.maximum(high - low, SMALLEST_SPREAD)
     change = float(np.median((np.abs(one - other) / spread)[moving])) if moving.any() else 0.0
-    sufficient = n >= ENOUGH_RECORDINGS and change <= STEADY
+    sufficient = n >= ENOUGH_RECORDINGS and change <= max(STEADY, BY_CHANCE / math.sqrt(n))
     between = f"the medians of its two halves differ by {change:.0%} of the usual spread"
     if sufficient:
         return Suitability(n, change, True, f"{n} recordings suffice: {between}")
