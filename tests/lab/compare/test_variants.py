@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dfstrans import Diagnoser
+from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
-from dfstrans.lab.compare.variants import PLAIN, check_models, settings_of_model, variant
+from dfstrans.lab.compare.variants import PLAIN, VARIANTS, check_models, detector_for, settings_of_model, variant
 
 
 def test_setting_in_a_name_is_typed_and_beats_overrides() -> None:
@@ -44,3 +46,10 @@ def test_a_plain_network_changes_nothing_at_random(name: str) -> None:
     random = {"time_shift", "mixup", "sensor_dropout", "noise"} & set(usual)
     assert {plain[change] for change in random} == {0.0}
     assert all(plain[setting] == value for setting, value in usual.items() if setting not in random)
+
+
+@pytest.mark.parametrize("name", [name for name, chosen in VARIANTS.items() if chosen.kind == "dfstrans"])
+def test_only_the_committee_has_other_members_than_the_network(name: str) -> None:
+    detector = detector_for(name, {"epochs": 1}, planted_episodes(4, 4, n_sensors=2, n_timepoints=48))
+    assert isinstance(detector, Diagnoser)
+    assert (detector.members == "network") == (name != "committee")

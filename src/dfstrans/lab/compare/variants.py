@@ -163,7 +163,9 @@ def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
 
 def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> EpisodeClassifier:
     """An unfitted detector that can handle all these episodes, whichever of them it is trained on."""
-    return suited(kind_of(variant(name).kind).from_settings(**settings_of_model(name, overrides)), episodes)
+    chosen = variant(name)
+    settings = {**chosen.settings, **settings_of_model(name, overrides)}  # `members` is an argument, no setting
+    return suited(kind_of(chosen.kind).from_settings(**settings), episodes)
 
 
 def kind_of(name: str) -> type[EpisodeClassifier]:
