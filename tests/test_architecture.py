@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dfstrans
+from dfstrans.cli.app import COMMANDS
 from tools.draw_packages import TARGET, draw
 from tools.imports import RANK, Import, cycle, imports, module_graph, modules, part, part_graph, reached
 
@@ -158,6 +159,8 @@ def test_quick_imports_load_no_heavy_library(code: str, absent: set[str]) -> Non
         "train . --out model --epochs many",
         "train . --out model --model no-such-detector",
         "train no-such-file --out model",
+        "compare . --out results --models no-such-model",
+        *(f"{command} --no-such-option" for command in COMMANDS if command not in ("simulate", "reproduce")),
         "diagnose no-such-model no-such-file",
     ],
 )
@@ -166,6 +169,26 @@ def test_wrong_command_line_is_refused_before_slow_libraries_load(words: str) ->
     loaded = loaded_by(f"sys.argv = {['dfstrans', *words.split()]}\n{refused} assert stopped.code == 2")
     assert "dfstrans" in loaded
     assert not loaded & {"torch", "lightning", "plotly", "sklearn", "numba"}
+
+
+@pytest.mark.parametrize(
+    ("words", "package", "extra"),
+    [
+        ("diagnose model data --figures folder", "matplotlib", "paper"),
+        ("encoding --out folder", "matplotlib", "paper"),
+        ("export model --format onnx", "onnxruntime", "onnx"),
+        ("compare . --out results --models minirocket", "aeon", "rivals"),
+    ],
+)
+def test_missing_extra_is_named_before_slow_libraries_load(
+    tmp_path: Path, words: str, package: str, extra: str
+) -> None:
+    there = [str(tmp_path) if word in ("model", "data", ".") else word for word in words.split()]
+    refused = f"import sys\nsys.modules['{package}'] = None\nfrom dfstrans.cli.app import main\n"
+    refused += f"sys.argv = {['dfstrans', *there]}\nsys.stderr = sys.stdout\ntry: main()\nexcept SystemExit: pass"
+    done = subprocess.run([sys.executable, "-c", refused + "\nprint(*sys.modules)"], capture_output=True, text=True)
+    assert f"pip install 'dfstrans[{extra}]'" in done.stdout
+    assert "torch" not in done.stdout.split()
 
 
 def test_dir_lists_lazily_imported_names() -> None:

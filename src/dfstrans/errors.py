@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from importlib.util import find_spec
 from shlex import quote
 from typing import Any
 
@@ -23,6 +24,14 @@ class DfstransError(ValueError):
 
 class Note(UserWarning):
     """Information that requires no action; the command line prints it without the word "warning"."""
+
+
+def require_package(package: str, extra: str, purpose: str) -> None:
+    """Reject a purpose whose package is not installed, before slow libraries load."""
+    if find_spec(package) is None:
+        raise DfstransError(
+            f"expected {package} for {purpose}, but it is not installed; pip install 'dfstrans[{extra}]'"
+        )
 
 
 @contextmanager

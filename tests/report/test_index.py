@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dfstrans.cli.diagnose import print_diagnoses
+from dfstrans.cli.diagnoses import print_diagnoses
 from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.report.index import diagnoses_table, write_index
 from tests.report.drawn import made_diagnosis

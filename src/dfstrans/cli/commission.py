@@ -14,8 +14,6 @@ from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.grid import seconds_of
 from dfstrans.detectors.registry import load_detector
-from dfstrans.detectors.trees import KnowsMachines
-from dfstrans.detectors.workflow import save_again, scorable
 from dfstrans.errors import DfstransError, counted, list_few
 
 app = typer.Typer(add_completion=False)
@@ -41,6 +39,9 @@ def commission(
 
     The model keeps this baseline, and compares later recordings of the machine with it.
     """
+    from dfstrans.detectors.trees import KnowsMachines  # loads torch
+    from dfstrans.detectors.workflow import save_again, scorable
+
     detector = load_detector(model)
     if not isinstance(detector, KnowsMachines):
         raise DfstransError(

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from threading import Event, Lock, Thread
-from types import TracebackType
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dfstrans.cli.options import Data, reading, setting_options
-from dfstrans.cli.output import INTERRUPTED, AsJson, print_columns, print_json, remark
+from dfstrans.cli.output import AsJson, remark
 from dfstrans.errors import list_few
-from dfstrans.lab.compare.comparison import ComparisonResult, ResultTable
-from dfstrans.lab.compare.figures import write_comparison
-from dfstrans.lab.compare.grid import Comparison, Grid, RunOutcome, compute_runs
-from dfstrans.lab.compare.progress import RunStatus, what_is_kept
-from dfstrans.lab.compare.runs import RunKey, require_some
-from dfstrans.progress import LINE_SECONDS
+from dfstrans.lab.compare.variants import check_models
 
 STORE = "runs.jsonl"  # in the results folder
-WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # text columns of result tables
-BAR_SECONDS = 1.0  # between updates of the bars
 EXAMPLE = "Example: dfstrans compare recordings.csv --models dfstrans,boosting --folds 5 --out results"
 
 app = typer.Typer(add_completion=False)
@@ -67,7 +55,13 @@ def compare(
     Every finished run (one model on one split) is kept in OUT. Repeat the command to resume an interrupted
     comparison or to add models or splits. The exit code is 1 if a run failed.
     """
-    names = names_in(models) or ()
+    names = check_models(names_in(models) or ())
+    from dfstrans.cli.runs import compute_with_progress, show_result  # loads torch and plotly
+    from dfstrans.lab.compare.comparison import ComparisonResult
+    from dfstrans.lab.compare.figures import write_comparison
+    from dfstrans.lab.compare.grid import Comparison, Grid
+    from dfstrans.lab.compare.runs import require_some
+
     grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings))
     remark(repr(grid.episodes))
     if (warning := grid.leakage_warning()) is not None:
@@ -92,109 +86,3 @@ def names_in(text: str | None) -> tuple[str, ...] | None:
     ('dfstrans', 'tapnet')
     """
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:
-    """Compute the unfinished runs and show progress; return error messages by run."""
-    try:
-        with RunProgress(grid, jobs) as shown:
-            return compute_runs(grid, shown.begin, shown.end, jobs, threads)
-    except KeyboardInterrupt:
-        place = grid.comparison.store.parent
-        remark(f"dfstrans: interrupted; {what_is_kept(grid)} are kept in {place}; repeat the command to resume")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-def show_result(
-    content: dict[str, Any],
-    tables: Iterable[ResultTable],
-    failed: dict[str, str],
-    written: Iterable[Path],
-    as_json: bool,
-) -> None:
-    """Print the tables with their titles and notes, or `content` as JSON; exit with code 1 if runs failed."""
-    if as_json:
-        print_json({**content, "failed": failed, "written": [str(path) for path in written]})
-    else:
-        for table in tables:
-            print(table.title)
-            print_columns(table.columns, table.rows, words=WORDS)
-            print(*table.notes, "", sep="\n")
-        for path in written:
-            print(f"written   {path}")
-    for label, message in failed.items():
-        remark(f"failed: {label}: {message}")
-    raise typer.Exit(1 if failed else 0)
-
-
-class RunProgress:
-    """Shows one bar for all runs, and one for the epochs of each current run; without a terminal, lines."""
-
-    def __init__(self, grid: Grid, jobs: int, line_seconds: float = LINE_SECONDS) -> None:
-        self.status = RunStatus(grid, jobs)
-        console = Console(stderr=True)
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}"),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not console.is_terminal,
-        )
-        self.runs = self.bar.add_task("runs", total=len(grid.keys), note="")
-        self.tasks: dict[str, TaskID] = {}  # of the current runs
-        self.lock = Lock()  # several threads update the bars
-        self.ended = Event()
-        self.watch = Thread(target=self._watch, args=(line_seconds,), daemon=True)
-
-    def __enter__(self) -> Self:
-        if done := self.status.done:
-            remark(f"{len(done)} of {len(self.status.grid.keys)} runs are already finished")
-        self._show()
-        self.bar.start()
-        self.watch.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.ended.set()
-        self.watch.join()
-        self.bar.stop()
-
-    def begin(self, key: RunKey) -> None:
-        """Show that a run starts or resumes."""
-        with self.lock:
-            said = self.status.begin(key)
-            self.tasks[key.label] = self.bar.add_task(key.label, total=None, note="")
-        self._show()
-        if self.bar.disable:
-            remark(said)
-
-    def end(self, outcome: RunOutcome, key: RunKey) -> None:
-        """Show that a run is finished or has failed."""
-        with self.lock:
-            said = self.status.end(outcome, key)
-            self.bar.remove_task(self.tasks.pop(key.label))
-        self._show()
-        if said and self.bar.disable:
-            remark(said)
-        elif said:
-            self.bar.console.print(said, highlight=False)
-
-    def _watch(self, line_seconds: float) -> None:
-        """Update the display periodically."""
-        said = ""
-        while not self.ended.wait(line_seconds if self.bar.disable else BAR_SECONDS):
-            self._show()
-            current = self.status.current()
-            if self.bar.disable and current not in ("", said):
-                remark(self.status.with_time_left(current))
-                said = current
-
-    def _show(self) -> None:
-        with self.lock:
-            self.bar.update(self.runs, completed=len(self.status.done), note=self.status.time_left())
-            for label, epochs in self.status.epochs().items():
-                if epochs is not None:
-                    self.bar.update(self.tasks[label], total=epochs.of, completed=epochs.done, note="epochs")

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from dfstrans.cli.output import AsJson, print_figures, print_json, progress, remark
-from dfstrans.lab.elevator.demo import run_demo
 
 app = typer.Typer(add_completion=False)
 
@@ -20,6 +19,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Simulate elevator journeys, train, evaluate and diagnose a detector, and write an HTML report."""
+    from dfstrans.lab.elevator.demo import run_demo  # loads torch
 
     result = run_demo(out, seed=seed, remark=remark, progress=progress)
     if as_json:

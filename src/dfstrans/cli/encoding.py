@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dfstrans.cli.output import AsJson, print_columns, print_json, remark
-from dfstrans.lab.paper.encodings import (
-    EncodingStudy,
-    read_encoding,
-    study_encodings,
-    write_encodings,
-)
+from dfstrans.errors import require_package
+
+if TYPE_CHECKING:  # a wrong option is reported before slow libraries load
+    from dfstrans.lab.paper.encodings import EncodingStudy
 
 EXAMPLE = "Example: dfstrans encoding --file my_encoding.npy --out encodings"
 
@@ -38,6 +36,10 @@ def encoding(
 
     The exit code is 1 if your own encoding is not faithful.
     """
+    if out is not None:
+        require_package("matplotlib", "paper", "print-quality figures")
+    from dfstrans.lab.paper.encodings import read_encoding, study_encodings, write_encodings  # loads torch
+
     study = study_encodings(segments, width, None if file is None else read_encoding(file))
     written = []
     if out is not None:

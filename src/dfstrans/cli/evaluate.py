@@ -15,8 +15,6 @@ from dfstrans.cli.options import (
 )
 from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json, progress, remark
 from dfstrans.detectors.registry import load_detector
-from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable
-from dfstrans.diagnosis.metrics.assessment import headline
 
 app = typer.Typer(add_completion=False)
 
@@ -39,6 +37,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Compare a model's decisions with labels and, on request, its diagnoses with known causes."""
+    from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable  # loads torch
+
     detector = load_detector(model)
     episodes = detector.load_episodes(data, **read)
     tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
@@ -61,6 +61,8 @@ def evaluate(
 
 def _print_assessment(found: dict[str, Any]) -> None:
     """Print how well rankings match known causes, with chance levels, and how much decisions depend on them."""
+    from dfstrans.diagnosis.metrics.assessment import headline  # loads scipy.stats
+
     support = ", ".join(f"{word} in {n}" for word, n in found["support"].items())
     print(
         f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not judged'}"

@@ -10,8 +10,7 @@ import typer
 from dfstrans.cli.options import Model, reading
 from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.data.readers import load_episodes
-from dfstrans.deploy.onnx_export import export_onnx
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, require_package
 
 app = typer.Typer(add_completion=False)
 
@@ -36,6 +35,10 @@ def export(
     place = model.absolute().with_name(f"{model.absolute().name}.onnx") if out is None else out
     if data is None and read:
         raise DfstransError("expected --data with reading options, got none; add --data, or drop the reading options")
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        require_package(package, "onnx", "the export")
+    from dfstrans.deploy.onnx_export import export_onnx  # loads torch
+
     found = export_onnx(model, place, None if data is None else load_episodes(data, **read))
     result = {"written": str(place), "megabytes": round(place.stat().st_size / 1e6, 2), **found.model_dump(mode="json")}
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -20,20 +20,11 @@ from dfstrans.cli.output import (
 )
 from dfstrans.cli.train import model_written_at
 from dfstrans.data.readers import load_episodes
-from dfstrans.detectors.diagnoser import Diagnoser
-from dfstrans.detectors.workflow import partial_folder
-from dfstrans.lab.compare.runs import command_line, data_name
-from dfstrans.lab.injection.page import COLUMNS, result_rows, verdict, write_injection
-from dfstrans.lab.injection.planting import normal_episodes, plant, save_planted
-from dfstrans.lab.injection.settings import KINDS, InjectionSettings, example
-from dfstrans.lab.injection.study import (
-    THRESHOLD,
-    StudyResult,
-    run_study,
-    study_paths,
-    study_settings,
-)
+from dfstrans.lab.injection.settings import KINDS, THRESHOLD, InjectionSettings, example
 from dfstrans.settings import Preset, command_options
+
+if TYPE_CHECKING:  # a wrong option is reported before torch loads
+    from dfstrans.lab.injection.study import StudyResult
 
 EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --strength 1,3 --strength lag=5,20"
 
@@ -89,6 +80,13 @@ def inject(
     An episode and its faulty copies form a group: train on the file with --split grouped. Episodes labelled anomalous
     are skipped. The threshold allows 5 % false alarms by default.
     """
+    from dfstrans.detectors.diagnoser import Diagnoser  # loads torch
+    from dfstrans.detectors.workflow import partial_folder
+    from dfstrans.lab.compare.runs import command_line, data_name
+    from dfstrans.lab.injection.page import verdict, write_injection
+    from dfstrans.lab.injection.planting import normal_episodes, plant, save_planted
+    from dfstrans.lab.injection.study import run_study, study_paths, study_settings
+
     place, report = study_paths(data, out, report)
     training = study_settings(preset, settings)
     seed = Diagnoser.from_settings(**training).seed
@@ -154,6 +152,8 @@ def _as_text(result: dict[str, Any]) -> dict[str, Any]:
 
 def print_study(study: StudyResult) -> None:
     """Print one row per kind and strength, with chance in brackets."""
+    from dfstrans.lab.injection.page import COLUMNS, result_rows, verdict  # loads plotly
+
     print_columns(COLUMNS, result_rows(study), words=("fault", "strength"))
     for sentence in verdict(study):
         print(sentence)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import typer
@@ -12,12 +12,12 @@ import typer
 from dfstrans.cli.output import remark
 from dfstrans.data.baselines import MIN_RECORDINGS
 from dfstrans.data.episodes import Episodes
-from dfstrans.detectors.base import EpisodeClassifier
-from dfstrans.detectors.trees import KnowsMachines
-from dfstrans.detectors.workflow import scorable
 from dfstrans.errors import DfstransError, Note, list_few
 
-Detector = TypeVar("Detector", bound=EpisodeClassifier)
+if TYPE_CHECKING:  # a wrong option is reported before torch loads
+    from dfstrans.detectors.base import EpisodeClassifier
+
+Detector = TypeVar("Detector", bound="EpisodeClassifier")
 
 Machine = Annotated[
     str | None,
@@ -66,6 +66,9 @@ def compared_with_machines(
     All recordings are of `machine`, or of the machines that their groups name. With `own_baseline`, machines without a
     baseline are compared with these recordings of theirs, and with those `beside` them.
     """
+    from dfstrans.detectors.trees import KnowsMachines  # loads torch
+    from dfstrans.detectors.workflow import scorable
+
     episodes = of_machine(episodes, machine)
     if not isinstance(detector, KnowsMachines) or not detector.machines_:
         if own_baseline:

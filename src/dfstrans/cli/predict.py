@@ -18,7 +18,6 @@ from dfstrans.cli.options import (
 )
 from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.detectors.registry import load_detector
-from dfstrans.detectors.workflow import predict_table, scorable
 from dfstrans.errors import counted
 from dfstrans.files import atomic_write
 from dfstrans.settings import Precision
@@ -45,6 +44,8 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Predict the anomaly probability of each episode and whether it is anomalous."""
+    from dfstrans.detectors.workflow import predict_table, scorable  # loads torch
+
     detector = load_detector(model).predict_in(precision)
     episodes = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from dfstrans.cli.compare import Finished, Jobs, Threads, compute_with_progress, names_in, show_result
+from dfstrans.cli.compare import Finished, Jobs, Threads, names_in
 from dfstrans.cli.output import AsJson, print_json, progress, remark
+from dfstrans.cli.runs import compute_with_progress, show_result
 from dfstrans.errors import option_name
 from dfstrans.lab.compare.figures import write_tables
 from dfstrans.lab.compare.grid import Comparison, Grid

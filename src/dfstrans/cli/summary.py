@@ -10,7 +10,6 @@ import typer
 from dfstrans.cli.options import setting_options
 from dfstrans.cli.output import AsJson, print_figures, print_json
 from dfstrans.detectors.registry import detector_kind
-from dfstrans.detectors.summary import model_summary, network_for, network_summary, settings_list
 from dfstrans.errors import DfstransError
 from dfstrans.settings import DFSTRANS, Preset
 
@@ -39,6 +38,8 @@ def summary(
     as_json: AsJson = False,
 ) -> None:
     """Show the parts of a network or of a saved model, or list all settings."""
+    from dfstrans.detectors.summary import model_summary, network_for, network_summary  # loads torch
+
     if list_settings:
         _print_settings(model, as_json)
         return
@@ -71,6 +72,8 @@ def summary(
 
 
 def _print_settings(kind: str, as_json: bool) -> None:
+    from dfstrans.detectors.summary import settings_list  # loads torch
+
     rows = settings_list(detector_kind(kind))
     if as_json:
         print_json({"settings": rows})

@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from dfstrans import save_episodes
-from dfstrans.cli.compare import RunProgress, compute_with_progress
+from dfstrans.cli.runs import RunProgress, compute_with_progress
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs

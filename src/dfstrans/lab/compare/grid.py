@@ -25,7 +25,8 @@ from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import library_versions
 from dfstrans.errors import DfstransError, counted, option_name, settings_as_options
-from dfstrans.lab.compare.leakage import LEAKAGE, is_leakage_baseline
+from dfstrans.lab.compare import LEAKAGE
+from dfstrans.lab.compare.leakage import is_leakage_baseline
 from dfstrans.lab.compare.protocols import part_ids, protocol_name, recordings_on_both_sides, splits_of
 from dfstrans.lab.compare.runs import (
     AT_HALF,

@@ -20,9 +20,8 @@ from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.scaling import LARGEST_SCALED_VALUE, SensorScaler, check_finite
 from dfstrans.detectors.base import SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
+from dfstrans.lab.compare import LEAKAGE
 from dfstrans.settings import DetectorSettings
-
-LEAKAGE = "leakage"
 
 SUREST = 0.99  # largest share, before calibration: a logit has to be finite
 NOT_CUT = -1  # start of an episode that was not cut from a recording

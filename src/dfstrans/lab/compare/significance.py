@@ -10,7 +10,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from dfstrans.data.splits import MIN_PER_CLASS
-from dfstrans.lab.compare.leakage import LEAKAGE, is_leakage_baseline
+from dfstrans.lab.compare import LEAKAGE
+from dfstrans.lab.compare.leakage import is_leakage_baseline
 from dfstrans.lab.compare.runs import Run
 from dfstrans.training.calibration import too_few
 from dfstrans.training.evaluation import check_against_chance

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.registry import detector_kind, detector_names
-from dfstrans.detectors.workflow import suited
 from dfstrans.errors import DfstransError, did_you_mean, option_name
-from dfstrans.lab.compare.leakage import LEAKAGE, LeakageBaseline
-from dfstrans.lab.compare.runs import as_recorded
+from dfstrans.lab.compare import LEAKAGE
 from dfstrans.settings import PRESETS, setting_name
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # names need no torch
     from dfstrans.data.episodes import Episodes
+    from dfstrans.detectors.base import EpisodeClassifier
 
 
 def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> None:
@@ -147,6 +145,8 @@ def settings_of_model(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
 
 def recorded_settings(name: str, overrides: dict[str, Any]) -> dict[str, Any]:
     """The same settings as a run stores them."""
+    from dfstrans.lab.compare.runs import as_recorded
+
     return as_recorded(settings_of_model(name, overrides))
 
 
@@ -163,6 +163,8 @@ def check_overrides(models: Sequence[str], overrides: dict[str, Any]) -> None:
 
 def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> EpisodeClassifier:
     """An unfitted detector that can handle all these episodes, whichever of them it is trained on."""
+    from dfstrans.detectors.workflow import suited
+
     chosen = variant(name)
     settings = {**chosen.settings, **settings_of_model(name, overrides)}  # `members` is an argument, no setting
     return suited(kind_of(chosen.kind).from_settings(**settings), episodes)
@@ -170,4 +172,8 @@ def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> Ep
 
 def kind_of(name: str) -> type[EpisodeClassifier]:
     """The class of a detector, or of the leakage baseline."""
-    return LeakageBaseline if name == LEAKAGE else detector_kind(name)
+    if name != LEAKAGE:
+        return detector_kind(name)
+    from dfstrans.lab.compare.leakage import LeakageBaseline
+
+    return LeakageBaseline

@@ -11,6 +11,11 @@ from pydantic import Field, field_validator, model_validator
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
 
+THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
+    "threshold_rule": "false-alarm-rate",
+    "threshold_value": 0.05,
+}
+
 SPREADS, SWINGS = "spreads", "added swings"  # of the faulty sensor
 OF_EPISODE, POINTS, OF_COUPLING = "% of the episode", "points", "% of the coupling"
 

@@ -27,7 +27,7 @@ from dfstrans.lab.injection.planting import (
     require_replaceable,
     save_planting,
 )
-from dfstrans.lab.injection.settings import KINDS, InjectionSettings
+from dfstrans.lab.injection.settings import KINDS, THRESHOLD, InjectionSettings
 from dfstrans.progress import Progress, no_progress
 from dfstrans.training.evaluation import ChanceCheck, evaluate_probabilities
 
@@ -122,10 +122,6 @@ class StudyResult:
         }
 
 
-THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
-    "threshold_rule": "false-alarm-rate",
-    "threshold_value": 0.05,
-}
 MAX_NORMAL = 400  # normal training episodes for the floor
 METRICS = {  # name in the results → level and name in the assessment
     "sensor_hit_rate": ("sensors", "hit_rate@100%"),
