@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
@@ -170,3 +171,20 @@ def test_sensors_to_drop_are_separated_by_commas(tmp_path: Path) -> None:
 def test_bad_options_are_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with settings_as_options(), pytest.raises(DfstransError, match=words):
         from_text(tmp_path, "id,a\nx,1\nx,2\n", **options)
+
+
+def test_recordings_of_different_rates_are_read_if_they_are_resampled(tmp_path: Path) -> None:
+    for step in (1, 1.5):
+        rows = "".join(f"{step * row},{step * row}\n" for row in range(13))
+        (tmp_path / f"every_{step}.csv").write_text(f"time [s],a\n{rows}")
+    with pytest.raises(DfstransError, match=r"one sampling rate in all episodes .*resample=…"):
+        load_episodes(tmp_path)
+    episodes = load_episodes(tmp_path, resample="3s")
+    assert episodes.interval == 3
+    assert episodes.values[0, 0, :4].tolist() == [0.75, 3.75, 6.75, 9.75]  # every_1.5
+    assert episodes.values[1, 0, :4].tolist() == [1, 4, 7, 10]
+    with pytest.raises(DfstransError, match=r"the longest interval of the recordings, 1.5 s, got 1200ms"):
+        load_episodes(tmp_path, resample="1200ms")
+    whole = pd.concat([pd.read_csv(path).assign(id=path.stem) for path in sorted(tmp_path.iterdir())])
+    whole.to_csv(tmp_path / "long.csv", index=False)
+    assert_array_equal(load_episodes(tmp_path / "long.csv", resample="3s").values, episodes.values)

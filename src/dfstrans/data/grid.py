@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -50,10 +53,13 @@ def parse_duration(text: str) -> tuple[float, str]:
     return float(found["number"]), found["unit"]
 
 
-def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[Index, float | None]:
+def grid_positions(
+    time: Floats, episode: Index, ids: Sequence[str], interval: float | None = None
+) -> tuple[Index, float | None]:
     """Return how many intervals each point is after the first of its episode, and the interval (the median step).
 
-    `episode` is the episode number of each point, in ascending order. Positions of missing points are skipped.
+    A finer `interval` may be given. `episode` is the episode number of each point, in ascending order. Positions of
+    missing points are skipped.
 
     >>> grid_positions(np.array([0.0, 0.1, 0.4]), np.zeros(3, dtype=np.int64), ["a"])
     (array([0, 1, 4]), 0.1)
@@ -63,7 +69,7 @@ def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[In
     if not inside.any():
         return np.zeros(len(time), dtype=np.int64), None
     _require_rising(time, steps, inside, episode, ids)
-    interval = _median_step(time, steps, inside)
+    interval = _median_step(time, steps, inside) if interval is None else interval
     if not (np.abs(steps - interval)[inside] > _JITTER * interval).any():
         return row_positions(episode), interval
     with np.errstate(over="ignore"):
@@ -87,6 +93,25 @@ def grid_positions(time: Floats, episode: Index, ids: Sequence[str]) -> tuple[In
         )
     run = np.concatenate([[0], np.cumsum(whole.astype(np.int64))])
     return run - _at_first_point(run, first_points(episode)), interval
+
+
+def common_interval(time: Floats, episode: Index) -> tuple[float, float] | None:
+    """Return an interval that divides those of all episodes, and the longest of these.
+
+    None if the shortest interval divides the others, or if nothing does.
+
+    >>> common_interval(np.array([0, 1, 2, 0, 1.5, 3]), np.array([0, 0, 0, 1, 1, 1]))
+    (0.5, 1.5)
+    """
+    bounds = np.append(first_points(episode), len(episode))
+    found = [median_interval(time[a:b], episode[a:b]) for a, b in pairwise(bounds.tolist())]
+    rates = {rate for rate in found if rate is not None}
+    if len(rates) < 2:
+        return None
+    exact = [Fraction(str(rate)) for rate in rates]
+    scale = math.lcm(*(rate.denominator for rate in exact))
+    common = math.gcd(*(int(rate * scale) for rate in exact)) / scale
+    return (common, max(rates)) if max(rates) / _MOST_INSERTED <= common < min(rates) else None
 
 
 def row_positions(episode: Index) -> Index:
@@ -267,8 +292,7 @@ def _require_one_rate(time: Floats, episode: Index, ids: Sequence[str], interval
         raise DfstransError(
             f"expected one sampling rate in all episodes (median step {interval:g}), got others in "
             f"{list_few(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
-            "rate where they are written, or read the recordings of each rate separately, each resampled to the same "
-            f"interval ({option_name('resample', ...)})"
+            f"rate ({option_name('resample', ...)})"
         )
 
 

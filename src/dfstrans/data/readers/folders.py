@@ -236,7 +236,7 @@ def _check_alone(parts: list[Rows], options: ReadOptions, skip: str) -> list[Row
         with reporting(part.source, skip):
             intervals.append(gather(part, options).interval)
             kept.append(part)
-    if options.irregular_time == "ignore":
+    if options.irregular_time == "ignore" or options.resample is not None:
         return kept
     known = Counter(interval for interval in intervals if interval is not None)
     usual = known.most_common(1)[0][0] if known else None
@@ -247,8 +247,8 @@ def _check_alone(parts: list[Rows], options: ReadOptions, skip: str) -> list[Row
             report(
                 Problem(
                     f"expected one sampling rate in all episodes (median step {usual:g}), got others in "
-                    f"{part.ids[0]} (step {interval:g}); resample all recordings to one rate, or read the "
-                    "recordings of each rate separately",
+                    f"{part.ids[0]} (step {interval:g}); resample all recordings to one rate "
+                    f"({option_name('resample', ...)})",
                     file=part.source,
                     option=skip,
                     kind="sampling rate",

@@ -11,10 +11,14 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.grid import (
+    SECONDS,
+    Floats,
     Index,
+    common_interval,
     first_points,
     grid_positions,
     median_interval,
+    parse_duration,
     require_no_clock_change,
     row_positions,
     unwrap_midnight,
@@ -46,7 +50,7 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
     else:
         if rows.time is not None and rows.time.clock is not None and not rows.time.zone:
             require_no_clock_change(rows.time.clock[order], episode, rows.ids)
-        position, interval = grid_positions(time, episode, rows.ids)
+        position, interval = grid_positions(time, episode, rows.ids, _finer_interval(rows, time, episode, options))
     ends = np.concatenate([starts[1:], [len(episode)]]) - 1
     lengths = position[ends] + 1
     values = _place_values(rows, order, episode, position, lengths)
@@ -70,6 +74,22 @@ def gather(rows: Rows, options: ReadOptions) -> Episodes:
         groups=None if rows.group is None else _groups(rows.group.indices.to_numpy()[order], rows, starts),
         faults=faults,
     )
+
+
+def _finer_interval(rows: Rows, time: Floats, episode: Index, options: ReadOptions) -> float | None:
+    """Return an interval for recordings of several rates that are then resampled to one; None if there is no need."""
+    found = None if options.resample is None or rows.time is None else common_interval(time, episode)
+    if found is None or rows.time is None or options.resample is None:
+        return None
+    common, slowest = found
+    number, unit = parse_duration(options.resample)
+    if number * SECONDS[unit or "s"] < slowest * SECONDS[rows.time.unit if unit else "s"] * (1 - 1e-6):
+        longest = f"{slowest:g} {rows.time.unit}".rstrip()
+        raise DfstransError(
+            f"expected {option_name('resample')} of at least the longest interval of the recordings, {longest}, got "
+            f"{options.resample}; choose a longer one: a finer one would invent points"
+        )
+    return common
 
 
 def _order(rows: Rows, options: ReadOptions) -> Index | slice:
