@@ -88,6 +88,14 @@ def test_an_existing_baseline_is_replaced_on_request() -> None:
     assert detector.machines_ == before.machines
 
 
+def test_probabilities_of_noise_are_the_share_of_anomalies() -> None:
+    noise, labels = np.random.default_rng(0).normal(size=(600, 2, 16)), np.repeat([1, 0], [30, 270]).astype(np.int8)
+    known = Episodes.from_arrays(noise[:300], labels)
+    few = known[29:]  # one anomaly: too few for a temperature
+    detector = TreesClassifier(trees=30, segment_length=8).fit(known, validation=few)
+    assert detector.predict_proba(noise[300:])[:, 1].mean() == pytest.approx(0.1, abs=0.05)
+
+
 def test_groups_with_a_recording_each_are_no_machines() -> None:
     episodes = fleet()
     single = Episodes.from_arrays(np.asarray(episodes.values), episodes.labels, groups=episodes.ids)

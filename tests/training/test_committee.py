@@ -12,7 +12,7 @@ GOOD, NOISE = 4 * LABELS - 2 + RNG.normal(size=80), RNG.normal(size=80)
 
 @pytest.mark.parametrize(("network", "trees"), [(GOOD, NOISE), (NOISE, GOOD)])
 def test_a_useless_member_does_no_harm(network: np.ndarray, trees: np.ndarray) -> None:
-    found = Committee.choose(LABELS, network, trees, odds=(1, 1))
+    found = Committee.choose(LABELS, network, trees, network_odds=1)
     rng = np.random.default_rng(1)
     labels = np.repeat([0, 1], [900, 300]).astype(np.int8)
     good, noise = 4 * labels - 2 + rng.normal(size=1200), rng.normal(size=1200)
@@ -22,12 +22,12 @@ def test_a_useless_member_does_no_harm(network: np.ndarray, trees: np.ndarray) -
 
 def test_members_that_err_independently_share_the_weight() -> None:
     other = 4 * LABELS - 2 + RNG.normal(size=80)
-    assert 0.2 < Committee.choose(LABELS, GOOD, other, odds=(1, 1)).network_weight < 0.8
+    assert 0.2 < Committee.choose(LABELS, GOOD, other, network_odds=1).network_weight < 0.8
 
 
 def test_members_with_equal_probabilities_agree_with_the_committee() -> None:
     # both see the same evidence, but training raised the odds of one of them by 5
-    found = Committee.choose(LABELS, GOOD + np.log(5), GOOD, odds=(5, 1))
+    found = Committee.choose(LABELS, GOOD + np.log(5), GOOD, network_odds=5)
     np.testing.assert_allclose(found.logits(GOOD + np.log(5), GOOD), found.trees.scale(GOOD))
     members = found.probabilities(1 + np.log(5), 1)
     assert members["network"] == pytest.approx(members["trees"])
@@ -35,6 +35,6 @@ def test_members_with_equal_probabilities_agree_with_the_committee() -> None:
 
 
 def test_too_small_a_validation_part_gives_equal_weights() -> None:
-    found = Committee.choose(LABELS[58:62], GOOD[58:62], NOISE[58:62], odds=(1, 1))
+    found = Committee.choose(LABELS[58:62], GOOD[58:62], NOISE[58:62], network_odds=1)
     assert found.network_weight == 0.5
     assert "equal" in found.note

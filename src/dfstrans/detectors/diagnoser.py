@@ -112,7 +112,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
             self.trees_ = self.committee_ = None
             return result
         segment_length, labels = task.network.segment_length, task.validation.require_labels()
-        trees, trees_odds = train_trees(task, segment_length, COMMITTEE_TREES)
+        trees = train_trees(task, segment_length, COMMITTEE_TREES)
         statistics = episode_statistics(task.validation, task.scaler, segment_length)
         votes = trees.logits(statistics, task.validation.groups)
         if task.progress and 0 < labels.sum() < len(labels):
@@ -122,7 +122,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.scaler_, self.network_settings_ = task.scaler, task.network
         network = super()._logits(task.validation)
         self.trees_ = trees
-        self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, odds=(result.odds, trees_odds))
+        self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, network_odds=result.odds)
         return result._replace(odds=1.0)  # the members are calibrated
 
     def _has_trees(self) -> bool:

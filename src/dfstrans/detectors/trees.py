@@ -144,8 +144,8 @@ class TreesClassifier(SingleStepClassifier, KnowsMachines):
         check_segment_length(episodes, network.segment_length or 1)
 
     def _train(self, task: TrainingTask) -> TrainingResult:
-        self.trees_, weight = train_trees(task, task.network.segment_length, task.network.trees)
-        return TrainingResult(weight)
+        self.trees_ = train_trees(task, task.network.segment_length, task.network.trees)
+        return TrainingResult(odds=1.0)  # trees grow until leaves are pure, so the weight does not raise their votes
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         assert self.trees_ is not None  # as always here
@@ -160,8 +160,8 @@ class TreesClassifier(SingleStepClassifier, KnowsMachines):
         self.trees_ = MachineTrees.from_arrays(arrays, tuple(stored.record.machines))
 
 
-def train_trees(task: TrainingTask, segment_length: int, n_trees: int) -> tuple[MachineTrees, float]:
-    """Train on the training part, and return the trees and the weight of an anomalous episode.
+def train_trees(task: TrainingTask, segment_length: int, n_trees: int) -> MachineTrees:
+    """Train on the training part.
 
     The recordings of the validation part join the baselines, without a look at their labels.
     """
@@ -170,4 +170,4 @@ def train_trees(task: TrainingTask, segment_length: int, n_trees: int) -> tuple[
     weight = positive_weight(task.train.require_labels(), task.training)
     trees = MachineTrees.fit(statistics[0], task.train, weight, n_trees, task.training.seed)
     groups = join([part.groups for part in parts])
-    return trees.with_baselines(np.concatenate(statistics), groups), weight
+    return trees.with_baselines(np.concatenate(statistics), groups)

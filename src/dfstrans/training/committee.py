@@ -28,14 +28,14 @@ class Committee(Settings):
     note: str
 
     @classmethod
-    def choose(cls, labels: Labels, network: Scores, trees: Scores, *, odds: tuple[float, float]) -> Committee:
+    def choose(cls, labels: Labels, network: Scores, trees: Scores, *, network_odds: float) -> Committee:
         """Calibrate both members, and choose the weight with the highest PR-AUC over samples of the validation part.
 
         The best weight of each bootstrap sample is averaged, so that a few episodes do not decide. With too few
-        episodes of a class, both members have equal weight. `odds` are the factors by which the training of each
-        member raised the odds of an anomaly.
+        episodes of a class, both members have equal weight. `network_odds` is the factor by which the training of the
+        network raised the odds of an anomaly; that of the trees raises none.
         """
-        calibrations = calibrate(labels, network, odds[0]), calibrate(labels, trees, odds[1])
+        calibrations = calibrate(labels, network, network_odds), calibrate(labels, trees, 1.0)
         n_anomalous = int(labels.sum())
         if min(n_anomalous, len(labels) - n_anomalous) < MIN_PER_CLASS:
             return cls(

@@ -66,7 +66,7 @@ class ExtraTreesRival(SingleStepClassifier):
         model = ExtraTreesClassifier(task.network.trees, random_state=task.training.seed, n_jobs=-1)
         model.fit(statistics_of_all(task.train, task.scaler), labels, np.where(labels == 1, weight, 1.0))
         self.forest_ = Forest.from_votes(model)
-        return TrainingResult(weight)
+        return TrainingResult(odds=1.0)  # trees grow until leaves are pure, so the weight does not raise their votes
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         return self.forest_.vote_logits(statistics_of_all(episodes, self.scaler_))
