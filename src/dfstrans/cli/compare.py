@@ -45,6 +45,13 @@ def compare(
     split: Annotated[
         Literal["random", "grouped"], typer.Option(help="How to split; grouped keeps each group in one part.")
     ] = "random",
+    baseline: Annotated[
+        Literal["none", "first", "own"],
+        typer.Option(
+            help="With --split grouped, the recordings of each test machine that are known without labels: none, its "
+            "first 30 % (which are not judged), or all its own."
+        ),
+    ] = "none",
     jobs: Jobs = 1,
     threads: Threads = None,
     finished: Finished = False,
@@ -62,7 +69,7 @@ def compare(
     from dfstrans.lab.compare.grid import Comparison, Grid
     from dfstrans.lab.compare.runs import require_some
 
-    grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings))
+    grid = Grid(Comparison(data, out / STORE, names, folds, split, read, settings, baseline=baseline))
     remark(repr(grid.episodes))
     if (warning := grid.leakage_warning()) is not None:
         remark(warning)

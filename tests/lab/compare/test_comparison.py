@@ -24,7 +24,7 @@ def test_mean_and_spread_equal_a_hand_calculation() -> None:
     assert f1.std == pytest.approx(0.08**0.5)  # √((0.2² + 0.2²) / 1)
     row = dict(zip(result.table().columns, result.table().rows[0], strict=True))
     assert (row["F1"], row["splits"], row["parameters"]) == ("0.700 ± 0.283", "2 of 5", "41 000")
-    assert result.table().rows[1][1:] == ("0 of 5", *"–––––––––––")
+    assert result.table().rows[1][1:] == ("0 of 5", *"–––––––––––––")
 
 
 def test_models_are_tested_on_the_splits_that_both_have() -> None:
@@ -41,8 +41,8 @@ def test_models_are_tested_on_the_splits_that_both_have() -> None:
 def test_conclusions_and_warnings_are_in_tables_and_json() -> None:
     result = result_of({"dfstrans": (0.9, 0.92, 0.91), "boosting": (0.5, 0.5, 0.52)})
     notes = (
-        "F1: dfstrans is better than boosting.",
         "PR-AUC: dfstrans is not tested against boosting (no difference on any split).",
+        "F1: dfstrans is better than boosting.",
     )
     assert result.test_table().notes[:2] == notes
     guessing = ComparisonResult(("tapnet",), (made_up_run("tapnet", roc_auc=0.5),), folds=1)

@@ -12,13 +12,13 @@ from tests.lab.compare.made_up import made_up_run
 def test_equal_figures_are_drawn_near_their_value() -> None:
     runs = tuple(made_up_run(fold=fold, f1=0.0, pr_auc=1.0) for fold in (0, 1))
     axes = comparison_figure(ComparisonResult(("boosting",), runs, folds=2)).layout
-    for (low, high), value in ((axes.xaxis.range, 0.0), (axes.xaxis2.range, 1.0)):
+    for (low, high), value in ((axes.xaxis.range, 1.0), (axes.xaxis2.range, 0.0)):
         assert low < value < high
         assert high - low < 0.3
 
 
 def test_bars_end_at_possible_values() -> None:
-    runs = tuple(made_up_run(fold=fold, f1=f1) for fold, f1 in enumerate((0.5, 1.0)))
+    runs = tuple(made_up_run(fold=fold, pr_auc=value) for fold, value in enumerate((0.5, 1.0)))
     figure = comparison_figure(ComparisonResult(("boosting",), runs, folds=2))
     bar = figure.data[1]
     assert bar.x[0] + bar.error_x.array[0] == 1.0  # mean 0.75, deviation 0.35
@@ -28,7 +28,7 @@ def test_bars_end_at_possible_values() -> None:
 def test_leakage_baseline_is_a_line_through_both_panels(tmp_path: Path) -> None:
     baseline = made_up_run("leakage", f1=0.4, pr_auc=0.3, roc_auc=0.7)
     result = ComparisonResult(("boosting", "leakage"), (made_up_run(), baseline), folds=1)
-    assert [(line.x0, line.x1) for line in comparison_figure(result).layout.shapes] == [(0.4, 0.4), (0.3, 0.3)]
+    assert [(line.x0, line.x1) for line in comparison_figure(result).layout.shapes] == [(0.3, 0.3), (0.4, 0.4)]
     without = ComparisonResult(("boosting",), (made_up_run(),), folds=1)
     assert not comparison_figure(without).layout.shapes
     pages = [write_comparison(tmp_path, one)[0].read_text() for one in (result, without)]

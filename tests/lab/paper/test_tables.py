@@ -217,7 +217,7 @@ def test_gain_is_the_mean_difference_on_the_same_splits_of_all_seeds() -> None:
     assert first["F1 gain"] == ""
     assert (second["taken away"], second["splits"], second["F1 gain"]) == ("mixup", "3 of 3", "+0.200")
     assert result.gains("f1", models[1]) == pytest.approx([0.1, 0.2, 0.3])
-    assert " to " in table.rows[1][table.columns.index("95 % interval")]
+    assert " to " in table.rows[1][table.columns.index("F1 gain") + 1]
     assert "seed 0, 1, 2" in result.title
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dfstrans.lab.compare.leakage import is_leakage_baseline
-from dfstrans.lab.compare.protocols import PROTOCOLS
+from dfstrans.lab.compare.protocols import protocol_meaning, protocol_title
 from dfstrans.lab.compare.runs import Run, joined_commands
 from dfstrans.lab.compare.significance import (
     PairedTest,
@@ -17,24 +17,26 @@ from dfstrans.lab.compare.significance import (
     conclusion,
     corrected_t_test,
     holm,
+    interval_of_mean,
     leakage_warnings,
     size_warnings,
     split_of,
 )
 
-TESTED = {"f1": "F1", "pr_auc": "PR-AUC"}  # F1 at the threshold chosen on validation
+TESTED = {"pr_auc": "PR-AUC", "f1": "F1"}  # F1 at the threshold chosen on validation
 METHOD = (
     "Corrected resampled t-test of Nadeau and Bengio over the splits, with Holm's correction for the number of rivals. "
     "With few splits only large differences are significant: no significant difference does not mean no difference."
 )
 COLUMNS: dict[str, tuple[str, int]] = {  # title and digits; P, R and F1 at the threshold chosen on validation
+    "pr_auc": ("PR-AUC", 3),
+    "chance": ("chance", 3),  # PR-AUC of guessing: the share of anomalous episodes
+    "f1": ("F1", 3),
     "precision": ("P", 3),
     "recall": ("R", 3),
-    "f1": ("F1", 3),
     "precision_at_half": ("P at 0.5", 3),
     "recall_at_half": ("R at 0.5", 3),
     "f1_at_half": ("F1 at 0.5", 3),
-    "pr_auc": ("PR-AUC", 3),
     "false_alarms_per_100_normal": ("false alarms / 100", 1),
     "seconds_per_epoch": ("s / epoch", 1),
     "training_seconds": ("training s", 0),
@@ -116,6 +118,14 @@ class ComparisonResult:
         rows = [_figures(run) for run in self.of(model)]
         return {name: Spread.of(row[name] for row in rows) for name in rows[0]} if rows else {}
 
+    def interval(self, model: str, figure: str) -> str:
+        """The 95 % interval of the mean over all splits, as text; splits share episodes, which makes it wider."""
+        runs = [run for run in self.of(model) if run.test[figure] is not None]
+        if not runs:
+            return "–"
+        ratio = float(np.mean([run.test["episodes"] / run.training.train_episodes for run in runs]))  # type: ignore[operator]
+        return interval_of_mean([_value(run, figure) for run in runs], ratio)
+
     def leakage(self, figure: str) -> float | None:
         """The mean of the leakage baseline; None without it, or if it is no better than guessing."""
         baseline = next((model for model in self.models if is_leakage_baseline(model) and self.of(model)), None)
@@ -161,8 +171,14 @@ class ComparisonResult:
         seeds = ", ".join(map(str, sorted({run.protocol.seed for run in self.runs})))
         return (
             f"{quick}{data.title}{cutting}, {data.episodes} episodes of {data.sensors} sensors, {data.anomalous} "
-            f"anomalous; protocol {protocol.name}, seed {seeds}, test parts of {self.folds} 70/15/15 splits"
+            f"anomalous; protocol {self.protocol}, seed {seeds}, test parts of {self.folds} 70/15/15 splits"
         )
+
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol, with what is known of the test machines; empty without runs."""
+        some = self.runs[0].protocol if self.runs else None
+        return "" if some is None else protocol_title(some.name, some.baseline)
 
     def commands(self) -> list[str]:
         """The commands that compute the runs; several if models have different settings."""
@@ -193,14 +209,29 @@ class ComparisonResult:
         for model in self.models:
             spreads = self.spreads(model)
             shown = [mean_and_std(spreads.get(name), digits) for name, (_, digits) in COLUMNS.items()]
-            rows.append((model, self.progress(model), *shown))
-        notes = [f"Protocol {self.runs[0].protocol.name}: {self._meaning}."] if self.runs else []
+            rows.append((model, self.progress(model), shown[0], self.interval(model, "pr_auc"), *shown[1:]))
+        notes = [f"Protocol {self.protocol}: {self._meaning}."] if self.runs else []
+        first, *others = (title for title, _ in COLUMNS.values())
         return ResultTable(
             self.title,
-            ("model", "splits", *(title for title, _ in COLUMNS.values())),
+            ("model", "splits", first, "95 % interval", *others),
             tuple(rows),
-            (*notes, *self.warnings(), *(f"Command: {command}" for command in self.commands())),
+            (*notes, *self.baseline_notes(), *self.warnings(), *(f"Command: {command}" for command in self.commands())),
         )
+
+    def baseline_notes(self) -> list[str]:
+        """Which models cannot use what is known of the test machines, and how many machines the others know."""
+        if not self.runs or self.runs[0].protocol.baseline == "none":
+            return []
+        said = []
+        for model in self.models:
+            records = [run.machines for run in self.of(model) if run.machines is not None]
+            compared, judged = sum(one.compared for one in records), sum(one.judged for one in records)
+            if compared:
+                said.append(f"{model} compares {compared} of {judged} test machines, over all splits, with themselves.")
+            elif judged:
+                said.append(f"{model} compares no test machine with itself, so the baseline makes no difference to it.")
+        return said
 
     def progress(self, model: str) -> str:
         """How many runs of a model are finished, as text."""
@@ -214,7 +245,7 @@ class ComparisonResult:
             for rival, t in self.tests(figure).items()
         ]
         columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
-        of = f", {self.runs[0].data.title}, protocol {self.runs[0].protocol.name}" if self.runs else ""
+        of = f", {self.runs[0].data.title}, protocol {self.protocol}" if self.runs else ""
         notes = (*self.conclusions(), METHOD)
         return ResultTable(f"{self.first} against each rival{of}", columns, tuple(rows), notes)
 
@@ -244,13 +275,15 @@ class ComparisonResult:
 
     @property
     def _meaning(self) -> str:
-        return PROTOCOLS[self.runs[0].protocol.name].meaning
+        some = self.runs[0].protocol
+        return protocol_meaning(some.name, some.baseline)
 
 
 def _figures(run: Run) -> dict[str, float | None]:
     """The figures of a run by their names in results."""
     names = ("precision", "recall", "f1")
     return {
+        "chance": (run.test["anomalous"] or 0) / run.test["episodes"] if run.test["episodes"] else None,
         **{name: run.test[name] for name in (*names, "pr_auc", "false_alarms_per_100_normal")},
         **{f"{name}_at_half": run.test_at_half[name] for name in names},
         "false_alarms_per_100_normal_at_half": run.test_at_half["false_alarms_per_100_normal"],

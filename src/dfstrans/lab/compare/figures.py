@@ -23,12 +23,17 @@ LEAKAGE_CAPTION = " Dashed: the leakage baseline, which only knows where an epis
 
 
 def write_comparison(folder: Path, result: ComparisonResult) -> list[Path]:
-    """Write a self-contained page with the figure, the tables and the tests; and the tables as Markdown."""
+    """Write a self-contained page with the figure, the tables and the tests; and the tables as Markdown.
+
+    Results with a baseline of the test machines have its name in their files.
+    """
+    baseline = result.runs[0].protocol.baseline
+    name = "comparison" if baseline == "none" else f"comparison_{baseline}"
     tables, figure = result.tables(), as_div(comparison_figure(result))
     caption = CAPTION if result.leakage("f1") is None else CAPTION + LEAKAGE_CAPTION
     parts: dict[str, Any] = {"tables": tables, "figure": figure, "caption": caption}
-    page = write_page(folder / "comparison.html", "comparison.html", package="dfstrans.lab", **parts)
-    return [page, write_tables(folder / "comparison.md", tables)]
+    page = write_page(folder / f"{name}.html", "comparison.html", package="dfstrans.lab", **parts)
+    return [page, write_tables(folder / f"{name}.md", tables)]
 
 
 def write_tables(path: Path, tables: Iterable[ResultTable]) -> Path:

@@ -24,15 +24,26 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import library_versions
+from dfstrans.detectors.trees import KnowsMachines
 from dfstrans.errors import DfstransError, counted, option_name, settings_as_options
 from dfstrans.lab.compare import LEAKAGE
 from dfstrans.lab.compare.leakage import is_leakage_baseline
-from dfstrans.lab.compare.protocols import part_ids, protocol_name, recordings_on_both_sides, splits_of
+from dfstrans.lab.compare.protocols import (
+    BASELINES,
+    BaselineName,
+    check_baseline,
+    known_and_judged,
+    part_ids,
+    protocol_name,
+    recordings_on_both_sides,
+    splits_of,
+)
 from dfstrans.lab.compare.runs import (
     AT_HALF,
     ON_VALIDATION,
     EpisodesRecord,
     Figures,
+    MachinesRecord,
     ProtocolRecord,
     Run,
     RunKey,
@@ -46,6 +57,7 @@ from dfstrans.lab.compare.runs import (
     data_name,
     digest_of,
     is_claimed,
+    is_of,
     read_runs,
     save_parts,
     training_folder,
@@ -71,8 +83,10 @@ class Comparison:
     read: dict[str, Any] = field(default_factory=dict)
     overrides: dict[str, Any] = field(default_factory=dict)  # settings for every model that has them
     at_most: int | None = None  # number of episodes in a quick look
+    baseline: BaselineName = "none"  # what is known of the machines of the test part, with a grouped split
 
     def __post_init__(self) -> None:
+        check_baseline(self.split, self.baseline)
         check_models(self.models)
         check_overrides(self.models, self.overrides)
 
@@ -81,9 +95,10 @@ class Comparison:
         """The seed of the splits and of the training."""
         return int(self.overrides.get("seed", 0))
 
-    def command(self, model: str) -> str:
-        """The command that computes the runs of one model."""
-        options = {"models": model, "folds": self.folds, "split": self.split, **self.read}
+    def command(self, model: str, baseline: BaselineName = "none") -> str:
+        """The command that computes the runs of one model and shows those with a baseline."""
+        options = {"models": model, "folds": self.folds, "split": self.split}
+        options |= ({} if baseline == "none" else {"baseline": baseline}) | self.read
         options |= command_options(self.overrides)
         return command_line("dfstrans", "compare", data_name(self.data), "--out", "RESULTS", options=options)
 
@@ -110,6 +125,7 @@ class Grid:
                 fingerprint=self.episodes.fingerprint(),
                 settings=settings[model],
                 parts=digest_of(self.parts[fold]),
+                baseline=comparison.baseline,
             )
             for fold in range(comparison.folds)
             for model in comparison.models
@@ -118,13 +134,12 @@ class Grid:
 
     def finished(self) -> list[Run]:
         """The runs of this comparison that are in the store."""
-        stored = {(run.model, run.fold): run for run in read_runs(self.comparison.store)}
-        found = []
+        stored, found = read_runs(self.comparison.store), []
         for key in self.keys:
-            run = stored.get((key.model, key.fold))
-            if run is not None:
-                check_run(self.comparison.store, run, key, len(self.splits[key.fold][0]))
-                found.append(run)
+            for run in stored:
+                if is_of(run, key):
+                    check_run(self.comparison.store, run, key, len(self.splits[key.fold][0]))
+                    found.append(run)
         return found
 
     def waiting(self) -> list[RunKey]:
@@ -164,42 +179,60 @@ class Grid:
                 return None
             save_parts(self.comparison.store, self.parts)
             try:
-                run = self.compute(key)
+                runs = self.compute(key)
             except DfstransError as error:
                 return error
-            add_run(self.comparison.store, run)
-            return run
+            add_run(self.comparison.store, *runs)
+            return runs[0]
 
-    def compute(self, key: RunKey) -> Run:
-        """Train a model on the first part of a split, calibrate it on the second, test it on the third."""
+    def compute(self, key: RunKey) -> list[Run]:
+        """Train a model on the first part of a split, calibrate it on the second, test it on the third.
+
+        The first run is that of the key; with a grouped split, those with other baselines follow unless they are there.
+        """
         train, validation, test = (self.episodes[rows] for rows in self.splits[key.fold])
         detector = detector_for(key.model, self.comparison.overrides, self.episodes)
         folder = self.training_folder(key)
         began = time.perf_counter()
         detector.fit(train, validation=validation, run_folder=folder, resume=checkpoint_is_whole(folder))
         seconds = time.perf_counter() - began
-        on_test, at_half = _figures(detector, test)
         on_validation, _ = _figures(detector, validation)
-        return Run(
-            model=key.model,
-            fold=key.fold,
-            data=self.data_record(),
-            protocol=ProtocolRecord(
-                name=protocol_name(self.comparison.read, key.split),
-                split=key.split,
-                seed=key.seed,
-                at_most=self.comparison.at_most,
-            ),
-            settings=key.settings,
-            parts=key.parts,
-            training=_training_record(detector, len(train), seconds),
-            test=on_test,
-            test_at_half={name: at_half[name] for name in AT_HALF},
-            validation={name: on_validation[name] for name in ON_VALIDATION},
-            command=self.comparison.command(key.model),
-            commit=self.commit,
-            versions=library_versions(),
-        )
+        training = _training_record(detector, len(train), seconds)
+        found = []
+        for wanted in self._judged_with(key):
+            known, judged = known_and_judged(test, wanted.baseline)
+            knowing = _with_baselines(detector, test[known])
+            on_test, at_half = _figures(knowing, test[judged])
+            run = Run(
+                model=key.model,
+                fold=key.fold,
+                data=self.data_record(),
+                protocol=ProtocolRecord(
+                    name=protocol_name(self.comparison.read, key.split),
+                    split=key.split,
+                    seed=key.seed,
+                    at_most=self.comparison.at_most,
+                    baseline=wanted.baseline,
+                ),
+                settings=key.settings,
+                parts=key.parts,
+                machines=_machines_record(knowing, test[judged]),
+                training=training,
+                test=on_test,
+                test_at_half={name: at_half[name] for name in AT_HALF},
+                validation={name: on_validation[name] for name in ON_VALIDATION},
+                command=self.comparison.command(key.model, wanted.baseline),
+                commit=self.commit,
+                versions=library_versions(),
+            )
+            found.append(run)
+        return found
+
+    def _judged_with(self, key: RunKey) -> list[RunKey]:
+        """The key, and with a grouped split the same training with each other baseline that is not finished."""
+        stored = read_runs(self.comparison.store)
+        others = [key.model_copy(update={"baseline": name}) for name in BASELINES if key.split == "grouped"]
+        return [key, *(one for one in others if one != key and not any(is_of(run, one) for run in stored))]
 
     def data_record(self) -> EpisodesRecord:
         """The episodes of the comparison."""
@@ -230,6 +263,19 @@ def _figures(detector: EpisodeClassifier, part: Episodes) -> tuple[Figures, Figu
     labels, probabilities = part.require_labels(), detector.predict_proba(part)[:, 1]
     chosen, half = (evaluate_probabilities(labels, probabilities, at) for at in (detector.decision_threshold, 0.5))
     return chosen.to_dict(), half.to_dict()
+
+
+def _with_baselines(detector: EpisodeClassifier, known: Episodes) -> EpisodeClassifier:
+    """The detector, with the baselines of the machines of these recordings if it can use them."""
+    return detector.with_own_baselines(known) if len(known) and isinstance(detector, KnowsMachines) else detector
+
+
+def _machines_record(detector: EpisodeClassifier, judged: Episodes) -> MachinesRecord | None:
+    if judged.groups is None:
+        return None
+    machines = len(np.unique(judged.groups))
+    unknown = len(detector.machines_without_baseline(judged)) if isinstance(detector, KnowsMachines) else machines
+    return MachinesRecord(judged=machines, compared=machines - unknown)
 
 
 def _training_record(detector: EpisodeClassifier, train_episodes: int, seconds: float) -> TrainingRecord:

@@ -1,4 +1,4 @@
-"""Three protocols of cutting and splitting a data set, and what each of them measures."""
+"""Three protocols of cutting and splitting a data set, what is known of the test machines, and what this measures."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from dfstrans.data.splits import Split, SplitKind, folds, three_way_split, warn_
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
+BaselineName = Literal["none", "first", "own"]
+KNOWN_SHARE = 0.3  # of the recordings of a machine, with the baseline `first`
+Rows = npt.NDArray[np.intp]
 FEWEST = 4  # episodes of a class: two for training, one for each of the other parts
 
 
@@ -44,6 +47,56 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
         "that it has never seen",
     ),
 }
+
+
+BASELINES: dict[BaselineName, str] = {
+    "none": "nothing is known of the machines of the test part",
+    "first": "of each machine of the test part, the first 30 % of the recordings are known without their labels, and "
+    "only the others are judged",
+    "own": "of each machine of the test part, all recordings are known without their labels",
+}
+"""What a grouped split tells of the machines of the test part, by the name of the baseline."""
+
+
+def protocol_title(name: ProtocolName, baseline: BaselineName) -> str:
+    """The name of a protocol with its baseline.
+
+    >>> protocol_title("grouped", "none"), protocol_title("grouped", "own")
+    ('grouped', 'grouped, baseline own')
+    """
+    return name if baseline == "none" else f"{name}, baseline {baseline}"
+
+
+def protocol_meaning(name: ProtocolName, baseline: BaselineName) -> str:
+    """What a protocol measures, and what is known of the test machines."""
+    meaning = PROTOCOLS[name].meaning
+    return f"{meaning}; {BASELINES[baseline]}" if name == "grouped" else meaning
+
+
+def check_baseline(split: SplitKind, baseline: BaselineName) -> None:
+    """Refuse a baseline of test machines with a split in which machines are in several parts."""
+    if baseline != "none" and split != "grouped":
+        raise DfstransError(
+            f"expected {option_name('baseline', baseline)} only with {option_name('split', 'grouped')}, got it with a "
+            f"{split} split, where machines of the test part are also in training; leave it out"
+        )
+
+
+def known_and_judged(test: Episodes, baseline: BaselineName) -> tuple[Rows, Rows]:
+    """The rows of a test part that are known without labels, and those that are judged.
+
+    The first recordings of a machine are the earliest ones, or those read first if their times are unknown.
+    """
+    every = np.arange(len(test))
+    if baseline == "none":
+        return every[:0], every
+    if baseline == "own":
+        return every, every
+    order = every if test.starts is None else np.argsort(test.starts, kind="stable")
+    groups = test.require_groups()[order]
+    machines = [order[groups == name] for name in np.unique(groups)]
+    known = np.sort(np.concatenate([rows[: round(KNOWN_SHARE * len(rows))] for rows in machines]))
+    return known, np.setdiff1d(every, known)
 
 
 def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:

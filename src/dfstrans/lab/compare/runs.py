@@ -27,7 +27,7 @@ from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.saved_model import library_versions
 from dfstrans.errors import DfstransError, option_name, settings_as_options
 from dfstrans.files import atomic_write, explain_disk_errors
-from dfstrans.lab.compare.protocols import ProtocolName
+from dfstrans.lab.compare.protocols import BASELINES, BaselineName, ProtocolName
 from dfstrans.settings import Settings
 from dfstrans.training.evaluation import Evaluation
 
@@ -79,6 +79,14 @@ class ProtocolRecord(Settings):
     split: SplitKind
     seed: int
     at_most: int | None = None  # number of episodes in a quick look
+    baseline: BaselineName = "none"  # what is known of the machines of the test part, with a grouped split
+
+
+class MachinesRecord(Settings):
+    """How many machines the judged episodes are of, and how many of them the model compares with themselves."""
+
+    judged: int
+    compared: int
 
 
 class TrainingRecord(Settings):
@@ -104,6 +112,7 @@ class Run(Settings):
     protocol: ProtocolRecord
     settings: dict[str, Any]  # all arguments of the detector
     parts: str | None = None  # digest of the ids of the parts, which `parts_file` lists; None: not recorded
+    machines: MachinesRecord | None = None  # None: the recordings name no machine, or it was not recorded
     training: TrainingRecord
     test: Annotated[Figures, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
     test_at_half: Annotated[Figures, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
@@ -123,6 +132,7 @@ class RunKey(Settings):
     fingerprint: str
     settings: dict[str, Any]
     parts: str | None = None
+    baseline: BaselineName = "none"
 
     @property
     def label(self) -> str:
@@ -142,11 +152,12 @@ def read_runs(store: Path) -> list[Run]:
     return [_read_line(f"{store}, line {number}", line) for number, line in enumerate(lines, start=1)]
 
 
-def add_run(store: Path, run: Run) -> None:
-    """Add a finished run atomically: a reader never sees half of it."""
+def add_run(store: Path, *new: Run) -> None:
+    """Add finished runs atomically: a reader never sees some of them, or half of one."""
     with _locked(store):
-        runs = [*read_runs(store), run]
-        lines = [_as_line(one) for one in sorted(runs, key=lambda one: (one.model, one.fold))]
+        runs = [*read_runs(store), *new]
+        runs.sort(key=lambda one: (one.model, one.fold, [*BASELINES].index(one.protocol.baseline)))
+        lines = [_as_line(one) for one in runs]
         with atomic_write(store) as temporary:
             temporary.write_text("".join(lines), encoding="utf-8")
 
@@ -196,6 +207,11 @@ def check_run(store: Path, run: Run, key: RunKey, train_episodes: int) -> None:
     if run.training.train_episodes != train_episodes:
         learned = f"{key.label} trained on {run.training.train_episodes} episodes instead of {train_episodes}"
         raise _unusable(store, learned, "choose another folder, or remove that line")
+
+
+def is_of(run: Run, key: RunKey) -> bool:
+    """Whether a run has the model, the split and the baseline of a key."""
+    return (run.model, run.fold, run.protocol.baseline) == (key.model, key.fold, key.baseline)
 
 
 def check_settings(store: Path, run: Run, wanted: Mapping[str, Any]) -> None:
@@ -252,8 +268,9 @@ def save_parts(store: Path, parts: Collection[Mapping[str, Collection[str]]]) ->
 
 
 def training_folder(store: Path, key: RunKey) -> Path:
-    """Where the training of a run, with exactly these settings, saves its progress."""
-    return _folder_of(store, key) / f"{zlib.crc32(key.model_dump_json().encode()):08x}"
+    """Where the training of a run, with exactly these settings, saves its progress; baselines share a training."""
+    trained = key.model_dump_json(exclude={"baseline"})
+    return _folder_of(store, key) / f"{zlib.crc32(trained.encode()):08x}"
 
 
 @contextmanager
@@ -275,7 +292,7 @@ def claimed(store: Path, key: RunKey) -> Iterator[bool]:
         yield True
     finally:
         with _locked(store):
-            if any((run.model, run.fold) == (key.model, key.fold) for run in read_runs(store)):
+            if any(is_of(run, key) for run in read_runs(store)):
                 shutil.rmtree(folder)
             lock.release()
 

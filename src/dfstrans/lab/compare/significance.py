@@ -56,6 +56,18 @@ def corrected_t_test(first: Sequence[float], second: Sequence[float], test_to_tr
     return PairedTest(k, mean, low, high, float(2 * student.sf(abs(mean) / error, k - 1)))
 
 
+def interval_of_mean(scores: Sequence[float], test_to_train: float) -> str:
+    """The confidence interval of the mean of scores between 0 and 1 over splits, as text.
+
+    >>> interval_of_mean([0.7, 0.8, 0.75, 0.78], 0.2), interval_of_mean([0.7, 0.8], 0.2)
+    ('0.665 to 0.850', 'too few splits')
+    """
+    found = corrected_t_test(scores, [0.0] * len(scores), test_to_train)
+    if found.low is None or found.high is None:
+        return found.interval
+    return f"{max(found.low, 0.0):.3f} to {found.high:.3f}"
+
+
 def holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
     """The tests with adjusted p: the smallest p times n, the next times n − 1, …, never decreasing."""
     found, highest = list(tests), 0.0

@@ -1,0 +1,108 @@
+"""What is known of the machines of the test part: nothing, their first recordings, or all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dfstrans import DfstransError, Episodes, save_episodes
+from dfstrans.data.synthetic import planted_episodes
+from dfstrans.lab.compare.comparison import ComparisonResult
+from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
+from dfstrans.lab.compare.protocols import BASELINES, BaselineName, known_and_judged
+from dfstrans.lab.compare.runs import Run, read_runs
+from tests.cli.command_line import run as run_command
+
+MODELS = ("trees+trees=10+segment_length=16", "boosting+trees=2")
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Episodes:
+    """Seven machines of ten episodes, each at a level of its own."""
+    base = planted_episodes(40, 30, n_sensors=2, n_timepoints=48)
+    groups = np.array([f"m{row % 7}" for row in range(70)])
+    levels = (np.arange(70) % 7)[:, None, None]
+    return Episodes.from_arrays(np.asarray(base.values) + levels, base.labels, groups=groups)
+
+
+def comparison(store: Path, baseline: BaselineName = "none") -> Comparison:
+    return Comparison(Path("fleet.h5"), store, MODELS, folds=1, split="grouped", baseline=baseline)
+
+
+@pytest.fixture(scope="module")
+def runs(fleet: Episodes, tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    """All runs of a grouped split, from one training of each model."""
+    store, begun = tmp_path_factory.mktemp("results") / "runs.jsonl", []
+    for baseline in ("first", "none", "own"):
+        compute_runs(Grid(comparison(store, baseline), fleet), begin=begun.append)
+    assert [(key.model, key.baseline) for key in begun] == [(model, "first") for model in MODELS]
+    return read_runs(store)
+
+
+def test_first_recordings_of_each_machine_are_known_and_not_judged() -> None:
+    values, groups = np.zeros((11, 1, 4)), np.array([*"aaaaaaa", *"bbb", "c"])
+    known, judged = known_and_judged(Episodes.from_arrays(values, groups=groups), "first")
+    assert known.tolist() == [0, 1, 7]
+    assert judged.tolist() == [2, 3, 4, 5, 6, 8, 9, 10]  # a single recording is judged
+    backwards = np.datetime64("2026-01-12") - np.arange(11)
+    known, _ = known_and_judged(Episodes.from_arrays(values, groups=groups, starts=backwards), "first")
+    assert known.tolist() == [5, 6, 9]
+
+
+@pytest.mark.parametrize(("baseline", "known", "judged"), [("none", 0, 5), ("own", 5, 5)])
+def test_recordings_are_known_and_judged_as_the_baseline_says(baseline: BaselineName, known: int, judged: int) -> None:
+    episodes = Episodes.from_arrays(np.zeros((5, 1, 4)), groups=[*"aaabb"])
+    assert tuple(map(len, known_and_judged(episodes, baseline))) == (known, judged)
+
+
+def test_one_training_is_judged_with_every_baseline(runs: list[Run]) -> None:
+    assert [(run.model, run.protocol.baseline) for run in runs] == [(m, b) for m in sorted(MODELS) for b in BASELINES]
+    boosting, trees = ({run.protocol.baseline: run for run in runs if run.model == m} for m in sorted(MODELS))
+    assert all(run.machines is not None and run.machines.compared == 0 for run in boosting.values())
+    assert boosting["own"].test == boosting["none"].test
+    assert trees["own"].test != trees["none"].test
+    machines = trees["own"].machines
+    assert machines is not None
+    assert machines.compared == machines.judged
+    assert trees["first"].test["episodes"] == 0.7 * (trees["none"].test["episodes"] or 0)
+    assert "--split grouped --baseline own" in trees["own"].command
+    assert "--baseline" not in trees["none"].command
+
+
+def test_table_names_the_baseline_and_who_cannot_use_it(runs: list[Run]) -> None:
+    own = ComparisonResult(MODELS, tuple(run for run in runs if run.protocol.baseline == "own"), folds=1)
+    table = own.table()
+    assert "protocol grouped, baseline own, seed 0" in table.title
+    assert table.columns[2:6] == ("PR-AUC", "95 % interval", "chance", "F1")
+    assert any("all recordings are known without their labels" in note for note in table.notes)
+    assert any(note.startswith(f"{MODELS[0]} compares ") for note in table.notes)
+    assert (
+        f"{MODELS[1]} compares no test machine with itself, so the baseline makes no difference to it." in table.notes
+    )
+    assert own.to_dict()["protocol"]["baseline"] == "own"
+
+
+def test_runs_without_a_baseline_are_read_as_those_that_know_nothing(runs: list[Run], tmp_path: Path) -> None:
+    stored = next(run for run in runs if run.protocol.baseline == "none").model_dump(mode="json")
+    del stored["protocol"]["baseline"], stored["machines"]
+    (tmp_path / "runs.jsonl").write_text(json.dumps(stored) + "\n")
+    assert read_runs(tmp_path / "runs.jsonl")[0].protocol.baseline == "none"
+
+
+def test_baseline_of_seen_machines_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"baseline='own' only with split='grouped'.*leave it out"):
+        Comparison(Path("fleet.h5"), tmp_path, MODELS, baseline="own")
+
+
+def test_command_writes_each_baseline_beside_the_others(fleet: Episodes, tmp_path: Path) -> None:
+    save_episodes(fleet, tmp_path / "fleet.h5")
+    command = ("compare", tmp_path / "fleet.h5", "--out", tmp_path, "--models", MODELS[0], "--folds", "1")
+    for baseline in ("none", "own"):
+        code, out, err = run_command(*command, "--split", "grouped", "--baseline", baseline)
+        assert code == 0, err
+        assert "chance" in out
+    assert "are already finished" in err
+    assert {"comparison.md", "comparison_own.md"} <= {path.name for path in tmp_path.iterdir()}
