@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,36 @@ def test_text_between_numbers_is_missing_on_request(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="'ERR' in line 3"):
         episodes = load_episodes(tmp_path / "runs.csv", text_as_missing=True)
     assert str(episodes.values[0, 0].tolist()) == "[1.0, nan, 3.0]"
+
+
+def problems_of(place: Path, **options: Any) -> list[str]:
+    """What a check finds; it must be able to go on."""
+    episodes, problems = read_episodes(place, **options)
+    assert episodes is not None
+    return [str(problem) for problem in problems.merged()]
+
+
+def test_check_goes_on_after_files_of_several_time_zones(tmp_path: Path) -> None:
+    for name, zone, value in (("1", "Z", 1), ("2", "Z", 2), ("3", "", 3), ("4", "Z", "ERR")):
+        rows = f"2024-05-01T00:00:00{zone},1\n2024-05-01T00:00:01{zone},{value}\n"
+        (tmp_path / f"{name}.csv").write_text(f"time,a\n{rows}")
+    text, zone = problems_of(tmp_path)
+    assert "'ERR' in line 3" in text
+    assert "with their zone in all files or in none, got UTC in" in zone
+    assert "3.csv; write all times in UTC" in zone
+    with pytest.warns(UserWarning, match="skipped 2 files"):
+        assert load_episodes(tmp_path, skip_bad_files=True).ids.tolist() == ["1", "2"]
+
+
+def test_check_goes_on_after_unreadable_labels_and_wrong_columns(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("id,time,a,label\nx,0,1,new\nx,1,ERR,new\nz,3,2,worn\n")
+    found = problems_of(tmp_path / "runs.csv", time_column="when", drop_sensors=["nope", "b"])
+    assert sum("got id, time, a, label; correct" in problem for problem in found) == 3
+    text, labels = problems_of(tmp_path / "runs.csv", normal_value="ok")
+    assert "expected the normal label 'ok'" in labels
+    assert "'ERR' in line 3" in text
+    (column,) = problems_of(write(tmp_path / "folder", "1.csv", "2.csv"), group_column="machine")
+    assert "got time, a, b; correct group_column" in column
 
 
 # ---- folders that name labels and groups --------------------------------------------------------------------------

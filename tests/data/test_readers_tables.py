@@ -217,7 +217,7 @@ def test_columns_can_be_named_and_dropped(tmp_path: Path) -> None:
     episodes = from_text(tmp_path, text, **options)
     assert (episodes.sensors, episodes.n_anomalous) == (("a",), 1)
     with pytest.raises(DfstransError, match=r"'nope' in .* \(drop_sensors\), got drive, clock"):
-        from_text(tmp_path, text, id_column="drive", drop_sensors=("nope",))
+        from_text(tmp_path, text, id_column="drive", drop_sensors=("nope", "note"))
 
     similar = from_text(tmp_path, "id,time,a [m],a,A\nx,0,1,2,3\nx,1,4,5,6\n", drop_sensors=("a",))
     assert_array_equal(similar.values[0], [[1, 4], [3, 6]])

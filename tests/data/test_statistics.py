@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -39,6 +41,18 @@ def test_statistics_of_an_episode_do_not_depend_on_its_batch() -> None:
     whole = episode_statistics(episodes, scaler, 8)
     for row in range(len(episodes)):
         np.testing.assert_array_equal(episode_statistics(episodes[[row]], scaler, 8)[0], whole[row])
+
+
+def test_memory_for_statistics_does_not_grow_with_the_number_of_episodes() -> None:
+    peaks = []
+    for n_episodes in (16, 64):
+        episodes = Episodes.from_arrays(np.random.default_rng(0).normal(size=(n_episodes, 10, 2000)))
+        scaler = SensorScaler.fit(episodes)
+        tracemalloc.start()
+        episode_statistics(episodes, scaler, 100)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
 
 
 def test_statistics_of_episodes_with_gaps_are_finite() -> None:

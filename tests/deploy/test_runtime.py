@@ -66,6 +66,9 @@ def test_a_committee_decides_as_in_python(tmp_path: Path) -> None:
         np.testing.assert_allclose(runtime.decision_function(given), detector.decision_function(given), atol=1e-5)
         np.testing.assert_allclose(runtime.predict_proba(given), detector.predict_proba(given), atol=1e-5)
     assert (runtime.decision_function(unknown) != runtime.decision_function(episodes)).any()
+    certain = {**runtime.record.calibration, "shift": 1e4}
+    runtime.record = replace(runtime.record, calibration=certain)
+    assert not runtime.predict_proba(episodes)[:, 1].any()
 
 
 def test_arrays_lists_and_reordered_sensors_score_the_same(runtime: OnnxDetector) -> None:

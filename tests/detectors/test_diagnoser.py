@@ -142,4 +142,4 @@ def test_preset_paper_is_the_network_alone() -> None:
     assert detector.committee_ is None
     assert next(detector.diagnose(EPISODES[:1])).members == {}
     with pytest.raises(DfstransError, match="members"):
-        Diagnoser.from_settings(members="everybody").fit(EPISODES)
+        Diagnoser.from_settings(members="everybody")  # before recordings are read

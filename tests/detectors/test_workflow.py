@@ -73,11 +73,12 @@ def test_a_damaged_model_is_not_a_finished_run(model: Path, tmp_path: Path, name
     [
         ({"seed": 1}, EPISODES, "seed=1 instead of 0, another train part"),
         ({"head_width": 9}, EPISODES, "head_width=9 instead of 8"),
+        ({"members": "committee"}, EPISODES, "members='committee' instead of network"),
         ({}, tiny_episodes(seed=3), "another train part"),
     ],
 )
 def test_resume_does_not_replace_a_finished_model_of_other_settings_or_data(
-    model: Path, change: dict[str, int], episodes: Episodes, difference: str
+    model: Path, change: dict[str, Any], episodes: Episodes, difference: str
 ) -> None:
     written = {path: path.stat().st_mtime_ns for path in model.iterdir()}
     with pytest.raises(DfstransError, match=f"finished model in .*got {difference}.*choose another out, or .* without"):

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
@@ -63,6 +65,20 @@ def test_trees_are_restored_from_their_arrays(
     for one in (trees, MachineTrees.fit(statistics, labelled(labels), 1.0, 5, 0)):
         restored = MachineTrees.from_arrays(one.to_arrays(), one.machines)
         np.testing.assert_array_equal(restored.logits(statistics, groups), one.logits(statistics, groups))
+
+
+def test_memory_for_logits_does_not_grow_with_the_number_of_episodes(
+    fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
+) -> None:
+    statistics, _, groups, trees = fleet
+    peaks = []
+    for repeats in (10, 40):
+        many, machines = np.tile(statistics, (repeats, 1, 1)), np.tile(groups, repeats)
+        tracemalloc.start()
+        trees.logits(many, machines)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0]
 
 
 def test_largest_deviations_do_not_tell_which_sensor_deviates() -> None:

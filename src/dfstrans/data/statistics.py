@@ -13,7 +13,7 @@ Statistics = npt.NDArray[np.float64]
 OF_SEGMENT = ("mean", "deviation", "minimum", "maximum", "mean step", "largest step")
 OVER_SEGMENTS = ("mean", "minimum", "maximum", "deviation")
 N_STATISTICS = len(OF_SEGMENT) * len(OVER_SEGMENTS)
-EPISODES_AT_ONCE = 64
+VALUES_AT_ONCE = 1 << 18  # of a batch
 
 
 def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Statistics:
@@ -23,8 +23,9 @@ def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length:
         (n_episodes, n_sensors, N_STATISTICS)
     """
     found = np.empty((len(episodes), episodes.n_sensors, N_STATISTICS))
-    for start in range(0, len(episodes), EPISODES_AT_ONCE):
-        batch = episodes[start : start + EPISODES_AT_ONCE]
+    at_once = max(1, VALUES_AT_ONCE // (episodes.n_sensors * int(episodes.lengths.max(initial=1))))
+    for start in range(0, len(episodes), at_once):
+        batch = episodes[start : start + at_once]
         segments = cut_segments(batch, scaler, segment_length)
         counted = _mostly_filled(batch.lengths, segment_length, segments)
         found[start : start + len(batch)] = over_segments(segment_statistics(segments.values), counted)

@@ -141,7 +141,8 @@ class OnnxDetector:
         statistics = episode_statistics(episodes, self.record.scaler, self.record.segment_length)
         votes, w = trees.logits(statistics, episodes.groups), committee["network_weight"]
         logits = w * _scaled(logits, committee["network"]) + (1 - w) * _scaled(votes, committee["trees"])
-        return logits, 1 / (1 + np.exp(-_scaled(logits, self.record.calibration)))
+        with np.errstate(over="ignore"):  # far below 0, the probability is 0
+            return logits, 1 / (1 + np.exp(-_scaled(logits, self.record.calibration)))
 
     def _run(self, episodes: Episodes, outputs: Sequence[str]) -> Iterator[list[npt.NDArray[Any]]]:
         """Yield the named outputs, a few episodes at a time."""

@@ -26,7 +26,7 @@ from dfstrans.diagnosis.diagnose import KnownCases, diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Decision
 from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.errors import DfstransError, did_you_mean, option_name
+from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.model.encoding import check_fits
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.model.machine_trees import MachineTrees
@@ -40,6 +40,7 @@ from dfstrans.settings import (
     NetworkShape,
     Preset,
     Settings,
+    setting_name,
 )
 from dfstrans.training.committee import TREES, Committee
 from dfstrans.training.evaluation import average_precision
@@ -107,7 +108,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     # ---- the committee ------------------------------------------------------------------------------------------
 
     def _train(self, task: TrainingTask) -> TrainingResult:
-        if not self._has_trees():
+        if self.chosen_members == "network":
             result = super()._train(task)
             self.trees_ = self.committee_ = None
             return result
@@ -125,14 +126,10 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, network_odds=result.odds)
         return result._replace(odds=1.0)  # the members are calibrated
 
-    def _has_trees(self) -> bool:
-        known = get_args(Members)
-        if self.members not in (None, *known):
-            raise DfstransError(
-                f"expected {option_name('members')} to be {' or '.join(known)}, got {self.members!r}; "
-                f"{did_you_mean(str(self.members), known)}"
-            )
-        return (self.members or ("network" if self.preset == "paper" else "committee")) == "committee"
+    @property
+    def chosen_members(self) -> Members:
+        """Who decides after the next fit: `members`, or by default those of the preset."""
+        return self.members or ("network" if self.preset == "paper" else "committee")
 
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         network = super()._logits(episodes)
@@ -188,11 +185,9 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
                 yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
 
     def _preset_settings(self) -> dict[str, Any]:
-        if self.preset not in PRESETS:
-            raise DfstransError(
-                f"expected {option_name('preset')} to be {' or '.join(PRESETS)}, got {self.preset!r}; "
-                f"{did_you_mean(str(self.preset), PRESETS)}"
-            )
+        _require_choice("preset", self.preset, tuple(PRESETS))
+        if self.members is not None:
+            _require_choice("members", self.members, get_args(Members))
         return dict(PRESETS[self.preset])
 
     # ---- the normal reference and the known faults are part of the model ----------------------------------------
@@ -233,3 +228,11 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.reference_ = NormalReference.from_arrays(stored.reference)
         self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), stored.reference[KNOWN_FEATURES])
         return self
+
+
+def _require_choice(setting: str, given: str, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise DfstransError(
+            f"expected {setting_name(setting)} to be {' or '.join(known)}, got {given!r}; "
+            f"{did_you_mean(str(given), known)}"
+        )

@@ -26,7 +26,7 @@ from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.files import atomic_write
 from dfstrans.progress import Progress, no_progress, track
-from dfstrans.settings import DFSTRANS
+from dfstrans.settings import DFSTRANS, setting_name
 from dfstrans.training.run_folder import TENSORBOARD, OtherRunError, can_resume, list_changes
 
 Part = Literal["all", "train", "validation", "test"]
@@ -195,6 +195,9 @@ def _finished_model(out: Path, detector: Detector, train: Episodes, data: DataRe
             data.source_fingerprint,
         ):
             differences = ["other recordings or another split"]
+        members = "network" if record.committee is None else "committee"
+        if isinstance(detector, Diagnoser) and detector.chosen_members != members:
+            differences.append(f"{setting_name('members', detector.chosen_members)} instead of {members}")
     else:
         differences = [f"{option_name('model', detector.estimator_name)} instead of {record.estimator}"]
     if differences:

@@ -13,6 +13,7 @@ from dfstrans.data.statistics import Statistics
 from dfstrans.model.forest import Features, Forest
 
 N_LARGEST = 8  # sensors that deviate most, whichever they are
+EPISODES_AT_ONCE = 64
 Groups = npt.NDArray[np.str_] | None
 
 
@@ -55,6 +56,13 @@ class MachineTrees(NamedTuple):
 
     def logits(self, statistics: Statistics, groups: Groups) -> npt.NDArray[np.float64]:
         """Return the logit of each episode: (episode, sensor, statistic) → (episode,)."""
+        found = np.empty(len(statistics))
+        for start in range(0, len(found), EPISODES_AT_ONCE):
+            part = slice(start, start + EPISODES_AT_ONCE)
+            found[part] = self._logits(statistics[part], None if groups is None else groups[part])
+        return found
+
+    def _logits(self, statistics: Statistics, groups: Groups) -> npt.NDArray[np.float64]:
         found = self.fleet.vote_logits(fleet_features(statistics))
         if self.own is None or self.baselines is None:
             return found
@@ -109,7 +117,7 @@ def own_features(statistics: Statistics, deviations: Statistics) -> Features:
     size = np.abs(deviations)
     largest = np.sort(size.max(axis=2), axis=1)[:, ::-1][:, :N_LARGEST]
     columns = [_rows(statistics), _rows(deviations), size.max(axis=1), largest]
-    return np.concatenate(columns, axis=1).astype(np.float32)
+    return np.concatenate(columns, axis=1, dtype=np.float32)
 
 
 def _rows(cells: Statistics) -> Statistics:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting, report
+from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting, current_problems, report
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
 from dfstrans.data.readers.containers import CONTAINER
 from dfstrans.data.readers.cutting import cut_if_requested
@@ -26,6 +26,7 @@ from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
 from dfstrans.data.readers.recordings import LONG_TABLE
+from dfstrans.data.readers.rows import UNREADABLE_LABELS
 from dfstrans.errors import DfstransError, counted, list_few, option_name
 
 __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
@@ -82,7 +83,8 @@ def _prepared(reader: Reader, path: Path, options: ReadOptions) -> Episodes:
     meaning = [
         option_name(name, getattr(options, name)) for name in LABEL_OPTIONS if getattr(options, name) is not None
     ]
-    if meaning and episodes.labels is None:
+    unreadable = any(problem.kind == UNREADABLE_LABELS for problem in current_problems().merged())
+    if meaning and episodes.labels is None and not unreadable:
         column = option_name("label_dataset" if "label_dataset" in reader.options else "label_column", ...)
         message = f"expected labels in {path} for {list_few(meaning)}, got none; name the labels ({column}), or drop"
         report(Problem(f"{message} the option", file=path))

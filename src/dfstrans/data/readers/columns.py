@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dfstrans.data.problems import reporting
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.readers.tables import MISSING
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -129,6 +130,20 @@ def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
     {'Speed [m/s]'}
     """
     return {found for name in options.drop_sensors if (found := find_column(names, name)) is not None}
+
+
+def without_missing_columns(names: Sequence[str], options: ReadOptions, source: Path) -> ReadOptions:
+    """Report each option that names a column which does not exist, and return the options without them."""
+    named = [f"{role}_column" for role in _SYNONYMS]
+    missing = {name for name in named if (wanted := getattr(options, name)) and find_column(names, wanted) is None}
+    for name in sorted(missing):
+        with reporting():
+            require_column(names, getattr(options, name), name, source)
+    for name in options.drop_sensors:
+        with reporting():
+            require_column(names, name, "drop_sensors", source)
+    kept = tuple(name for name in options.drop_sensors if find_column(names, name) is not None)
+    return options.model_copy(update={**dict.fromkeys(missing), "drop_sensors": kept})
 
 
 def require_dropped(names: Sequence[str], options: ReadOptions, source: Path) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
-from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label
+from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label, without_missing_columns
 from dfstrans.data.readers.containers import LAYOUT_OPTIONS, ContainerTable, is_container, with_likely_layout
 from dfstrans.data.readers.faults import is_fault_table, with_faults
 from dfstrans.data.readers.gathering import gather
-from dfstrans.data.readers.joining import join_files, join_recording, require_same_columns
+from dfstrans.data.readers.joining import join_files, join_recording, lacks_zone, require_same_columns
 from dfstrans.data.readers.labels import (
     LabelTable,
     find_table,
@@ -51,6 +51,8 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
             _require_depth(path, file, options)
             tables.append(_open(file, options))
     names = [name for table in tables for name in table.names]
+    if label_path is None and names:
+        options = without_missing_columns(list(dict.fromkeys(names)), options, path)
     require_dropped(names, options, path)
     elsewhere: dict[str, str] = {}
     label_table = None
@@ -218,8 +220,9 @@ def _with_same_columns(parts: list[Rows], skip: str) -> list[Rows]:
     """Leave out files whose columns differ from those of most files."""
     if not parts:
         return []
-    usual, _ = Counter(frozenset(part.sensors) for part in parts).most_common(1)[0]
-    first = next(part for part in parts if frozenset(part.sensors) == usual)
+    kinds = [(frozenset(part.sensors), lacks_zone(part)) for part in parts]
+    usual, _ = Counter(kinds).most_common(1)[0]
+    first = parts[kinds.index(usual)]
     kept = []
     for part in parts:
         with reporting(part.source, skip):

@@ -154,6 +154,11 @@ def join_files(parts: Sequence[Rows]) -> Rows:
     )
 
 
+def lacks_zone(part: Rows) -> bool:
+    """Return whether a file has dates without a time zone."""
+    return part.time is not None and part.time.clock is not None and not part.time.zone
+
+
 def require_same_columns(first: Rows, part: Rows) -> None:
     """Reject a file whose columns or units differ from those of another."""
     here, there = first.source.name, part.source.name
@@ -178,6 +183,13 @@ def require_same_columns(first: Rows, part: Rows) -> None:
         raise DfstransError(
             f"expected time in the same unit in all files, got {first.time.unit or 'no unit'} in {here} and "
             f"{part.time.unit or 'no unit'} in {there}; convert it to one unit and header, such as time [s], or {drop}"
+        )
+    zones = {one.source: one.time.zone for one in (first, part) if one.time and one.time.clock is not None}
+    if len(zones) == 2 and lacks_zone(part) != lacks_zone(first):
+        (has, zone), (lacks, _) = sorted(zones.items(), key=lambda one: one[1] == "")
+        raise DfstransError(
+            f"expected times with their zone in all files or in none, got {zone} in {has} and none in {lacks}; write "
+            "all times in UTC (2024-05-31T12:00:00Z), or all without a zone"
         )
     for name, unit in zip(first.sensors, first.units, strict=True):
         if unit and units[name] and unit != units[name]:

@@ -22,6 +22,7 @@ from dfstrans.data.readers.columns import (
     require_dropped,
     to_coded_texts,
     warn_of_second_label,
+    without_missing_columns,
 )
 from dfstrans.data.readers.faults import with_faults
 from dfstrans.data.readers.gathering import gather
@@ -53,6 +54,8 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     if PARQUET_KEY in table.metadata:
         episodes = _read_own_parquet(table, options)
     else:
+        if label_path is None:
+            options = without_missing_columns(table.names, options, path)
         require_dropped(table.names, options, path)
         elsewhere = roles_in_label_table(table.names, label_path, options)
         roles = _roles_of_long_table(table, options, elsewhere)

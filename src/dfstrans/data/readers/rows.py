@@ -23,6 +23,7 @@ from dfstrans.errors import DfstransError, list_few, option_name
 
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
 _LABEL_WORDS = 10  # a column with more distinct words is hardly a label
+UNREADABLE_LABELS = "unreadable labels"  # the kind of this problem
 _MOSTLY = 0.5  # share of numbers among the cells; a column with fewer is no sensor
 
 
@@ -237,12 +238,16 @@ def _report_bad_cells(part: Rows, options: ReadOptions, skip: str) -> None:
 
 
 def interpret_labels(parts: Sequence[Rows], options: ReadOptions, source: Path) -> list[Rows]:
-    """Interpret the labels of all files together."""
+    """Interpret the labels of all files together; labels of unknown meaning are reported and left out."""
     column = next((part.label_column for part in parts if part.label_column is not None), None)
     if column is None:
         return list(parts)
     counts: Counter[str] = Counter()
     for part in parts:
         counts.update({} if part.words is None else count_words(part.words))
-    meaning = label_meaning(counts, options, source, column)
+    try:
+        meaning = label_meaning(counts, options, source, column)
+    except DfstransError as error:
+        report(Problem(str(error), kind=UNREADABLE_LABELS, error=error))
+        return list(parts)
     return [part.interpret(meaning) for part in parts]
