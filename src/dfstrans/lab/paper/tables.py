@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.comparison import METHOD, TESTED, ComparisonResult, ResultTable, mean_and_std, p_value
 from dfstrans.lab.compare.grid import Comparison
-from dfstrans.lab.compare.protocols import PROTOCOLS, ProtocolName
+from dfstrans.lab.compare.protocols import PROTOCOLS, BaselineName, ProtocolName
 from dfstrans.lab.compare.runs import Run, check_settings, read_runs, require_some
 from dfstrans.lab.compare.significance import PairedTest
 from dfstrans.lab.compare.variants import CHANGE, VARIANTS, recorded_settings, settings_of_model
@@ -130,6 +130,7 @@ def runs_for(
     store: Path,
     failed: dict[str, str],
     epochs: int | None = None,
+    baseline: BaselineName = "none",
 ) -> list[Run]:
     """The finished runs of a table, after computing the others if requested; `failed` collects error messages.
 
@@ -140,16 +141,18 @@ def runs_for(
         recordings = recordings_of(name, protocol, data_folder(request.data), request.preset)
         at_most = QUICK["at_most"] if request.quick else None
         split = PROTOCOLS[protocol].split
-        messages = request.compute(
-            Comparison(recordings.path, store, models, request.folds, split, recordings.read, overrides, at_most)
-        )
+        wanted = (models, request.folds, split, recordings.read, overrides, at_most, baseline)
+        messages = request.compute(Comparison(recordings.path, store, *wanted))
         failed.update({f"{store.stem}, {label}": message for label, message in messages.items()})
-    return finished_runs(store, models, request.folds, overrides)
+    return finished_runs(store, models, request.folds, overrides, baseline)
 
 
-def finished_runs(store: Path, models: Sequence[str], folds: int, overrides: dict[str, Any]) -> list[Run]:
-    """The runs of these models, splits and settings in a store, all on the same recordings and splits."""
-    runs = [run for run in read_runs(store) if run.model in models and run.fold < folds]
+def finished_runs(
+    store: Path, models: Sequence[str], folds: int, overrides: dict[str, Any], baseline: BaselineName = "none"
+) -> list[Run]:
+    """The runs of these models, splits, settings and baseline in a store, all on the same recordings and splits."""
+    stored = [run for run in read_runs(store) if run.protocol.baseline == baseline]
+    runs = [run for run in stored if run.model in models and run.fold < folds]
     runs.sort(key=lambda run: (models.index(run.model), run.fold))
     for run in runs:
         check_settings(store, run, recorded_settings(run.model, overrides))

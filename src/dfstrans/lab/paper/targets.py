@@ -12,6 +12,7 @@ from dfstrans.lab.compare.protocols import PROTOCOLS
 from dfstrans.lab.compare.variants import check_models, check_names
 from dfstrans.lab.paper.diagnoses import diagnoses
 from dfstrans.lab.paper.encodings import encodings
+from dfstrans.lab.paper.machines import machines
 from dfstrans.lab.paper.parameters import parameters_by_sensors, time_and_parameters
 from dfstrans.lab.paper.printed import DETECTION
 from dfstrans.lab.paper.request import DATA_SETS, QUICK, Outcome, Request, with_record
@@ -82,7 +83,14 @@ TARGETS: dict[str, Target] = {
         ablation,
         (*TABLE, "seeds"),
     ),
+    "machines": Target(
+        "not in the paper: the committee, trees and their rivals, on machines of training and on others",
+        "hours to days",
+        machines,
+        TABLE,
+    ),
 }
+BESIDE = {*DETECTION, "machines"}  # tables that a part must not replace
 WITHOUT_RESULT: dict[str, str] = {
     "fig:st_transformer": "drawing of the network, nothing to compute: see docs/explanation/model.md",
     "fig:notation": "drawing of the notation, nothing to compute: see docs/explanation/model.md",
@@ -124,7 +132,7 @@ def would_replace(request: Request) -> bool:
     if request.finished:
         return bool(request.part)
     smaller = [name for name in request.part if name != "folds" or request.folds < Request.folds]
-    return bool(smaller) and not request.quick and request.target in DETECTION and table_path(request).exists()
+    return bool(smaller) and not request.quick and request.target in BESIDE and table_path(request).exists()
 
 
 def table_path(request: Request) -> Path:
