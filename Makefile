@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint types check docs bench bench-quick size graph schema clean help
+.PHONY: demo test test-all lint types check docs bench bench-quick experiments experiments-status size graph schema clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -41,6 +41,13 @@ bench: $(READY)  ## speed and memory, as ratios measured in one run
 
 bench-quick: $(READY)  ## speed at the elevator's shape in under a minute, as JSON
 	@$(BIN)/python -m benchmarks.network --quick
+
+# LOKY_MAX_CPU_COUNT limits scikit-learn, and OMP_NUM_THREADS all others, to one core
+experiments: $(READY)  ## compute the runs of results/queue.toml one by one on one core; Ctrl-C stops, repeat to resume
+	LOKY_MAX_CPU_COUNT=1 OMP_NUM_THREADS=1 nice -n 10 $(BIN)/dfstrans experiments run
+
+experiments-status: $(READY)  ## which of these runs are finished, and the hours that the others take
+	@$(BIN)/dfstrans experiments status
 
 docs: $(READY)  ## the documentation site, in docs/_build/html
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -b html docs docs/_build/html

@@ -6,8 +6,10 @@ import ast
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -18,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+from scipy.io import savemat
 
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.schema import Resemblance, diagnosis_schema
@@ -26,6 +29,7 @@ from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES
 from dfstrans.lab.injection.settings import KINDS
 from dfstrans.training.evaluation import ChanceCheck
+from tests.cli.command_line import output_of
 from tests.raw_folders import write_vibrations
 from tests.report.drawn import made_diagnosis
 from tests.tiny import write_table
@@ -106,6 +110,74 @@ def test_a_machine_is_commissioned_as_documented(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True, text=True)
     assert "12 recordings" in done.stdout
     assert {"lift-7", "lift-8"} <= json.loads((tmp_path / "model" / "model.json").read_text())["machines"].keys()
+
+
+def write_recordings(folder: Path, names: Sequence[str], n_points: int = 60) -> None:
+    """Write tables without labels; in every other one the values of the third sensor are much higher."""
+    rng = np.random.default_rng(0)
+    for n, name in enumerate(names):
+        values = rng.normal(size=(n_points, 3)) + np.array([0, 0, 6 * (n % 2)])
+        table = pd.DataFrame(values, columns=["a", "b", "Force"])
+        table.insert(0, "time [s]", np.arange(n_points) / 100)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        table.to_csv(folder / name, index=False)
+
+
+def commands(document: str) -> list[str]:
+    """The commands of a how-to page, one per line, with trees instead of a network, which trains in seconds."""
+    text = "\n".join(blocks(ROOT / "docs" / "how-to" / document, "sh")).replace("\\\n", " ")
+    return [f"{line.partition(' #')[0]} {TREES if ' train ' in line else ''}" for line in text.splitlines() if line]
+
+
+TREES = "--model trees --set trees=20"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what reading says is the subject of other tests
+def test_folders_are_trained_on_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, words, mapped, levels, joined, containers = commands("folder-of-files.md")
+    states, runs = ("good", "worn"), range(24)
+    layouts = {
+        plain: [f"run_{n}.csv" for n in runs],
+        words: [f"{states[n % 2]}/run_{n}.csv" for n in runs],
+        mapped: [f"{states[n % 2]}/run_{n}.csv" for n in runs],
+        levels: [f"machine_{n % 3}/{('good', 'bad')[n % 2]}/run_{n}.csv" for n in runs],
+        joined: [f"{('good', 'bad')[n % 2]}/run_{n}/part_1.csv" for n in runs],
+        containers: [],
+    }
+    for number, (command, names) in enumerate(layouts.items()):
+        folder = tmp_path / str(number)
+        write_recordings(folder / "recordings", names)
+        if command == plain:
+            rows = "".join(f"run_{n},{n % 2}\n" for n in runs)
+            (folder / "recordings" / "labels.csv").write_text(f"episode_id,label\n{rows}")
+        if command == containers:
+            for n in runs:
+                path = folder / "recordings" / states[n % 2] / f"run_{n}.mat"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                savemat(path, {"signals": np.random.default_rng(n).normal(size=(60, 3)) + 6 * (n % 2)})
+        monkeypatch.chdir(folder)
+        output_of(*shlex.split(command)[1:])
+        assert (folder / "model" / "model.json").exists()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_long_recordings_are_cut_and_resampled_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cut,) = commands("cut-long-recordings.md")
+    check, resampled = commands("resample-recordings.md")
+    # the second half of every other recording is anomalous; points of 1 s, and 25 ms, of which two are resampled to one
+    for name, step, half in (("recordings", 1.0, 500), ("vibration", 0.025, 2000)):
+        label = np.repeat(np.tile([0, 0, 0, 1], 6), half)
+        n = np.arange(len(label))
+        signal = np.random.default_rng(0).normal(size=len(label)) * (1 + 4 * label)
+        table = pd.DataFrame(
+            {"id": n // (2 * half), "time [s]": n % (2 * half) * step, "Force": signal, "label": label}
+        )
+        table.assign(label=label).to_csv(tmp_path / f"{name}.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    output_of(*shlex.split(check)[1:])
+    for train in (cut, resampled):
+        output_of(*shlex.split(train)[1:])
+        assert (tmp_path / "model" / "model.json").exists()
 
 
 @pytest.mark.slow

@@ -64,6 +64,10 @@ def test_what_cannot_be_commissioned_is_refused(trained: TreesClassifier) -> Non
         trained.commission(nameless)
     with pytest.raises(DfstransError, match="at least 3 recordings"):
         trained.commission(new[:2], "y")
+    with pytest.raises(DfstransError, match="expected recordings of machines with names, got none"):
+        trained.commission(new[:0], "y")
+    with pytest.raises(DfstransError, match="got a machine without a name"):
+        trained.commission(new, "")
     with pytest.raises(DfstransError, match="m0"):
         trained.commission(new, "m0")
     with pytest.raises(DfstransError, match="3 sensors"):

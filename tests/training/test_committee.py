@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dfstrans.training.committee import Committee
+from dfstrans.training.committee import PRIOR_WEIGHT, Committee
 from dfstrans.training.evaluation import average_precision
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def test_members_with_equal_probabilities_agree_with_the_committee() -> None:
     assert members["trees"] == pytest.approx(float(expit(found.trees.scale(np.array(1.0)))))
 
 
-def test_too_small_a_validation_part_gives_equal_weights() -> None:
+def test_too_small_a_validation_part_gives_the_usual_weight() -> None:
     found = Committee.choose(LABELS[58:62], GOOD[58:62], NOISE[58:62], network_odds=1)
-    assert found.network_weight == 0.5
-    assert "equal" in found.note
+    assert found.network_weight == PRIOR_WEIGHT
+    assert "too small" in found.note

@@ -103,6 +103,9 @@ class KnowsMachines(EpisodeClassifier):
 
     def _check_machines(self, groups: npt.NDArray[np.str_], replace: bool) -> None:
         names, counts = np.unique(groups, return_counts=True)
+        if "" in names or not len(names):
+            got = "a machine without a name" if len(names) else "none"
+            raise DfstransError(f"expected recordings of machines with names, got {got}; add recordings, or the name")
         known = [str(name) for name in names if str(name) in self.machines_]
         if known and not replace:
             raise DfstransError(

@@ -273,6 +273,11 @@ def training_folder(store: Path, key: RunKey) -> Path:
     return _folder_of(store, key) / f"{zlib.crc32(trained.encode()):08x}"
 
 
+def unfinished_folders(store: Path, model: str, fold: int) -> list[Path]:
+    """Where unfinished trainings of a model on a split, with any settings, save their progress."""
+    return sorted((_partial_folder(store) / f"{model}_{fold}").glob("*/"))
+
+
 @contextmanager
 def claimed(store: Path, key: RunKey) -> Iterator[bool]:
     """Whether this process may compute the run: False while another process computes it.

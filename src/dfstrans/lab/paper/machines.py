@@ -10,7 +10,6 @@ from dfstrans.lab.paper.request import DATA_SETS, QUICK_LOOK, Outcome, Request, 
 from dfstrans.lab.paper.tables import is_quick, require_data, runs_for
 
 MODELS = ("committee", "trees", "extra-trees", "boosting", "dfstrans")
-FOLDER = "machines"  # of the stores: those of the paper's tables have runs on splits of earlier versions
 SETS = ("smd", "smap", "msl", "elevator")
 PARTS: tuple[tuple[ProtocolName, BaselineName], ...] = (
     ("no-overlap", "none"),
@@ -35,7 +34,7 @@ def machines(request: Request) -> Outcome:
     for protocol, baseline in (part for part in PARTS if part[0] in protocols):
         results = {}
         for name in names:
-            store = store_path(request.out / FOLDER, name, protocol, request.preset)
+            store = store_path(request.out, name, protocol, request.preset)
             runs = runs_for(request, name, protocol, models, store, outcome.failed, baseline=baseline)
             results[name] = ComparisonResult(models, tuple(runs), request.folds)
             shown += runs

@@ -162,6 +162,12 @@ def finished_runs(
             f"expected runs on the same recordings and splits in {store}, got {len(kinds)} kinds; keep each in a file "
             "of its own"
         )
+    parts = {(run.fold, run.parts) for run in runs}
+    if len(parts) > len({run.fold for run in runs}):
+        raise DfstransError(
+            f"expected one way of splitting in {store}, got runs of the same split on other parts (of another "
+            "version); move the earlier ones to another folder"
+        )
     return runs
 
 
