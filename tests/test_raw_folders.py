@@ -59,7 +59,7 @@ HABITS = {
         anomalous=24,
         shown="episode_30",
         given="rig.h5",
-        findings=("meta/condition (48,)", "too long to train well"),
+        findings=("meta/condition (48,)", "too long for effective training"),
     ),
     "cycles with a batch column": Habit(
         write_cycles,

@@ -140,7 +140,7 @@ def test_a_name_makes_all_recordings_those_of_one_machine(model: Path, new: Path
 def test_several_groups_are_one_machine_if_it_is_named(model: Path, new: Path) -> None:
     for command in ("commission", "predict"):
         _, err = output_of(command, model, new, "--machine", "both")
-        assert err.count("the recordings name 2 groups (x0, x1); all are used as those of the machine both") == 1
+        assert err.count("the recordings name 2 groups (x0, x1); all of them are taken as the machine both") == 1
     assert load_model(model).record.machines["both"] == 56
 
 

@@ -25,12 +25,12 @@ def test_train_warns_of_a_network_that_has_hardly_learned(table: Path, tmp_path:
     arguments = ["train", table, *SMALL, "--learning-rate", "1e-9", "--json", "--out"]
     out, few = output_of(*arguments, tmp_path / "few", "--epochs", "1")
     assert json.loads(out)["loss_beside_guessing"] > 0.7
-    assert "the network has hardly learned" in few
+    assert "the network has learned little" in few
     assert "(--epochs 20)" in few
     assert "(--epochs 22)" in output_of(*arguments, tmp_path / "more", "--epochs", "11")[1]
     out, forest = output_of("train", table, "--model", "boosting", "--json", "--out", tmp_path / "boosting")
     assert json.loads(out)["loss_beside_guessing"] is None
-    assert "hardly learned" not in forest
+    assert "learned little" not in forest
 
 
 def test_train_warns_if_no_threshold_could_be_chosen(table: Path, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_train_warns_if_no_threshold_could_be_chosen(table: Path, tmp_path: Path
     out, err = output_of(*arguments)
     assert "threshold 0.5 (f1: 0.5, because" in out
     said = "no threshold was chosen: the validation part holds fewer than 3 anomalous episodes, so it stays at 0.5, and"
-    assert f"warning: {said} precision, recall and F1 say little; label more anomalous episodes, or" in err
+    assert f"warning: {said} precision, recall and F1 mean little; label more anomalous episodes, or" in err
     assert "--seed" not in err  # as many of each class with any
     rule = ["--threshold-rule", "false-alarm-rate", "--threshold-value", "0.05"]
     assert f"({' '.join(rule)})" in err

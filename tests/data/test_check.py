@@ -180,7 +180,7 @@ def test_gaps_and_partly_anomalous_episodes_are_reported() -> None:
     assert result.gaps == {"x": 2, "z": 1}
     assert result.partly_anomalous == ("y",)
     assert "3 points without a value of any sensor, in 2 episodes: x (2), z (1)" in messages(result, "info")
-    assert "1 episode with a fault in only a part: y" in messages(result, "info")
+    assert "1 episode with a fault in only part of the episode: y" in messages(result, "info")
 
 
 @pytest.mark.parametrize(("n_timepoints", "words"), [(4, "20 sensors and only 4 points"), (30, "more alike")])
@@ -281,7 +281,7 @@ def test_recordings_with_an_anomaly_each_have_to_be_cut() -> None:
     values = np.random.default_rng(0).standard_normal((6, 2, 2000)).astype(np.float32)
     episodes = Episodes.from_arrays(values, np.ones(6, dtype=int), faults=[(Fault(500, 540),)] * 6)
     result = check_episodes(episodes)
-    assert "training needs normal episodes, too; cut the recordings (load_episodes(…, length=100))" in messages(
+    assert "training also needs normal episodes; cut the recordings (load_episodes(…, length=100))" in messages(
         result, "error"
     )
     assert "length=" not in messages(result, "info")
@@ -303,7 +303,7 @@ def noisy(n: int, length: int, **known: Any) -> Episodes:
 
 def test_long_episodes_get_a_length_a_resampling_and_the_time_of_training() -> None:
     found = findings(noisy(20, 20_000, interval=0.0005, time_unit="s"))
-    assert "warning: episodes of 20000 points (median) are too long to train well: 200 segments of 100 points" in found
+    assert "episodes of 20000 points (median) are too long for effective training: 200 segments of 100 points" in found
     assert "cut them into 400 pieces (--length 1000, about" in found
     assert (
         "make them coarser (--resample 0.01s and --resample-by mean,rms,peak, about a minute)" in found

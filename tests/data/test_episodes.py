@@ -47,7 +47,7 @@ def test_nan_at_the_end_of_an_array_is_missing_unless_lengths_are_given() -> Non
 
 def test_repr_summarizes_the_contents() -> None:
     assert repr(SMALL).splitlines()[0] == "Episodes: 3 (1 anomalous, 2 normal) × 2 sensors × 4 points"
-    for part in ("a [m], b", "interval  0.5 s", "groups    2", "faults    1 with known place", "in memory"):
+    for part in ("a [m], b", "interval  0.5 s", "groups    2", "faults    1 with known location", "in memory"):
         assert part in repr(SMALL)
     assert "(unlabelled)" in repr(Episodes.from_arrays(VALUES))
 

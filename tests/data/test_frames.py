@@ -72,7 +72,7 @@ def test_zone_of_a_frame_is_utc() -> None:
         (LONG.assign(machine=list("abcde")), NAMED, "one group per episode, got several in y, x"),
         (LONG.assign(run=["x", None, "x", "x", "x"]), NAMED, r"a value in each row of 'run' \(id\)"),
         (LONG.assign(when=LONG["when"].astype(str)), NAMED, r"numbers or dates as time.*pandas\.to_datetime"),
-        (LONG.iloc[::-1], NAMED, "expected time to rise within each episode"),
+        (LONG.iloc[::-1], NAMED, "expected time to increase within each episode"),
         (LONG.iloc[:0], NAMED, "got 0 rows"),
         ({"a": [1]}, {}, "a pandas DataFrame .* got dict"),
     ],

@@ -38,7 +38,7 @@ def test_all_problems_of_all_files_are_raised_at_once(folder: Path) -> None:
     for words in (
         "got 6 problems",
         "got 'ERR' in line 3 and text in 1 more rows",
-        "expected time to rise",
+        "expected time to increase",
         "one sampling rate in all episodes (median step 1), got others in run_6 (step 1.5)",
         "summary.csv, got no a, b and also runs, total",
         "empty.csv, got an empty file",
@@ -171,7 +171,7 @@ def write(folder: Path, *names: str) -> Path:
 def test_table_alone_in_its_folder_may_hold_several_episodes(tmp_path: Path) -> None:
     (tmp_path / "cycles.csv").write_text(CYCLES)
     _, problems = read_episodes(tmp_path)
-    assert "if its column 'shot' is the episode of each row, give the file itself" in problems.merged()[0].message
+    assert "if its column 'shot' holds the episode of each row, give the file itself" in problems.merged()[0].message
 
 
 def test_class_folders_are_labels(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_values_far_from_the_median_of_all_recordings_become_missing() -> None:
     episodes = Episodes.from_arrays(
         [np.array([[1, 2, 3, 4], [0, 0, 0, 0]]), np.array([[5, 6, 7, -3e9], [0, 0, 0, 8]])], sensors=["a", "switch"]
     )
-    with pytest.warns(Note, match=r"clip_beyond=5 made values missing: a \(1\), and left switch as it is, since most"):
+    with pytest.warns(Note, match=r"clip_beyond=5 made values missing: a \(1\), and left switch unchanged, since most"):
         clipped = clip_beyond(episodes, 5)
     assert_array_equal(clipped.values[:, 0], [[1, 2, 3, 4], [5, 6, 7, NAN]])
     assert clipped.values[1, 1, 3] == 8

@@ -60,7 +60,7 @@ def test_unsupported_attention_falls_back_to_occlusion(
     assert content["interpretation"][0]["segments"][0]["loss"] == pytest.approx(losses.max())
     np.testing.assert_array_equal(one.to_frame()["loss"], losses.ravel())
     assert "replaced by its normal signal" in one.summary()
-    assert "least like normal" not in one.summary()
+    assert "furthest from normal" not in one.summary()
     same = with_trust(diagnoses[row], detector, planted[row], detector.reference_, smallest_loss=losses.max() + 1)
     assert (same.occlusion, same.ranked_by, same.top_segments(1)[0].loss) == (None, "deviation", None)
     assert "Replacing a single sensor" in same.summary()

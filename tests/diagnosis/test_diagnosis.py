@@ -140,7 +140,7 @@ def test_the_summary_names_what_stands_out_and_unhealthy_sensors(detector: Diagn
     assert f"No readings of {planted.sensors[2]}." in missing.summary()
     quiet, loud = (replace(missing, deviation=np.full((6, 4), size)) for size in (1.2, 4.0))
     assert "nothing stands out" in quiet.summary()
-    assert "least like normal: sensor" in loud.summary()
+    assert "furthest from normal: sensor" in loud.summary()
 
 
 @pytest.mark.filterwarnings("ignore:no values of")

@@ -41,7 +41,7 @@ def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> No
     assert "one sensor at one moment is replaced by its normal signal" in text
     assert "attends to" not in text.split("Most relevant signals")[0]
     assert re.search(
-        r"drop in score S3 [\w ]+, most at 25 – 30 s 2\.40 S2 [\w ]+, most at 25 – 30 s 2\.30 .* When\?", text
+        r"drop in score S3 [\w ]+, strongest at 25 – 30 s 2\.40 S2 [\w ]+, strongest at 25 – 30 s 2\.30 .* When\?", text
     )
     assert "20 – 30 s segments 4 – 5 2.40 S3, S2, S1" in text  # 2.4 + 2.0 of 8.4 are more than half
     assert "Instrument fault suspected" not in text
@@ -69,7 +69,8 @@ def test_adjacent_segments_merge_into_one_moment_per_sensor(tmp_path: Path) -> N
     text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=deviation, health=()), recording))
     where, when = text.split("When?")[0], text.split("When?")[1].split("Most relevant signals")[0]
     assert re.search(
-        r"S1 \S[\w ]+, most at 15 – 20 s 40 S2 \S[\w ]+, most at 0 – 5 s 20 S0 \[m\] [\w ]+, most at 25 – 30 s 5.0",
+        r"S1 \S[\w ]+, strongest at 15 – 20 s 40 S2 \S[\w ]+, strongest at 0 – 5 s 20 "
+        r"S0 \[m\] [\w ]+, strongest at 25 – 30 s 5.0",
         where,
     )
     assert "15 – 25 s segments 3 – 4 40 S1" in when

@@ -72,7 +72,7 @@ def test_times_of_a_piece_are_those_of_its_recording(tmp_path: Path) -> None:
         diagnosis, recording = made_pieces(dated=dated)[1]
         write_pages(tmp_path, [(diagnosis, recording)])
         page = tmp_path / page_name(diagnosis.episode_id)
-        assert f"most at {moment}" in words(page)
+        assert f"strongest at {moment}" in words(page)
         assert moment in words(tmp_path / "index.html")
         assert moment.replace("–", "to") in diagnosis.summary()
         for figure in list(figures(page.read_text(encoding="utf-8")))[:3]:

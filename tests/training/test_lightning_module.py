@@ -106,7 +106,7 @@ def test_duration_and_what_shortens_it_are_estimated_before_the_first_step(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (before,) = steps(monkeypatch, capsys, 12.0, 0, expected=120.0)
-    said = "training is expected to take about 20 minutes, by a rough estimate (10 epochs of 10 steps); it is shorter"
+    said = "training will take about 20 minutes, by a rough estimate (10 epochs of 10 steps); to shorten it"
     assert before.startswith(said)
     assert "--model trees" in before or "model='trees'" in before
     assert steps(monkeypatch, capsys, 12.0, 1, expected=120.0)[1:] == [
@@ -118,7 +118,7 @@ def test_long_training_names_what_makes_it_shorter_and_the_time_left_every_30_s(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, *lines = steps(monkeypatch, capsys, 12.0, 6)
-    assert first.startswith("training takes about 21 min 48 s (10 epochs of 10 steps); it is shorter with fewer epochs")
+    assert first.startswith("training takes about 21 min 48 s (10 epochs of 10 steps); to shorten it, use fewer epochs")
     assert "segment_length" in first
     assert lines == [
         "training: step 3 of 100, about 19 min 24 s left",

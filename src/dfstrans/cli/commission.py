@@ -1,4 +1,4 @@
-"""`dfstrans commission`: learn what is usual for a machine from its recordings, without labels or training."""
+"""`dfstrans commission`: learn what is normal for a machine from its recordings, without labels or training."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def commission(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Learn what is usual for a machine from its recordings, without labels or training.
+    """Learn what is normal for a machine from its recordings, without labels or training.
 
     The model keeps this baseline, and compares later recordings of the machine with it.
     """

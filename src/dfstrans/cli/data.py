@@ -20,7 +20,7 @@ from dfstrans.data.writers import save_episodes
 from dfstrans.errors import Note
 
 _LEVELS = ("error", "warning", "info")
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check recordings, or convert them.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check and convert recordings.")
 
 
 @app.command("check", epilog="Example: dfstrans data check recordings.csv")
@@ -95,7 +95,7 @@ def convert(
 
 @app.command("recipe", epilog="Example: dfstrans data recipe model > recipe.toml")
 def recipe(model: Model, as_json: AsJson = False) -> None:
-    """Print how the recordings of a model were read, as TOML; --recipe of other commands takes it."""
+    """Print how the training recordings of a model were read, as TOML for the --recipe option of other commands."""
     from dfstrans.detectors.recipe import recipe_as_toml  # other commands need no saved model
     from dfstrans.detectors.saved_model import read_record
 

@@ -80,7 +80,7 @@ def diagnose(
     if episode:
         episodes = select_ids(episodes, episode)
     elif part == "all" and trained_from(detector, beside):
-        remark("the model was trained on most of these episodes, so results look too good; use --part test")
+        remark("the model was trained on most of these episodes, so the results are optimistic; use --part test")
     episodes, _ = scorable(detector, episodes, remark, every=bool(episode))
     detector, episodes, _ = compared_with_machines(detector, episodes, machine, own_baseline, beside)
     if html is not None and html.suffix == ".html" and len(episodes) > 1:

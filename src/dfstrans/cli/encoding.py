@@ -66,7 +66,7 @@ def _print_study(study: EncodingStudy) -> None:
         worst = max(blurs, key=lambda blur: blur.error)
         print(
             f"  {name:<10}height {worst.height:.3f} of 1, {worst.kept:.1%} of the squared norm in place, "
-            f"above a tenth of the peak at {worst.reach}, error {worst.error:.1g}"
+            f"{worst.reach} positions above a tenth of the peak, error {worst.error:.1g}"
         )
     titles = ("encoding", "positions", "width", "verdict", "condition", "rank", "directions", "nearest / farthest")
     rows = [

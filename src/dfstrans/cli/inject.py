@@ -75,10 +75,11 @@ def inject(
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Plant known faults in normal episodes, train on them and report how well they are found; with --out only plant.
+    """Inject known faults into normal episodes, train on them and report how well they are found.
 
-    An episode and its faulty copies form a group: train on the file with --split grouped. Episodes labelled anomalous
-    are skipped. The threshold allows 5 % false alarms by default.
+    With --out and without --report, only the file of faulty episodes is written. An episode and its faulty copies form
+    a group: train on the file with --split grouped. Episodes labelled anomalous are skipped. The threshold allows 5 %
+    false alarms by default.
     """
     from dfstrans.detectors.diagnoser import Diagnoser  # loads torch
     from dfstrans.detectors.workflow import partial_folder

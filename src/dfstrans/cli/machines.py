@@ -38,7 +38,7 @@ def of_machine(episodes: Episodes, machine: str | None) -> Episodes:
     groups = [] if episodes.groups is None else np.unique(episodes.groups).tolist()
     if len(groups) > 1:
         warnings.warn(
-            f"the recordings name {len(groups)} groups ({list_few(groups)}); all are used as those of the machine "
+            f"the recordings name {len(groups)} groups ({list_few(groups)}); all of them are taken as the machine "
             f"{machine}",
             Note,
             stacklevel=3,

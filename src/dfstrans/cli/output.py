@@ -36,7 +36,7 @@ def warn_of_overlap(split: str, read: dict[str, Any]) -> None:
     """Warn that a random split of overlapping episodes leaks data between the parts."""
     if split == "random" and read.get("stride") is not None and read["stride"] < read.get("length", 0):
         warnings.warn(
-            "overlapping episodes end up on both sides of a random split, so test results look too good; "
+            "overlapping episodes end up on both sides of a random split, so test results are optimistic; "
             "use --split grouped, or a stride of at least the length",
             stacklevel=3,
         )

@@ -28,7 +28,7 @@ def summary(
     preset: Annotated[
         Preset | None,
         typer.Option(
-            help="Network to describe: the paper's (default), or ours, as built by train.", show_default=False
+            help="Network to describe: the paper's (default), or the one that train builds (tuned).", show_default=False
         ),
     ] = None,
     list_settings: Annotated[

@@ -42,7 +42,7 @@ def train(
     ] = "random",
     preset: Annotated[
         Preset,
-        typer.Option(help="Base settings: ours (tuned), or the paper's network and training."),
+        typer.Option(help="Base settings: the defaults of dfstrans (tuned), or the paper's network and training."),
     ] = "tuned",
     model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
@@ -108,7 +108,7 @@ def _warn_without_threshold(detector: EpisodeClassifier) -> None:
     remedies.append("set one (--threshold-rule fixed --threshold-value …)")
     remark(
         f"warning: no threshold was chosen: the validation part holds fewer than {MIN_PER_CLASS} "
-        f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 say little; "
+        f"{' and '.join(short_of)} episodes, so it stays at 0.5, and precision, recall and F1 mean little; "
         f"{', or '.join(remedies)}"
     )
 
@@ -117,7 +117,7 @@ def _warn_if_hardly_learned(loss: float | None, epochs: int) -> None:
     """Warn that a network needs more epochs if its training loss is still close to that of guessing."""
     if loss is not None and loss > HARDLY:
         remark(
-            f"warning: the network has hardly learned: the training loss ended at {loss:.0%} of the loss of guessing; "
+            f"warning: the network has learned little: the training loss ended at {loss:.0%} of the loss of guessing; "
             f"more epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or trees (--model trees)"
         )
 

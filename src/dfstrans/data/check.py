@@ -79,11 +79,11 @@ def _class_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
         yield _info(no_labels)
     elif rarer == 0 and (length := _length_of_parts(episodes, check.partly_anomalous)):
         yield _error(
-            "each recording has an anomaly in a part of it: training needs normal episodes, too; cut the recordings "
+            "every recording contains an anomaly, but training also needs normal episodes; cut the recordings "
             f"({reading_option_name('length', length)})"
         )
     elif rarer == 0:
-        yield _error(f"all episodes are {other}: training needs both classes; add the other")
+        yield _error(f"all episodes are {other}: training needs both classes; add episodes of the other")
     elif rarer < MIN_EPISODES:
         yield _error(f"{only}: training needs at least {MIN_EPISODES} of each class; add more of them")
     elif rarer < FEW_EPISODES or rarer < IMBALANCED * check.episodes:
@@ -94,7 +94,7 @@ def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]
     """Report episodes that are partly anomalous, empty or slower, or have gaps or faults of unknown sensors."""
     if check.partly_anomalous:
         yield _info(
-            f"{counted(len(check.partly_anomalous), 'episode')} with a fault in only a part: "
+            f"{counted(len(check.partly_anomalous), 'episode')} with a fault in only part of the episode: "
             f"{list_few(check.partly_anomalous)}; the label applies to the whole episode; the location of the "
             "fault is used to evaluate diagnoses"
         )
@@ -135,15 +135,15 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
             for name, far in check.far_values.items()
         ]
         yield _warning(
-            f"values more than {FAR} interquartile ranges from the median: {list_few(shown)}; if they are errors and "
-            f"not measurements, read them as missing ({reading_option_name('clip_beyond', FAR)})"
+            f"values more than {FAR} interquartile ranges from the median: {list_few(shown)}; if they are errors "
+            f"rather than measurements, read them as missing ({reading_option_name('clip_beyond', FAR)})"
         )
     if check.counters:
         time = reading_option_name("time_column", check.counters[0])
         yield _warning(
             f"sensors that rise at every step: {list_few(check.counters)}; "
             + (f"if one is the time, name it ({time}); " if check.interval is None else "")
-            + "a counter tells a detector when something was recorded, and not how it went, so leave it out "
+            + "a counter only tells a detector when something was recorded, so leave it out "
             f"({reading_option_name('drop_sensors', ','.join(check.counters))})"
         )
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
@@ -160,7 +160,9 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
         )
     if check.duplicated_sensors:
         groups = [" = ".join(group) for group in check.duplicated_sensors]
-        yield _warning(f"identical sensors: {list_few(groups)}; keep one of each ({drop}), or they share the relevance")
+        yield _warning(
+            f"identical sensors: {list_few(groups)}; keep one of each ({drop}), or they split their relevance"
+        )
 
 
 def _presence_findings(check: DataCheck, tally: Tally) -> Iterator[Finding]:
@@ -247,7 +249,7 @@ def estimate_epoch_seconds(n_episodes: int, n_segments: float, n_sensors: int) -
 
 
 def _suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
-    """Suggest a length, a resampling and a segment length if episodes are too long to train well."""
+    """Suggest a length, a resampling and a segment length if episodes are too long for effective training."""
     median = float(np.median(episodes.lengths))
     if count_segments(int(median), MAX_DEFAULT_SEGMENT_LENGTH) <= MANY_SEGMENTS:
         return
@@ -264,7 +266,7 @@ def _suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]
     cut = estimate_training_seconds(pieces, DEFAULT_SEGMENTS, n_sensors)
     coarse = estimate_training_seconds(n, median / width / segment_length, n_sensors)
     yield (
-        f"episodes of {median:.0f} points (median) are too long to train well: {segments:.0f} segments of "
+        f"episodes of {median:.0f} points (median) are too long for effective training: {segments:.0f} segments of "
         f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {about(estimate_training_seconds(n, segments, n_sensors))} of "
         f"training; cut them into {pieces} pieces ({reading_option_name('length', length)}, {about(cut)}), or make "
         f"them coarser ({coarser}, {about(coarse)}), or both; "
@@ -277,8 +279,8 @@ def _suggest_cutting(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]
     length = _length_of_parts(episodes, partly)
     if length is not None:
         yield (
-            f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label their parts and "
-            f"not only the whole, cut them ({reading_option_name('length', length)})"
+            f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label parts "
+            f"instead of whole recordings, cut them ({reading_option_name('length', length)})"
         )
 
 

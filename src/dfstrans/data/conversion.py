@@ -175,7 +175,7 @@ def from_long_frame(
     if text or not sensors or not len(frame):
         got = f"other content in {list_few(text)}" if text else f"{len(frame)} rows and {len(sensors)} sensors"
         raise DfstransError(
-            f"expected a row per point and numbers in each column that is no id, label, time or group, got {got}; "
+            f"expected a row per point and numbers in each column other than id, label, time and group, got {got}; "
             "convert or drop these columns, or name their role (id, label, time, group)"
         )
     for role in ("id", "group"):

@@ -280,7 +280,7 @@ class Episodes:
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
-            lines.append(f"faults    {sum(map(len, self.faults))} with known place")
+            lines.append(f"faults    {sum(map(len, self.faults))} with known location")
         if self.truth is not None:
             lines.append(f"truth     graded, in segments of {self.truth.segment_length} points")
         megabytes = float(np.prod(self.shape)) * 4 / 1e6

@@ -163,7 +163,7 @@ def unwrap_midnight(time: Floats, episode: Index, ids: Sequence[str]) -> Floats:
     unclear = np.setdiff1d(two_parts, _episodes_with_repeated_times(time, episode))
     if len(unclear):
         raise DfstransError(
-            "expected times of day that fall only at midnight, got unsorted times, or a gap at midnight, in "
+            "expected times of day that go back only at midnight, got unsorted times, or a gap at midnight, in "
             f"{list_few(ids[i] for i in unclear)}; write the times with their date"
         )
     nights = np.concatenate([[0], np.cumsum(midnight & ~np.isin(number, unsorted))])
@@ -272,7 +272,7 @@ def _require_rising(
             "the copy, or write times in UTC"
         )
     raise DfstransError(
-        f"expected time to rise within each episode, got unsorted times {where}; sort the rows "
+        f"expected time to increase within each episode, got unsorted times {where}; sort the rows "
         f"({option_name('sort_time', True)})"
     )
 

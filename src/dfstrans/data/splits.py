@@ -136,7 +136,7 @@ def _joined_groups(groups: npt.NDArray[Any], first: Index, fractions: Fractions)
     if np.bincount(joined[member]).max() > max(fractions) * len(groups) or len(leaders) < np.count_nonzero(fractions):
         warnings.warn(
             "episodes with the same values are in so many groups that a grouped split cannot keep them in one part, so "
-            f"results may be too good; keep one of each ({reading_option_name('drop_duplicates', True)})",
+            f"results may be too optimistic; keep one of each ({reading_option_name('drop_duplicates', True)})",
             stacklevel=4,
         )
         return groups

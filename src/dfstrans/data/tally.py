@@ -26,7 +26,7 @@ COUNTER_STEPS = 20  # a sensor that rises in each of at least so many steps coun
 class Finding:
     """Something suspicious, with its remedy; an error prevents training.
 
-    A finding about files has the number of cases, an example (file and line) and the option that settles it.
+    A finding about files has the number of cases, an example (file and line) and the option that resolves it.
     """
 
     level: Literal["error", "warning", "info"]

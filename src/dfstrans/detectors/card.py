@@ -60,7 +60,7 @@ def takes_and_gives(record: dict[str, Any]) -> str:
     details = "".join([*known, _reading(record.get("reading", {}))])
     return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
 The model was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
-It predicts the probability that an episode is anomalous, and calls it anomalous from {threshold["value"]:.4g} on.
+It predicts the probability that an episode is anomalous, and calls it anomalous at {threshold["value"]:.4g} or above.
 
 Sensors: {sensors}
 {details}""".rstrip()

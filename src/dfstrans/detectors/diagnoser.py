@@ -118,7 +118,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         votes = trees.logits(statistics, task.validation.groups)
         if task.progress and 0 < labels.sum() < len(labels):
             found = average_precision(labels, votes)
-            print(f"trees: PR-AUC {found:.2f} on the validation part; the network follows", file=sys.stderr)
+            print(f"trees: PR-AUC {found:.2f} on the validation part; training the network", file=sys.stderr)
         result = super()._train(task)
         self.scaler_, self.network_settings_ = task.scaler, task.network
         network = super()._logits(task.validation)

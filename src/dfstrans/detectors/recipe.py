@@ -103,7 +103,7 @@ def _require_length(episodes: Episodes, length: int, path: Path) -> None:
         raise DfstransError(
             f"expected recordings that can be cut into episodes of {length} points, as in training, got episodes of "
             f"{shortest if shortest == longest else f'{shortest} to {longest}'} points in {path}, which are not cut; "
-            "cut them alike, or give the recordings as a table or a folder of tables"
+            "cut them in the same way, or give the recordings as a table or a folder of tables"
         )
 
 

@@ -311,7 +311,7 @@ class Diagnosis(AttentionScores):
             furthest = int(self.sensor_deviation.argmax())
             sentences.append(
                 f"{RANKED_BY_DROP}. Furthest from normal: {self.sensors[furthest]} "
-                f"({self.sensor_deviation[furthest]:.1f} times the usual distance)."
+                f"({self.sensor_deviation[furthest]:.1f} times the typical distance)."
             )
         if self.is_anomaly and self.no_cell_matters:
             sentences.append(f"{STILL_BY_DISTANCE}.")
@@ -334,16 +334,16 @@ class Diagnosis(AttentionScores):
         """Words that introduce the first sensor and segment of the ranking."""
         if self.occlusion is not None:
             return "the decision depends most on"
-        return "least like normal:" if self.stands_out else "nothing stands out; least like normal:"
+        return "furthest from normal:" if self.stands_out else "nothing stands out; furthest from normal:"
 
     def _verdict_clauses(self) -> list[str]:
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        clauses = [f"{verdict} (probability {self.probability:.3f}, anomalous from {self.threshold:.3f} on)"]
+        clauses = [f"{verdict} (probability {self.probability:.3f}, threshold {self.threshold:.3f})"]
         if self.is_anomaly and self.resembles:
             first = self.resembles[0]
             clauses.append(f"resembles {first.kind} ({first.cases} of {first.of} nearest known cases)")
         sensor, segment = self.top_sensors(1)[0], self.top_segments(1)[0]
-        distance = f"({sensor.value:.1f} times the usual distance, {sensor.direction}) "
+        distance = f"({sensor.value:.1f} times the typical distance, {sensor.direction}) "
         when = self.clock.span(segment.start, segment.end, " to ")
         what = f"sensor {sensor.sensor} {distance if self.occlusion is None else ''}and the time from {when}"
         return [*clauses, f"{self.leading_words} {what}"]

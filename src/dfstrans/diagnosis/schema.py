@@ -29,13 +29,13 @@ class RankedSegment:
     end: float
     """End, counted from the beginning of the episode, in `time_unit`."""
     deviation: float
-    """Distance from normal of its most deviating sensor (or of the sensor it is listed under): 1 is usual, 3 rare."""
+    """Distance from normal of its most deviating sensor (or of the sensor it is listed under): 1 is typical, 3 rare."""
     loss: float | None
     """If `ranked_by` is `occlusion`: the largest drop in the logit when one sensor is made normal then; else null."""
     value: float
     """What it is ranked by: the value of the first of `sensors` in this segment, in terms of `ranked_by`."""
     sensors: list[str]
-    """The sensor that makes `value`, then at most two others that are at least a third as strong in this segment."""
+    """The sensor that determines `value`, then at most two others at least a third as strong in this segment."""
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,15 @@ class RankedSensor:
     sensor: str
     """Name of the sensor."""
     deviation: float
-    """Distance from normal in its most deviating segment: 1 is usual, 3 rare."""
+    """Distance from normal in its most deviating segment: 1 is typical, 3 rare."""
     contribution: float
-    """Contribution to the logit over all segments beyond the usual one; above 0 it points to an anomaly."""
+    """Contribution to the logit over all segments beyond the normal one; above 0 it points to an anomaly."""
     direction: Literal["higher than normal", "lower than normal", "another shape"]
     """Whether its mean is above, below or within the range of normal values in its first segment of the ranking."""
     loss: float | None
     """If `ranked_by` is `occlusion`: drop in the logit when it is made normal in its decisive segment; else null."""
     segments: list[RankedSegment]
-    """Its first three segments, with the deviation and the value of this sensor; the first one makes `value`."""
+    """Its first three segments, with the deviation and the value of this sensor; the first one determines `value`."""
     changed_pairs: list[RankedPair]
     """Pairs with this sensor that are beyond their normal band."""
     value: float
@@ -89,7 +89,7 @@ class BeyondBand:
     end: float
     """End of the last segment, in `time_unit`."""
     excess: float
-    """How far above normal at most: 0 is the normal median, 1 the edge of the band."""
+    """Largest excess over normal: 0 is the normal median, 1 the edge of the band."""
     sentence: str
     """The finding in plain words."""
 
@@ -127,7 +127,7 @@ class ComparedWith:
     machine: str
     """The machine (the group of the episode), if its own recordings are used; empty: those of all machines."""
     recordings: int
-    """How many they are."""
+    """The number of these recordings."""
     why_all: str
     """Why those of all machines are used; empty if machines are not told apart."""
 
@@ -189,7 +189,7 @@ class RawScores:
     deviation: list[Any]
     """Distance from normal: (segment, sensor)."""
     contribution: list[Any]
-    """Contribution to the logit beyond the usual one: (segment, sensor)."""
+    """Contribution to the logit beyond the normal one: (segment, sensor)."""
     level: list[Any]
     """Place of the mean in the range of normal values: 0 is its middle, 1 and -1 are its edges: (segment, sensor)."""
     loss: list[Any] | None
@@ -217,7 +217,7 @@ class DiagnosisContent:
     probability: float
     """Calibrated probability that the episode is anomalous, 0 to 1."""
     members: dict[str, float]
-    """Probability by each member of the committee; empty if the network decides alone."""
+    """Probability from each member of the committee; empty if the network decides alone."""
     members_disagree: bool
     """Whether some members, but not all, reach the threshold."""
     raw_logit: float

@@ -282,7 +282,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
             self.console.print(f"continuing after epoch {trainer.current_epoch}", highlight=False)
         if self.epoch_seconds is not None:
             seconds = self.epoch_seconds * _epochs_left(trainer)
-            self._forecast(trainer, seconds, f"is expected to take {about(seconds)}, by a rough estimate")
+            self._forecast(trainer, seconds, f"will take {about(seconds)}, by a rough estimate")
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
         """Advance the bar."""
@@ -332,7 +332,7 @@ class TrainingProgress(Callback):  # type: ignore[misc]
         if seconds >= LONG and not self.advised:
             self.advised = True
             said += (
-                f"; it is shorter with fewer epochs ({option_name('epochs', ...)}), longer segments "
+                f"; to shorten it, use fewer epochs ({option_name('epochs', ...)}), longer segments "
                 f"({option_name('segment_length', ...)}), fewer normal episodes per epoch "
                 f"({option_name('normals_per_anomaly', ...)}) or trees instead of a network "
                 f"({option_name('model', 'trees')})"

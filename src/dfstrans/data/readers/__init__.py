@@ -140,7 +140,7 @@ def _unknown_format(path: Path) -> DfstransError:
                 "choose one of them, or put the recordings into one with labels.csv, or ",
             )
         if readable:
-            got = f"a folder with {counted(len(readable), 'file')} of a format that is read alone"
+            got = f"a folder with {counted(len(readable), 'file')} of a format that is read one file at a time"
             first = f"give the file itself, such as {readable[0]}, or "
     elif suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
         got, first = f"an archive ({suffix})", "unpack it first, or "

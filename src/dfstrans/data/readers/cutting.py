@@ -83,7 +83,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     if options.length is None:
         return recordings
     if recordings.truth is not None:
-        warnings.warn(f"{option_name('length', options.length)} drops the graded truth of the episodes", stacklevel=2)
+        warnings.warn(f"{option_name('length', options.length)} drops the graded ground truth", stacklevel=2)
     pieces = cut(recordings, options.length, options.stride)
     step = options.stride or options.length
     counts = _count_pieces(recordings.lengths, options.length, step)
@@ -106,7 +106,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     if len(cropped):
         named = list_few(f"{recordings.ids[row]} ({left[row]})" for row in cropped)
         warnings.warn(
-            f"in no episode: {counted(int(left.sum()), 'point')} at the end of {len(cropped)} of "
+            f"left out {counted(int(left.sum()), 'point')} at the end of {len(cropped)} of "
             f"{counted(len(recordings), 'recording')}: {named}; choose a {option_name('length')} that divides the "
             f"recordings, or a shorter {option_name('stride')}",
             stacklevel=2,

@@ -212,8 +212,9 @@ def _join_folders(parts: list[Rows], path: Path, files: Sequence[Path], options:
 def _warn_of_long_table(table: Table, roles: Roles) -> None:
     likely = likely_id(table, roles)
     if likely is not None:
-        whole = f"{table.path} is alone in its folder and read as one episode; if its column {likely!r} is the episode"
-        report(Problem(f"{whole} of each row, give the file itself", level="warning", file=table.path))
+        alone = f"{table.path} is the only file in its folder and is read as one episode"
+        remedy = f"if its column {likely!r} holds the episode of each row, give the file itself"
+        report(Problem(f"{alone}; {remedy}", level="warning", file=table.path))
 
 
 def _with_same_columns(parts: list[Rows], skip: str) -> list[Rows]:

@@ -40,8 +40,8 @@ class ReadOptions(Settings):
     time_column: str | None = Field(default=None, description="Column with the time.")
     label_column: str | None = Field(default=None, description="Column with the label.")
     group_column: str | None = Field(default=None, description="Column with the group, such as machine or channel.")
-    tag_column: str | None = Field(default=None, description="Column with the sensor of each row of a narrow table.")
-    value_column: str | None = Field(default=None, description="Column with the value of each row of a narrow table.")
+    tag_column: str | None = Field(default=None, description="Column with the sensor of each row, in a narrow table.")
+    value_column: str | None = Field(default=None, description="Column with the value of each row, in a narrow table.")
     anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
     normal_value: str | None = Field(default=None, description="Label that means normal; all others mean anomalous.")
     label_map: str | None = Field(
@@ -52,8 +52,8 @@ class ReadOptions(Settings):
         description="Meaning of each folder level, outermost first: label, group or -, such as group,label; "
         "recording as the last one joins the files of each folder.",
     )
-    skip_bad_files: bool = Field(default=False, description="Leave out files with problems, and list them.")
-    text_as_missing: bool = Field(default=False, description="Treat text between the numbers of a sensor as missing.")
+    skip_bad_files: bool = Field(default=False, description="Skip files with problems, and list them.")
+    text_as_missing: bool = Field(default=False, description="Treat text among the numbers of a sensor as missing.")
     drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore, separated by commas.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
@@ -69,13 +69,13 @@ class ReadOptions(Settings):
     irregular_time: Literal["error", "ignore"] = Field(
         default="error", description="Reject irregular time steps, or ignore the time and use the rows in order."
     )
-    drop_duplicates: bool = Field(default=False, description="Keep only the first of episodes with equal values.")
+    drop_duplicates: bool = Field(default=False, description="Keep only the first of episodes with identical values.")
     infinite_as_missing: bool = Field(default=False, description="Treat infinite values as missing.")
     clip_beyond: float | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Treat values as missing that are further than this many interquartile ranges from their median.",
+        description="Treat values further than this many interquartile ranges from the sensor's median as missing.",
     )
     fill: Literal["forward"] | None = Field(
         default=None, description="Fill missing values of a recording with the last value before them."

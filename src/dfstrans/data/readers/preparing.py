@@ -71,7 +71,7 @@ def clip_beyond(episodes: Episodes, spreads: float) -> Episodes:
         elif (known != median).any():
             unspread.append(name)
     said = [f"made values missing: {list_few(removed, 20)}"] if removed else ["found no such value"]
-    said += [f"left {list_few(unspread)} as it is, since most of its values are equal"] if unspread else []
+    said += [f"left {list_few(unspread)} unchanged, since most values are equal"] if unspread else []
     warnings.warn(f"{option_name('clip_beyond', spreads)} {', and '.join(said)}", Note, stacklevel=2)
     return replace(episodes, values=values)
 
@@ -143,7 +143,7 @@ def resample(episodes: Episodes, duration: str, by: Sequence[str] = ("mean",)) -
     """
     width = points_per_bin(episodes, duration)
     if episodes.truth is not None:
-        warnings.warn(f"{option_name('resample', duration)} drops the graded truth of the episodes", stacklevel=2)
+        warnings.warn(f"{option_name('resample', duration)} drops the graded ground truth", stacklevel=2)
     renamed = tuple(by) != ("mean",)
     channels = {name: tuple(f"{name} {way}" for way in by) if renamed else (name,) for name in episodes.sensors}
     series: list[Array] = []
