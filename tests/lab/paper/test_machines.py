@@ -14,6 +14,7 @@ from dfstrans.lab.paper.machines import COLUMNS
 from dfstrans.lab.paper.request import Request
 from dfstrans.lab.paper.targets import reproduce
 
+STORED = Path(__file__).parents[3] / "results"
 MODELS = ("trees+trees=5+segment_length=16", "boosting+trees=2")
 
 
@@ -40,6 +41,19 @@ def test_each_protocol_and_baseline_has_a_table(tmp_path: Path) -> None:
     for table in tables:
         assert [row[:3] for row in table.rows] == [("Elevator", model, "1 of 1") for model in MODELS]
     assert any(f"Elevator: {MODELS[1]} compares no test machine with itself" in note for note in tables[1].notes)
+
+
+def test_stored_table_is_that_of_the_stored_runs() -> None:
+    outcome = reproduce(Request("machines", STORED, finished=True, compute=nothing))
+    written = (STORED / "machines.md").read_text(encoding="utf-8")
+    remedy = "dfstrans reproduce machines --finished --out results writes it again"
+    assert "\n".join(table.to_markdown() for table in outcome.tables) == written, remedy
+
+
+@pytest.mark.parametrize("protocol", ["no-overlap", "grouped"])
+def test_only_requested_protocols_are_shown(protocol: str) -> None:
+    request = Request("machines", STORED, protocols=(protocol,), finished=True, compute=nothing)  # type: ignore[arg-type]
+    assert all(title.startswith(protocol) for title in reproduce(request).content["protocols"])
 
 
 def test_protocol_with_leakage_is_refused(tmp_path: Path) -> None:
