@@ -17,6 +17,15 @@ def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_
     found = result_of("evaluate", model, table, "--part", "test")
     assert (found.pop("part"), found.pop("left_out")) == ("test", [])
     found.pop("out_of_range")
+    detector = Diagnoser.load(model)
+    assert detector.committee_ is not None
+    committee = found.pop("committee")
+    assert committee["network_weight"] == detector.committee_.network_weight
+    alone = {name: figures["pr_auc"] for name, figures in committee["members"].items()}
+    assert alone == detector.committee_.pr_auc["test"]
+    assert result_of("summary", model)["committee"]["pr_auc"]["test"] == alone
+    out, _ = output_of("evaluate", model, table, "--part", "test")
+    assert "network alone  trees alone" in out
     assert found == Diagnoser.load(model).metrics_["test"]
     out, _ = output_of("predict", model, table)
     assert out.splitlines()[0] == "episode_id,probability,anomalous,raw_logit"

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dfstrans import Diagnoser, load_episodes, save_episodes
+from dfstrans import Diagnoser, Diagnosis, Episodes, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
+from dfstrans.detectors.card import model_card
+from dfstrans.diagnosis.schema import TrustVerdict
 from dfstrans.errors import DfstransError
 from dfstrans.model import detector as detector_module
 from dfstrans.training.lightning_module import DetectorModule
@@ -134,6 +136,56 @@ def test_commissioned_machine_changes_the_trees_and_not_the_network(committee: P
     after = [d.members for d in detector.diagnose(new[:3])]
     assert [one["network"] for one in before] == [one["network"] for one in after]
     assert [one["trees"] for one in before] != [one["trees"] for one in after]
+
+
+def test_a_machine_without_a_baseline_lowers_trust_until_it_is_commissioned(
+    committee: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supported = TrustVerdict("supported", "the logit drops", 5.0, 3.0, 0.1, 1.0)
+    monkeypatch.setattr("dfstrans.diagnosis.diagnose.judge", lambda *_: supported)
+    detector = Diagnoser.load(committee)
+    detector.threshold_ = detector.threshold_.model_copy(update={"value": 0.0})  # all members call everything anomalous
+    new = replace(GROUPED, groups=np.full(len(GROUPED), "new"))
+
+    def first(episodes: Episodes) -> Diagnosis:
+        return next(detector.diagnose(episodes[:1], trust=True))
+
+    for episodes, reason in ((new, "has no baseline"), (replace(new, groups=None), "is unknown")):
+        diagnosis = first(episodes)
+        assert diagnosis.trust is not None
+        assert diagnosis.to_dict()["baseline"] == "fleet"
+        assert (diagnosis.trust.support, diagnosis.trust.reason) == (
+            "weak",
+            f"the logit drops, but its machine {reason}",
+        )
+        assert "compared with the fleet" in diagnosis.summary()
+        assert reason in diagnosis.trust_words
+    detector.commission(new)
+    for episodes in (new, GROUPED):
+        diagnosis = first(episodes)
+        assert diagnosis.trust == supported
+        assert diagnosis.to_dict()["baseline"] == "own"
+        assert "fleet" not in diagnosis.summary()
+
+
+def test_where_no_machines_are_known_nothing_is_said_of_baselines(detector: Diagnoser) -> None:
+    diagnosis = next(detector.diagnose(GROUPED[:1]))
+    assert diagnosis.to_dict()["baseline"] is None
+    assert diagnosis.doubts == []
+
+
+def test_members_are_evaluated_beside_the_committee(committee: Path) -> None:
+    detector = Diagnoser.load(committee)
+    assert detector.committee_ is not None
+    found = detector.evaluate_members(GROUPED)
+    assert list(found) == ["committee", "network", "trees"]
+    assert found["committee"] == detector.evaluate(GROUPED)
+    detector.evaluate_test(GROUPED)
+    assert detector.committee_.pr_auc["test"] == {name: found[name].pr_auc for name in ("network", "trees")}
+    assert set(detector.committee_.pr_auc) == {"validation", "test"}
+    card = model_card(detector._stored().record.model_dump())
+    assert f"test part: network {found['network'].pr_auc:.4g}, trees {found['trees'].pr_auc:.4g}" in card
+    assert detector.committee_.note in card
 
 
 def test_preset_paper_is_the_network_alone() -> None:

@@ -33,6 +33,24 @@ def test_page_shows_verdict_sensors_moments_trust_and_health(tmp_path: Path) -> 
     assert [text.index(heading) for heading in headings] == sorted(text.index(heading) for heading in headings)
 
 
+def test_page_says_who_called_it_and_whether_its_machine_has_a_baseline(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    text = words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))
+    assert "Committee: network 0.90, trees 0.80. It resembles" not in text
+    assert "Committee: network 0.90, trees 0.80." in text
+    assert "disagree" not in text
+    assert "baseline" not in text
+    doubtful = replace(diagnosis, members={"network": 0.9, "trees": 0.1}, machine="lift 7", baseline="fleet")
+    text = words(write_diagnosis(tmp_path / "b.html", doubtful, recording))
+    assert "They disagree: anomalous to the network, normal to the trees." in text
+    assert "Machine lift 7 has no baseline, so this recording is compared with the fleet" in text
+    assert "dfstrans commission MODEL RECORDINGS --machine &#39;lift 7&#39;" in text
+    known = replace(diagnosis, machine="lift 7", baseline="own")
+    assert "with the baseline of machine lift 7" in words(write_diagnosis(tmp_path / "c.html", known, recording))
+    alone = replace(diagnosis, members={})
+    assert "Committee" not in words(write_diagnosis(tmp_path / "d.html", alone, recording))
+
+
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 2))
     assert "Instrument fault suspected" in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))

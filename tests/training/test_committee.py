@@ -29,7 +29,7 @@ def test_members_with_equal_probabilities_agree_with_the_committee() -> None:
     # both see the same evidence, but training raised the odds of one of them by 5
     found = Committee.choose(LABELS, GOOD + np.log(5), GOOD, network_odds=5)
     np.testing.assert_allclose(found.logits(GOOD + np.log(5), GOOD), found.trees.scale(GOOD))
-    members = found.probabilities(1 + np.log(5), 1)
+    members = found.probabilities(np.array(1 + np.log(5)), np.array(1.0))
     assert members["network"] == pytest.approx(members["trees"])
     assert members["trees"] == pytest.approx(float(expit(found.trees.scale(np.array(1.0)))))
 

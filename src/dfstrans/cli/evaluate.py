@@ -37,13 +37,19 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Compare a model's decisions with labels and, on request, its diagnoses with known causes."""
+    from dfstrans.detectors.diagnoser import Diagnoser
     from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable  # loads torch
+    from dfstrans.training.committee import COMMITTEE
 
     detector = load_detector(model)
     episodes = detector.load_episodes(data, **read)
     tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
     detector, tested, unknown = compared_with_machines(detector, tested, machine, own_baseline)
-    figures = detector.evaluate(tested).to_dict()
+    members = detector.evaluate_members(tested) if isinstance(detector, Diagnoser) else {}
+    figures = (members.pop(COMMITTEE, None) or detector.evaluate(tested)).to_dict()
+    alone = {name: one.to_dict() for name, one in members.items()}
+    committee = detector.committee_ if isinstance(detector, Diagnoser) else None
+    weighed = None if committee is None else {"network_weight": committee.network_weight, "members": alone}
     outside = warn_out_of_range(detector, tested)
     found = None
     if diagnosis:
@@ -51,10 +57,10 @@ def evaluate(
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
         known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out}
-        beside = {"without_baseline": unknown, "diagnosis": found}
+        beside = {"without_baseline": unknown, "committee": weighed, "diagnosis": found}
         print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return
-    print_figures({part: figures})
+    print_figures({part: figures, **{f"{name} alone": one for name, one in alone.items()}})
     if found is not None:
         _print_assessment(found)
 

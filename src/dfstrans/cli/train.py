@@ -67,6 +67,7 @@ def train(
         raise typer.Exit(INTERRUPTED) from None
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
+    committee = getattr(detector, "committee_", None)
     loss = detector.loss_beside_guessing if isinstance(detector, NetworkClassifier) else None
     result = {
         "model": str(out),
@@ -76,6 +77,7 @@ def train(
         "threshold": detector.threshold_.model_dump(),
         "calibration": detector.calibration_.model_dump(),
         "metrics": detector.metrics_,
+        "committee": None if committee is None else committee.summary(),
         "chance_check": detector.chance_check._asdict(),
         "loss_beside_guessing": loss,
     }
@@ -86,6 +88,11 @@ def train(
         print_json(result)
         return
     print_figures(detector.metrics_)
+    if committee is not None:
+        print(f"committee {committee.note}")
+        for part, members in committee.pr_auc.items():
+            found = ", ".join(f"{name} {value:.4g}" for name, value in members.items() if value is not None)
+            print(f"          PR-AUC alone, {part} part: {found or '–'}")
     print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
     print(f"model     {out}")
 

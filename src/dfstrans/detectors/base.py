@@ -208,6 +208,10 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
         return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
 
+    def evaluate_test(self, test: Episodes) -> None:
+        """Add the metrics of the test part to those of the detector."""
+        self.metrics_["test"] = self.evaluate(test).to_dict()
+
     def out_of_range(self, X: Any) -> dict[str, float]:  # noqa: N803
         """Return the share of values outside the training range by sensor, largest first; shares of 0 are omitted."""
         episodes = self.check_input(X)

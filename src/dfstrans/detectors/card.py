@@ -36,7 +36,7 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 
 {_chance_check(record["metrics"])}
 
-- Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
+{_committee(record.get("committee"))}- Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
 - Probabilities: {record["calibration"]["note"]}
 - Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}.
 - Best epoch {record["best_epoch"]}, selected on {data["validation_episodes"]} validation episodes
@@ -68,6 +68,16 @@ Sensors: {sensors}
 
 def _range(shortest: int, longest: int) -> str:
     return str(longest) if shortest == longest else f"{shortest} to {longest}"
+
+
+def _committee(committee: dict[str, Any] | None) -> str:
+    if committee is None:
+        return ""
+    found = f"- Network and trees decide together: {committee['note']}."
+    for part, members in committee.get("pr_auc", {}).items():
+        known = [f"{name} {value:.4g}" for name, value in members.items() if value is not None]
+        found += f"\n  PR-AUC of each alone, {part} part: {', '.join(known)}." if known else ""
+    return f"{found}\n"
 
 
 def _chance_check(metrics: dict[str, dict[str, Any]]) -> str:

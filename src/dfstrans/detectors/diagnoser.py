@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.inputs import warn_of_silent_sensors
+from dfstrans.data.inputs import require_finite_logits, warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
 from dfstrans.data.statistics import episode_statistics
@@ -26,6 +26,7 @@ from dfstrans.diagnosis.diagnose import KnownCases, diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Decision
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.schema import BaselineUsed
 from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.model.encoding import check_fits
 from dfstrans.model.fast import FastDFSTrans
@@ -42,8 +43,8 @@ from dfstrans.settings import (
     Settings,
     setting_name,
 )
-from dfstrans.training.committee import TREES, Committee
-from dfstrans.training.evaluation import average_precision
+from dfstrans.training.committee import COMMITTEE, TREES, Committee
+from dfstrans.training.evaluation import Evaluation, average_precision, evaluate_probabilities
 
 COMMITTEE_TREES = TreesSettings(n_sensors=1).trees
 KNOWN_FEATURES = "known_cases.features"  # name of an array in the reference
@@ -146,14 +147,43 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         committee = self.committee_
         if committee is None:
             return lambda _, logit: Decision(self.probability(logit), logit, {})
-        votes = self._votes(episodes)
+        votes, groups = self._votes(episodes), episodes.groups
 
         def decide(row: int, logit: float) -> Decision:
-            combined = committee.logits(np.array([logit]), votes[[row]])
+            logits = np.array([logit])
+            combined = committee.logits(logits, votes[[row]])
             probability = float(self.calibration_.probabilities(combined)[0])
-            return Decision(probability, float(combined[0]), committee.probabilities(logit, votes[row]))
+            members = {name: float(one[0]) for name, one in committee.probabilities(logits, votes[[row]]).items()}
+            return Decision(probability, float(combined[0]), members, self._baseline_of(groups, row))
 
         return decide
+
+    def _baseline_of(self, groups: npt.NDArray[np.str_] | None, row: int) -> BaselineUsed | None:
+        if not self.machines_:
+            return None
+        return "own" if groups is not None and str(groups[row]) in self.machines_ else "fleet"
+
+    def evaluate_members(self, X: Any, y: npt.ArrayLike | None = None) -> dict[str, Evaluation]:  # noqa: N803
+        """Return the detection metrics of the committee and of each member by name; empty without a committee."""
+        episodes, committee = self.check_input(X, y), self.committee_
+        if committee is None:
+            return {}
+        warn_of_silent_sensors(episodes)
+        network, votes = super()._logits(episodes), self._votes(episodes)
+        combined = committee.logits(network, votes)
+        require_finite_logits(episodes, combined)
+        found = {COMMITTEE: self.calibration_.probabilities(combined), **committee.probabilities(network, votes)}
+        labels, threshold = episodes.require_labels(), self.threshold_.value
+        return {name: evaluate_probabilities(labels, one, threshold) for name, one in found.items()}
+
+    def evaluate_test(self, test: Episodes) -> None:
+        """Add the metrics of the test part to those of the detector and of its members."""
+        found = self.evaluate_members(test)
+        if self.committee_ is None:
+            super().evaluate_test(test)
+            return
+        self.metrics_["test"] = found.pop(COMMITTEE).to_dict()
+        self.committee_ = self.committee_.with_pr_auc("test", {name: one.pr_auc for name, one in found.items()})
 
     def probability(self, logit: float) -> float:
         """Return the probability of a logit of the network, as the network alone sees it."""

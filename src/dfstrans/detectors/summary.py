@@ -87,6 +87,8 @@ def model_summary(folder: Path) -> dict[str, Any]:
         "threshold": record.threshold.model_dump(),
         "calibration": record.calibration.model_dump(),
         "metrics": record.metrics,
+        "committee": None if record.committee is None else record.committee.summary(),
+        "machines": dict(record.machines),
         "chance_check": check_against_chance(record.metrics)._asdict(),
         "created": record.created,
         "versions": record.versions,

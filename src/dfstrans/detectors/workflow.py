@@ -74,7 +74,9 @@ def train_model(
         if finished is not None:
             return finished
     _fit(detector, train, validation, partial, resume, progress)
-    detector.metrics_["test"] = detector.evaluate(test).to_dict() if len(test) else {}
+    detector.metrics_["test"] = {}
+    if len(test):
+        detector.evaluate_test(test)
     detector.data_ = detector.data_.model_copy(update=source)
     detector.parts_ = {**detector.parts_, "test": test.ids.tolist()}
     detector.reading_ = recipe_of(read)

@@ -56,6 +56,8 @@ def diagnose(
             episode_id=episode.id,
             probability=decision.probability,
             members=decision.members,
+            machine=episode.group,
+            baseline=decision.baseline,
             raw_logit=decision.raw_logit,
             network_logit=scores.logit,
             threshold=detector.decision_threshold,
@@ -86,8 +88,8 @@ def with_trust(
 ) -> Diagnosis:
     """Add the verdict on the attention and, if it is not supported, a ranking by occlusion if any cell matters."""
     verdict = judge(detector, episode, diagnosis.is_anomaly)
-    if diagnosis.members_disagree and verdict.support == "supported":
-        reason = f"{verdict.reason}, but the members of the committee disagree"
+    if diagnosis.doubts and verdict.support == "supported":
+        reason = f"{verdict.reason}, but {' and '.join(diagnosis.doubts)}"
         verdict = replace(verdict, support="weak", reason=reason)
     losses = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
     if losses is not None and losses.max() < smallest_loss:

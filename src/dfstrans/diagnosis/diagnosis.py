@@ -14,6 +14,7 @@ import pandas as pd
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.schema import (
     DIAGNOSIS_SCHEMA_VERSION,
+    BaselineUsed,
     BeyondBand,
     ComparedWith,
     DetectorCheck,
@@ -28,7 +29,14 @@ from dfstrans.diagnosis.schema import (
     nested_lists,
 )
 from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, NormalBand, rank_segments, rank_sensors
-from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE
+from dfstrans.diagnosis.words import (
+    RANKED_BY_DROP,
+    STILL_BY_DISTANCE,
+    TRUST_WORDS,
+    callers,
+    describe_baseline,
+    describe_members,
+)
 from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:  # which loads scikit-learn
@@ -53,6 +61,8 @@ class Diagnosis(AttentionScores):
     episode_id: str
     probability: float
     members: Mapping[str, float]  # probability by each member of a committee; empty if the network decides alone
+    machine: str | None = None  # the group of the episode
+    baseline: BaselineUsed | None = None  # whether its machine has one; None if the model knows no machines
     raw_logit: float  # before calibration
     network_logit: float  # `contribution` and `occlusion` are parts of it
     threshold: float
@@ -86,7 +96,36 @@ class Diagnosis(AttentionScores):
     @property
     def members_disagree(self) -> bool:
         """Whether some members of the committee, but not all, call the episode anomalous."""
-        return len({probability >= self.threshold for probability in self.members.values()}) > 1
+        return 0 < len(callers(self.members, self.threshold)) < len(self.members)
+
+    @property
+    def doubts(self) -> list[str]:
+        """Reasons to doubt the decision itself, whatever the attention."""
+        no_baseline = "its machine is unknown" if self.machine is None else "its machine has no baseline"
+        reasons = {
+            "the members of the committee disagree": self.members_disagree,
+            no_baseline: self.baseline == "fleet",
+        }
+        return [reason for reason, holds in reasons.items() if holds]
+
+    @property
+    def members_words(self) -> str:
+        """What each member of the committee finds and, if they disagree, what to do; empty without a committee."""
+        return describe_members(self.members, self.threshold)
+
+    @property
+    def baseline_words(self) -> str:
+        """What to do if the machine has no baseline; else empty."""
+        return describe_baseline(self.baseline, self.machine)
+
+    @property
+    def trust_words(self) -> str:
+        """What the verdict on the attention means for a reader; empty without one."""
+        if self.trust is None:
+            return ""
+        if self.trust.support == "weak" and self.doubts:
+            return f"Read this diagnosis with care: {' and '.join(self.doubts)}."
+        return TRUST_WORDS[self.trust.support]
 
     @property
     def likely_cause(self) -> str | None:
@@ -305,6 +344,7 @@ class Diagnosis(AttentionScores):
         if len(self.without_readings) == len(self.sensors):
             return f"{self.episode_id}: no diagnosis, because no sensor has any readings."
         sentences = [f"{self.episode_id}: {'; '.join(self._verdict_clauses())}."]
+        sentences += filter(None, (self.members_words, self.baseline_words))
         if self.is_anomaly and self.trust is not None:
             sentences.append(f"Attention is {self.trust.support}: {self.trust.reason}.")
         if self.occlusion is not None:
@@ -380,6 +420,8 @@ class Diagnosis(AttentionScores):
                 probability=self.probability,
                 members=dict(self.members),
                 members_disagree=self.members_disagree,
+                machine=self.machine,
+                baseline=self.baseline,
                 raw_logit=self.raw_logit,
                 network_logit=self.network_logit,
                 threshold=self.threshold,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
+from dfstrans.diagnosis.schema import BaselineUsed
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.fast import episodes_at_once
@@ -22,12 +23,13 @@ from dfstrans.training.evaluation import ChanceCheck
 class Decision(NamedTuple):
     """The probability of an anomaly, its logit before calibration, and the probability by each member of a committee.
 
-    Without a committee, there are no members.
+    Without a committee, there are no members. `baseline` is None if the detector compares no machine with itself.
     """
 
     probability: float
     raw_logit: float
     members: Mapping[str, float]
+    baseline: BaselineUsed | None = None
 
 
 class Detector(Protocol):

@@ -16,6 +16,7 @@ DIAGNOSIS_SCHEMA_VERSION = 4
 DECIMALS = 5  # of raw scores
 
 Support = Literal["supported", "weak", "not supported"]
+BaselineUsed = Literal["own", "fleet"]
 
 
 @dataclass(frozen=True)
@@ -220,6 +221,10 @@ class DiagnosisContent:
     """Probability from each member of the committee; empty if the network decides alone."""
     members_disagree: bool
     """Whether some members, but not all, reach the threshold."""
+    machine: str | None
+    """The machine of the episode (its group); null if unknown."""
+    baseline: BaselineUsed | None
+    """`own`: compared with the baseline of its machine; `fleet`: there is none; null if the model knows no machines."""
     raw_logit: float
     """Output of the detector, before calibration: not the logit of `probability`."""
     network_logit: float

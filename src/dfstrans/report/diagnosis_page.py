@@ -12,7 +12,7 @@ from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE, TRUST_WORDS
+from dfstrans.diagnosis.words import RANKED_BY_DROP, STILL_BY_DISTANCE
 from dfstrans.errors import counted
 from dfstrans.report.figures import (
     KNOWN,
@@ -90,7 +90,6 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         symptoms=diagnosis.symptoms,
         ranked_by_drop=RANKED_BY_DROP,
         still_by_distance=STILL_BY_DISTANCE,
-        trust_words=TRUST_WORDS,
         colours={"normal": NORMAL_RANGE, "nearest": NEAREST, "marked": MARKED, "known": KNOWN},
         script_file=script_file,
         panels=panel_tops(figures["signals"])[: len(sensors)],

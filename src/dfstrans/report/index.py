@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.diagnosis.clock import Clock
+from dfstrans.diagnosis.words import callers
 from dfstrans.report.page import SCRIPT_FILE, as_div, page_name, write_page
 from dfstrans.report.timeline import Piece, long_recordings, timeline_figure
 
@@ -65,7 +66,7 @@ def table_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, An
         }
         for content in _ranked(found)
     ]
-    optional = ("likely cause", "attention")
+    optional = ("called by", "baseline", "likely cause", "attention")
     return {"rows": rows, "shown": [name for name in optional if any(row[name] for row in rows)]}
 
 
@@ -74,7 +75,7 @@ def _ranked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(content: dict[str, Any]) -> dict[str, str]:
-    """Return one row by column name; a distance or a drop in the score, and the last two columns, may be empty."""
+    """Return one row by column name; a distance or a drop in the score, and the last columns, may be empty."""
     sensor, moment, trust = content["interpretation"][0], content["segments"][0], content["trust"]
     by_distance = content["ranked_by"] == "deviation"
     return {
@@ -85,9 +86,22 @@ def _row(content: dict[str, Any]) -> dict[str, str]:
         "distance": f"{sensor['value']:.1f}" if by_distance else "",
         "drop in score": "" if by_distance else f"{sensor['value']:.2f}",
         "when": Clock.of_content(content).span(moment["start"], moment["end"]),
+        "called by": _called_by(content),
+        "baseline": "none" if content["baseline"] == "fleet" else "",
         "attention": "" if trust is None else trust["support"],
         "likely cause": _likely_cause(content),
     }
+
+
+def _called_by(content: dict[str, Any]) -> str:
+    """Return the members of the committee that call an episode anomalous."""
+    members = content["members"]
+    called = callers(members, content["threshold"])
+    if len(called) == 1 and content["members_disagree"]:
+        return f"{called[0]} only"
+    if members and not called and content["is_anomaly"]:
+        return "neither alone"
+    return " + ".join(called)
 
 
 def _likely_cause(content: dict[str, Any]) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
-from scipy.special import expit
 
 from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.settings import Settings
 from dfstrans.training.calibration import Calibration, calibrate
 from dfstrans.training.evaluation import Labels, Scores, average_precision
 
-NETWORK, TREES = "network", "trees"
+COMMITTEE, NETWORK, TREES = "committee", "network", "trees"
 SHARES = np.linspace(0, 1, 11)  # weights that are tried
 DRAWS = 50  # bootstrap samples of the validation part, within each class
 PRIOR_WEIGHT = 0.3  # of the network; the best on average over several data sets [ADR 26]
@@ -28,6 +28,7 @@ class Committee(Settings):
     network: Calibration
     trees: Calibration
     note: str
+    pr_auc: dict[str, dict[str, float | None]] = Field(default_factory=dict)  # of each member, by part and member
 
     @classmethod
     def choose(cls, labels: Labels, network: Scores, trees: Scores, *, network_odds: float) -> Committee:
@@ -38,14 +39,26 @@ class Committee(Settings):
         anomaly; that of the trees raises none.
         """
         calibrations = calibrate(labels, network, network_odds), calibrate(labels, trees, 1.0)
+        a, b = (one.scale(logits) for one, logits in zip(calibrations, (network, trees), strict=True))
         n_anomalous, weight = int(labels.sum()), PRIOR_WEIGHT
         note = f"the network has the weight {weight:.2f}, since the validation part is too small to choose one"
         if min(n_anomalous, len(labels) - n_anomalous) >= MIN_PER_CLASS:
-            a, b = (one.scale(logits) for one, logits in zip(calibrations, (network, trees), strict=True))
             best = np.mean([_best_share(labels[rows], a[rows], b[rows]) for rows in _samples(labels)])
             weight = float((n_anomalous * best + PRIOR_ANOMALIES * PRIOR_WEIGHT) / (n_anomalous + PRIOR_ANOMALIES))
             note = f"the network has the weight {weight:.2f}, chosen on {len(labels)} validation episodes"
-        return cls(network_weight=weight, network=calibrations[0], trees=calibrations[1], note=note)
+        found = cls(network_weight=weight, network=calibrations[0], trees=calibrations[1], note=note)
+        if not 0 < n_anomalous < len(labels):
+            return found
+        pr_auc = {NETWORK: average_precision(labels, a), TREES: average_precision(labels, b)}
+        return found.with_pr_auc("validation", pr_auc)
+
+    def with_pr_auc(self, part: str, members: Mapping[str, float | None]) -> Committee:
+        """Return this committee with the PR-AUC of each member in a part of the episodes."""
+        return self.model_copy(update={"pr_auc": {**self.pr_auc, part: dict(members)}})
+
+    def summary(self) -> dict[str, Any]:
+        """Return the weight of the network, why, and the PR-AUC of each member by part."""
+        return self.model_dump(include={"network_weight", "note", "pr_auc"})
 
     def logits(self, network: npt.NDArray[Any], trees: npt.NDArray[Any]) -> Scores:
         """Return the combined logit of each episode."""
@@ -53,10 +66,9 @@ class Committee(Settings):
         combined: Scores = w * self.network.scale(network) + (1 - w) * self.trees.scale(trees)
         return combined
 
-    def probabilities(self, network: float, trees: float) -> dict[str, float]:
-        """Return the calibrated probability of each member by name."""
-        scaled = {NETWORK: self.network.scale(np.array(network)), TREES: self.trees.scale(np.array(trees))}
-        return {name: float(expit(one)) for name, one in scaled.items()}
+    def probabilities(self, network: npt.NDArray[Any], trees: npt.NDArray[Any]) -> dict[str, Scores]:
+        """Return the calibrated probabilities of each member by name."""
+        return {NETWORK: self.network.probabilities(network), TREES: self.trees.probabilities(trees)}
 
 
 def _samples(labels: Labels) -> list[npt.NDArray[np.intp]]:
