@@ -55,10 +55,27 @@ def run_shell(lines: str, folder: Path) -> None:
 
 
 def test_the_python_of_the_readme_gives_a_good_detector(tmp_path: Path) -> None:
-    (code,) = blocks(ROOT / "README.md", "python")
+    code, _ = blocks(ROOT / "README.md", "python")
     code += "\nassert detector.evaluate(test).f1 >= 0.9\n"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
     assert (tmp_path / "model" / "model.json").exists()
+
+
+def test_the_readme_commissions_a_machine(tmp_path: Path) -> None:
+    _, code = blocks(ROOT / "README.md", "python")
+    for name, machines in {"fleet": ("a", "b", "c"), "new_machine": ("d",)}.items():
+        rows = []
+        for number, machine in enumerate(machines):
+            recordings = planted_episodes(12, 6, n_sensors=3, n_timepoints=60, strength=2, seed=number + len(machines))
+            write_table(recordings, tmp_path / "one.csv")
+            table = pd.read_csv(tmp_path / "one.csv")
+            rows.append(table.assign(machine=machine, episode_id=machine + table["episode_id"]))
+        pd.concat(rows).drop(columns=[] if name == "fleet" else "label").to_csv(tmp_path / f"{name}.csv", index=False)
+    code = code.replace("Diagnoser()", "Diagnoser(epochs=1)")
+    code += "\nassert set(detector.machines_) == {*'abcd'}\n"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "d 18 recordings" in done.stdout
 
 
 def test_the_shell_of_the_readme_runs(tmp_path: Path) -> None:
