@@ -129,7 +129,7 @@ def test_failed_run_is_tried_once_and_does_not_stop_the_others(tmp_path: Path, m
     grid = Grid(comparison(tmp_path / "runs.jsonl"), EPISODES)
     compute, tried = Grid.compute, []
 
-    def fail_once(self: Grid, key: RunKey) -> Run:
+    def fail_once(self: Grid, key: RunKey) -> list[Run]:
         tried.append(key.fold)
         if key.fold == 0:
             raise DfstransError("training diverged")

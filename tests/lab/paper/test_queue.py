@@ -159,7 +159,7 @@ def test_killed_run_resumes_at_its_epoch(tmp_path: Path, monkeypatch: pytest.Mon
 def test_failed_model_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compute = Grid.compute
 
-    def fail(self: Grid, key: RunKey) -> Run:
+    def fail(self: Grid, key: RunKey) -> list[Run]:
         if key.model == "leakage":
             raise RuntimeError("no convergence")
         return compute(self, key)
