@@ -117,7 +117,7 @@ def test_everything_else_in_the_model_stays(model: Path, new: Path) -> None:
     assert after.log == before.log
     same = ("metrics", "reading", "data", "threshold", "calibration", "network", "training", "sensors")
     assert all(getattr(after.record, name) == getattr(before.record, name) for name in same)
-    assert set(after.record.machines) == {*before.record.machines, "x0", "x1"}
+    assert set(dict(after.record.machines)) == {*dict(before.record.machines), "x0", "x1"}
     unchanged = {name for name in before.weights if not name.startswith("baselines.")}
     assert unchanged
     assert all((after.weights[name] == before.weights[name]).all() for name in unchanged)
@@ -141,7 +141,7 @@ def test_several_groups_are_one_machine_if_it_is_named(model: Path, new: Path) -
     for command in ("commission", "predict"):
         _, err = output_of(command, model, new, "--machine", "both")
         assert err.count("the recordings name 2 groups (x0, x1); all of them are taken as the machine both") == 1
-    assert load_model(model).record.machines["both"] == 56
+    assert dict(load_model(model).record.machines)["both"] == 56
 
 
 def test_a_machine_that_has_a_baseline_is_replaced_on_request_only(model: Path, new: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_machine_that_has_a_baseline_is_replaced_on_request_only(model: Path, 
     assert "replace the baseline (--replace)" in err
     assert content(model) == before
     result_of("commission", model, new, "--replace", "--before", "2026-03-11")
-    assert load_model(model).record.machines["x0"] == 10
+    assert dict(load_model(model).record.machines)["x0"] == 10
 
 
 def test_only_recordings_before_a_date_are_used(model: Path, new: Path, tmp_path: Path) -> None:

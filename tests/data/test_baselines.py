@@ -79,3 +79,19 @@ def test_baseline_suffices_when_its_median_no_longer_moves() -> None:
     assert assess_baseline(np.zeros((20, 3, 4))).sufficient  # at rest all the time
     stable = [assess_baseline(rng.normal(size=(10, 3, 4))).sufficient for _ in range(50)]
     assert np.mean(stable) > 0.9
+
+
+def test_sensor_without_values_deviates_from_nothing() -> None:
+    rng = np.random.default_rng(2)
+    statistics = rng.normal(size=(20, 2, 3))
+    statistics[:, 1] = np.nan  # one machine never records the second sensor
+    statistics[10:, 1] = rng.normal(size=(10, 3))
+    statistics[12, 0] = np.nan
+    groups = np.repeat(["without", "with"], 10)
+    baselines = Baselines.fit(statistics, groups)
+    found = baselines.deviations(statistics, groups)
+    assert np.isfinite(found).all()
+    assert not found[:10, 1].any()
+    assert not found[12, 0].any()
+    assert found[10:, 1].any()
+    assert assess_baseline(statistics).n_recordings == 20

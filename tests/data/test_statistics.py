@@ -55,10 +55,13 @@ def test_memory_for_statistics_does_not_grow_with_the_number_of_episodes() -> No
     assert peaks[1] < 1.5 * peaks[0]
 
 
-def test_statistics_of_episodes_with_gaps_are_finite() -> None:
+def test_only_a_sensor_without_any_value_has_no_statistics() -> None:
     episodes = tiny_episodes()
     values = np.array(episodes.values)
-    values[0, 0] = np.nan  # a whole sensor
+    values[0, 1] = np.nan  # a whole sensor
     values[1, :, :5] = np.nan
-    scaler = SensorScaler.fit(episodes)
-    assert np.isfinite(episode_statistics(Episodes.from_arrays(values), scaler, 16)).all()
+    found = episode_statistics(Episodes.from_arrays(values), SensorScaler.fit(episodes), 16)
+    expected = np.zeros(found.shape[:2], dtype=bool)
+    expected[0, 1] = True
+    np.testing.assert_array_equal(np.isnan(found).all(axis=2), expected)
+    assert np.isfinite(found[~expected]).all()

@@ -87,3 +87,14 @@ def test_largest_deviations_do_not_tell_which_sensor_deviates() -> None:
     one, other = own_features(statistics, deviations), own_features(statistics, deviations[:, order])
     assert one.shape == (1, 2 * 36 + 3 + N_LARGEST)
     np.testing.assert_array_equal(one[:, 72:], other[:, 72:])
+
+
+def test_sensor_without_values_counts_as_usual(
+    fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
+) -> None:
+    statistics, labels, groups, trees = fleet
+    normal = statistics[labels == 0], groups[labels == 0]
+    silent = normal[0].copy()
+    silent[:, 1] = np.nan
+    called = trees.logits(silent, normal[1]) > 0
+    assert called.mean() < 0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -38,9 +39,14 @@ class Baseline(NamedTuple):
 
     @classmethod
     def of(cls, statistics: Statistics) -> Self:
-        """Learn from a machine's recordings (recording, sensor, statistic); a quarter of them may be anomalous."""
-        low, median, high = np.quantile(statistics, [0.25, 0.5, 0.75], axis=0)
-        return cls(len(statistics), median, high - low, statistics.std(axis=0))
+        """Learn from a machine's recordings (recording, sensor, statistic); a quarter of them may be anomalous.
+
+        A sensor that has no value in any of them has NaN.
+        """
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "All-NaN|Degrees of freedom", RuntimeWarning)
+            low, median, high = np.nanquantile(statistics, [0.25, 0.5, 0.75], axis=0)
+            return cls(len(statistics), median, high - low, np.nanstd(statistics, axis=0))
 
 
 class Suitability(NamedTuple):
@@ -75,14 +81,15 @@ class Baselines:
             for name, count in zip(names, counts, strict=True)
             if count >= MIN_RECORDINGS
         }
-        return cls(found, np.median([one.spread for one in found.values()], axis=0))
+        spreads = np.nan_to_num([one.spread for one in found.values()])
+        return cls(found, np.median(spreads, axis=0))
 
     def add(self, machine: str, statistics: Statistics) -> Self:
         """Return these baselines and one more machine's."""
         return type(self)({**self.machines, machine: Baseline.of(statistics)}, self.typical_spread)
 
     def deviations(self, statistics: Statistics, groups: npt.NDArray[np.str_] | None) -> Statistics:
-        """Return arcsinh((x − median) / spread) of each statistic on its machine, 0 where there is no baseline.
+        """Return arcsinh((x − median) / spread) of each statistic on its machine, 0 without a baseline or a value.
 
         Shape:
             (episode, sensor, statistic) → same
@@ -90,7 +97,7 @@ class Baselines:
         found = np.zeros_like(statistics)
         for name, rows in self._rows(groups):
             one = self.machines[name]
-            found[rows] = np.arcsinh((statistics[rows] - one.median) / self._scale(one))
+            found[rows] = np.nan_to_num(np.arcsinh((statistics[rows] - one.median) / self._scale(one)))
         return found
 
     def weights(self, groups: npt.NDArray[np.str_] | None, n_episodes: int) -> npt.NDArray[np.float64]:
@@ -123,7 +130,7 @@ def assess_baseline(statistics: Statistics) -> Suitability:
     Shape:
         statistics (recording, sensor, statistic)
     """
-    n = len(statistics)
+    n, statistics = len(statistics), statistics[:, ~np.isnan(statistics).any(axis=(0, 2))]  # sensors without gaps
     if n < 2 * MIN_RECORDINGS:
         note = f"{n} recordings are too few to tell how stable the baseline is; add {ENOUGH_RECORDINGS} or more"
         return Suitability(n, None, False, note)

@@ -19,6 +19,8 @@ VALUES_AT_ONCE = 1 << 18  # of a batch
 def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Statistics:
     """Return the statistics of each sensor, on the scale of training; only a few episodes are in memory at a time.
 
+    A sensor without any value in an episode has NaN.
+
     Shape:
         (n_episodes, n_sensors, N_STATISTICS)
     """
@@ -28,7 +30,9 @@ def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length:
         batch = episodes[start : start + at_once]
         segments = cut_segments(batch, scaler, segment_length)
         counted = _mostly_filled(batch.lengths, segment_length, segments)
-        found[start : start + len(batch)] = over_segments(segment_statistics(segments.values), counted)
+        rows = over_segments(segment_statistics(segments.values), counted)
+        rows[[np.isnan(one.values).all(axis=1) for one in batch]] = np.nan
+        found[start : start + len(batch)] = rows
     return found
 
 

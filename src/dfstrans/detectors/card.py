@@ -56,7 +56,7 @@ def takes_and_gives(record: dict[str, Any]) -> str:
     data, threshold = record["data"], record["threshold"]
     named = zip(record["sensors"], record["units"], strict=True)
     sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
-    known = [_machines(record.get("machines", {})), _known_cases(record.get("known_cases", {}))]
+    known = [_machines(record.get("machines", [])), _known_cases(record.get("known_cases", {}))]
     details = "".join([*known, _reading(record.get("reading", {}))])
     return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
 The model was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
@@ -97,10 +97,10 @@ def _interval(data: dict[str, Any]) -> str:
     return f", one every {data['interval']:g} {data.get('time_unit', '')}".rstrip()
 
 
-def _machines(recordings: dict[str, int]) -> str:
+def _machines(recordings: list[tuple[str, int]]) -> str:
     if not recordings:
         return ""
-    named = list_few([f"{name} ({n})" for name, n in recordings.items()], limit=20)
+    named = list_few([f"{name} ({n})" for name, n in recordings], limit=20)
     return f"\nMachines with a baseline of their own, and its number of recordings: {named}.\n"
 
 

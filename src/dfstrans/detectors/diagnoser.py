@@ -248,7 +248,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         arrays = {
             name.removeprefix(f"{TREES}."): one.numpy() for name, one in stored.weights.items() if name not in mine
         }
-        machines = tuple(stored.record.machines)
+        machines = tuple(name for name, _ in stored.record.machines)
         self.trees_ = MachineTrees.from_arrays(arrays, machines) if arrays else None
 
     @classmethod

@@ -111,7 +111,7 @@ class ModelRecord(Settings):
     reading: dict[str, Any] = Field(default_factory=dict)  # options the recordings were read with, if remembered
     known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
     committee: Committee | None = None  # None if a single member decides
-    machines: dict[str, int] = Field(default_factory=dict)  # number of recordings of each baseline
+    machines: tuple[tuple[str, int], ...] = ()  # with a baseline, in the order of its arrays; number of recordings
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)

@@ -56,7 +56,8 @@ class KnowsMachines(EpisodeClassifier):
 
     def _stored(self) -> StoredModel:
         stored, baselines = super()._stored(), self.trees_ and self.trees_.baselines
-        found = {} if baselines is None else {name: one.n_recordings for name, one in baselines.machines.items()}
+        machines = {} if baselines is None else baselines.machines
+        found = tuple((name, one.n_recordings) for name, one in machines.items())
         return stored._replace(record=stored.record.model_copy(update={"machines": found}))
 
     def commission(
@@ -160,7 +161,7 @@ class TreesClassifier(SingleStepClassifier, KnowsMachines):
 
     def _restore(self, stored: StoredModel) -> None:
         arrays = {name: one.numpy() for name, one in stored.weights.items()}
-        self.trees_ = MachineTrees.from_arrays(arrays, tuple(stored.record.machines))
+        self.trees_ = MachineTrees.from_arrays(arrays, tuple(name for name, _ in stored.record.machines))
 
 
 def train_trees(task: TrainingTask, segment_length: int, n_trees: int) -> MachineTrees:

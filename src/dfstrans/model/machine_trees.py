@@ -21,9 +21,13 @@ class MachineTrees(NamedTuple):
     """Two forests: one sees the statistics on the scale of the fleet, the other also their deviation from the machine.
 
     The more recordings the baseline of a machine rests on, the more the second forest counts. Without any baseline, the
-    first answers alone.
+    first answers alone. A sensor without any value counts as usual.
+
+    Shape:
+        usual (sensor, statistic), the median over the training part
     """
 
+    usual: Statistics
     fleet: Forest
     own: Forest | None = None
     baselines: Baselines | None = None
@@ -39,10 +43,12 @@ class MachineTrees(NamedTuple):
             model = ExtraTreesClassifier(trees, random_state=seed, n_jobs=-1)
             return Forest.from_votes(model.fit(features, labels, np.where(labels == 1, weight, 1.0)))
 
-        fleet, baselines = grow(fleet_features(statistics)), _baselines(statistics, groups)
+        usual, baselines = np.nanmedian(statistics, axis=0), _baselines(statistics, groups)
+        complete = _fill(statistics, usual)
+        fleet = grow(fleet_features(complete))
         if baselines is None:
-            return cls(fleet)
-        return cls(fleet, grow(own_features(statistics, baselines.deviations(statistics, groups))), baselines)
+            return cls(usual, fleet)
+        return cls(usual, fleet, grow(own_features(complete, baselines.deviations(statistics, groups))), baselines)
 
     def with_baselines(self, statistics: Statistics, groups: Groups) -> Self:
         """Return the same forests with the baselines of these recordings beside those of training."""
@@ -63,7 +69,8 @@ class MachineTrees(NamedTuple):
         return found
 
     def _logits(self, statistics: Statistics, groups: Groups) -> npt.NDArray[np.float64]:
-        found = self.fleet.vote_logits(fleet_features(statistics))
+        complete = _fill(statistics, self.usual)
+        found = self.fleet.vote_logits(fleet_features(complete))
         if self.own is None or self.baselines is None:
             return found
         weights = self.baselines.weights(groups, len(statistics))
@@ -71,7 +78,7 @@ class MachineTrees(NamedTuple):
         if len(rows):
             known = groups[rows] if groups is not None else None
             deviations = self.baselines.deviations(statistics[rows], known)
-            beside = self.own.vote_logits(own_features(statistics[rows], deviations))
+            beside = self.own.vote_logits(own_features(complete[rows], deviations))
             found[rows] += weights[rows] * (beside - found[rows])
         return found
 
@@ -79,7 +86,7 @@ class MachineTrees(NamedTuple):
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by name; `machines` has the names that are not in them."""
-        arrays = {f"fleet.{name}": array for name, array in self.fleet._asdict().items()}
+        arrays = {"usual": self.usual, **{f"fleet.{name}": array for name, array in self.fleet._asdict().items()}}
         if self.own is not None and self.baselines is not None:
             arrays |= {f"own.{name}": array for name, array in self.own._asdict().items()}
             arrays["baselines.typical_spread"] = self.baselines.typical_spread
@@ -97,11 +104,11 @@ class MachineTrees(NamedTuple):
         """Restore the result of `to_arrays`."""
         fleet = Forest(**{name: arrays[f"fleet.{name}"] for name in Forest._fields})
         if "own.first" not in arrays:
-            return cls(fleet)
+            return cls(arrays["usual"], fleet)
         own = Forest(**{name: arrays[f"own.{name}"] for name in Forest._fields})
         columns = [arrays[f"baselines.{name}"] for name in Baseline._fields]
         found = {name: Baseline(int(n), *rest) for name, n, *rest in zip(machines, *columns, strict=True)}
-        return cls(fleet, own, Baselines(found, arrays["baselines.typical_spread"]))
+        return cls(arrays["usual"], fleet, own, Baselines(found, arrays["baselines.typical_spread"]))
 
 
 def fleet_features(statistics: Statistics) -> Features:
@@ -123,6 +130,11 @@ def own_features(statistics: Statistics, deviations: Statistics) -> Features:
 def _rows(cells: Statistics) -> Statistics:
     n, sensors, statistics = cells.shape
     return cells.reshape(n, sensors * statistics)
+
+
+def _fill(statistics: Statistics, usual: Statistics) -> Statistics:
+    """Replace the statistics of sensors without any value by the usual ones."""
+    return np.where(np.isnan(statistics), usual, statistics)
 
 
 def _baselines(statistics: Statistics, groups: Groups) -> Baselines | None:
