@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(READY)
 
-demo: $(READY)  ## simulate elevator journeys, train, evaluate, diagnose, write an HTML report
+demo: $(READY)  ## simulate elevators, train, evaluate, diagnose, commission a new one, write an HTML report
 	$(BIN)/dfstrans demo --out $(DEMO_DIR)
 
 test: $(READY)  ## the fast tests

@@ -18,7 +18,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the journeys and the training.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Simulate elevator journeys, train, evaluate and diagnose a detector, and write an HTML report."""
+    """Simulate elevator journeys, train, evaluate and diagnose a detector, commission a new elevator, and report."""
     from dfstrans.lab.elevator.demo import run_demo  # loads torch
 
     result = run_demo(out, seed=seed, remark=remark, progress=progress)
@@ -26,5 +26,7 @@ def demo(
         print_json(result)
         return
     print_figures(result["metrics"])
+    for line in result["commissioned"]["lines"]:
+        print(line)
     print(f"report    {Path(result['report']).resolve()}")
     print(f"diagnoses {Path(result['diagnoses']).resolve()}")

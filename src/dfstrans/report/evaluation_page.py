@@ -15,6 +15,7 @@ from dfstrans.report.figures import precision_recall_figure, probability_figure,
 from dfstrans.report.index import table_content
 from dfstrans.report.page import as_div, page_name, write_page
 from dfstrans.training.calibration import Calibration, Threshold
+from dfstrans.training.committee import Committee
 from dfstrans.training.evaluation import Evaluation
 
 
@@ -31,11 +32,14 @@ def write_report(
     calibration: Calibration,
     log: list[dict[str, float]],
     best_epoch: int,
+    committee: Committee | None = None,
+    commissioned: Sequence[str] = (),
 ) -> Path:
     """Write the report on a detector's performance on labelled test episodes.
 
     `diagnoses` has one entry per test episode, in the same order; `shown` maps rows to the recordings whose signals the
-    report shows. Links to the pages of diagnoses point into `folder`.
+    report shows. Links to the pages of diagnoses point into `folder`. `commissioned` tells in a line each what
+    commissioning a new machine brought.
     """
     labels = test.require_labels()
     probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
@@ -63,6 +67,8 @@ def write_report(
         evaluation=evaluation,
         threshold=threshold,
         calibration=calibration,
+        committee=committee,
+        commissioned=commissioned,
         chance_check=diagnoses[0].chance_check,
         figures={name: as_div(figure) for name, figure in figures.items()},
         details=details,
