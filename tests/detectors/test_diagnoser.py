@@ -156,7 +156,7 @@ def test_a_machine_without_a_baseline_lowers_trust_until_it_is_commissioned(
         assert diagnosis.to_dict()["baseline"] == "fleet"
         assert (diagnosis.trust.support, diagnosis.trust.reason) == (
             "weak",
-            f"the logit drops, but its machine {reason}",
+            f"the logit drops, but the machine {reason}",
         )
         assert "compared with the fleet" in diagnosis.summary()
         assert reason in diagnosis.trust_words

@@ -26,7 +26,7 @@ def test_the_most_probable_anomaly_comes_first() -> None:
     titles, rows = diagnoses_table(contents(3))
     assert titles == ("episode", "probability", "verdict", "sensor", "distance", "when", "called by", "attention")
     assert [row[0] for row in rows] == ["run 2", "run 1", "run 0"]
-    assert rows[0] == ["run 2", "0.750", "anomalous", "S1", "40.0", "15 – 20 s", "network + trees", "supported"]
+    assert rows[0] == ["run 2", "0.750", "anomalous", "S1", "40.0", "15 – 20 s", "both", "supported"]
     assert rows[2][2] == "not anomalous"
 
 
@@ -44,7 +44,7 @@ def test_a_row_names_the_members_that_called_it_and_a_missing_baseline() -> None
         return cells[titles.index("called by")] if "called by" in titles else ""
 
     found = [called_by(*members) for members in ((0.9, 0.8), (0.2, 0.8), (0.9, 0.1), (0.4, 0.4))]
-    assert found == ["network + trees", "trees only", "network only", "neither alone"]
+    assert found == ["both", "trees only", "network only", "neither alone"]
     alone, _ = diagnoses_table(contents(1, members={}))
     assert "called by" not in alone
     assert "baseline" not in alone
@@ -66,7 +66,7 @@ def test_terminal_shows_one_diagnosis_and_counts_omitted_rows(
 
 def test_the_index_page_has_the_same_rows_without_empty_columns(tmp_path: Path) -> None:
     page = tmp_path / "index.html"
-    assert "15 – 20 s network + trees supported run 0" in words(write_index(page, contents(2)))
+    assert "15 – 20 s both supported run 0" in words(write_index(page, contents(2)))
     tested, untested = contents(1), contents(1, trust=None)
     assert "attention" in words(write_index(page, tested + untested))
     assert "attention" not in words(write_index(page, untested))

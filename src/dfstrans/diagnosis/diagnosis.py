@@ -101,7 +101,7 @@ class Diagnosis(AttentionScores):
     @property
     def doubts(self) -> list[str]:
         """Reasons to doubt the decision itself, whatever the attention."""
-        no_baseline = "its machine is unknown" if self.machine is None else "its machine has no baseline"
+        no_baseline = "the machine is unknown" if self.machine is None else "the machine has no baseline"
         reasons = {
             "the members of the committee disagree": self.members_disagree,
             no_baseline: self.baseline == "fleet",

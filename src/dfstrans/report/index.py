@@ -94,14 +94,14 @@ def _row(content: dict[str, Any]) -> dict[str, str]:
 
 
 def _called_by(content: dict[str, Any]) -> str:
-    """Return the members of the committee that call an episode anomalous."""
+    """Return who in the committee calls an episode anomalous."""
     members = content["members"]
     called = callers(members, content["threshold"])
     if len(called) == 1 and content["members_disagree"]:
         return f"{called[0]} only"
     if members and not called and content["is_anomaly"]:
         return "neither alone"
-    return " + ".join(called)
+    return "both" if len(called) == 2 else " + ".join(called)
 
 
 def _likely_cause(content: dict[str, Any]) -> str:
