@@ -16,6 +16,8 @@ from dfstrans.diagnosis.recordings import recordings_of
 from dfstrans.diagnosis.schema import Resemblance
 from dfstrans.lab.elevator.demo import run_demo
 from dfstrans.report.evaluation_page import agreement, write_report
+from dfstrans.training.calibration import Calibration
+from dfstrans.training.committee import Committee
 from tests.report.drawn import made_diagnosis
 from tests.report.reading import links_outside, words
 from tests.tiny import TINY, tiny_episodes
@@ -53,8 +55,18 @@ def test_the_report_is_one_file_that_loads_nothing_else(detector: Diagnoser, tmp
         calibration=detector.calibration_,
         log=detector.log_,
         best_epoch=detector.best_epoch_,
+        committee=Committee(
+            network_weight=0.4,
+            network=Calibration(),
+            trees=Calibration(),
+            note="why",
+            pr_auc={"test": {"trees": 0.875}},
+        ),
+        commissioned=["lift-7 was never seen"],
     )
     text = words(page)
+    assert "Network and trees decide together: why. PR-AUC of each alone: trees 0.875" in text
+    assert "Lift-7 was never seen." in text
     assert "A &lt;title&gt;" in text
     assert f"{test.ids[0]} : probability {diagnoses[0].probability:.3f}" in text
     assert re.search(r"\d\.\d{3} F1 at the threshold", text)
@@ -114,3 +126,6 @@ def test_the_demo_names_the_right_cause_of_a_bump_and_of_friction(tmp_path: Path
     assert links
     assert all((tmp_path / link).is_file() for link in links)
     assert Path(result["diagnoses"]).is_file()
+    commissioned = result["commissioned"]
+    assert commissioned["machine"] in Diagnoser.load(Path(result["model"])).machines_
+    assert commissioned["after"] >= commissioned["before"] - 0.1
