@@ -126,7 +126,7 @@ def test_a_machine_is_commissioned_as_documented(tmp_path: Path) -> None:
     (code,) = blocks(page, "python")
     done = subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True, text=True)
     assert "12 recordings" in done.stdout
-    assert {"lift-7", "lift-8"} <= json.loads((tmp_path / "model" / "model.json").read_text())["machines"].keys()
+    assert {"lift-7", "lift-8"} <= dict(json.loads((tmp_path / "model" / "model.json").read_text())["machines"]).keys()
 
 
 def write_recordings(folder: Path, names: Sequence[str], n_points: int = 60) -> None:
