@@ -37,18 +37,21 @@ def write_table(episodes: Episodes, path: Path) -> None:
     pd.concat(frames).to_csv(path, index=False)
 
 
-def interrupt_after(epochs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate Ctrl-C in the middle of an epoch of the next training."""
+def interrupt_after(epochs: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Simulate Ctrl-C in the middle of an epoch, once; return the epochs that training begins, as they begin."""
     from dfstrans.training.lightning_module import EpochLog
 
     start = EpochLog.on_train_epoch_start
+    begun: list[int] = []
 
     def interrupted(self: EpochLog, trainer: Any, module: Any) -> None:
-        if trainer.current_epoch == epochs:
+        begun.append(trainer.current_epoch)
+        if trainer.current_epoch == epochs and begun.count(epochs) == 1:
             raise KeyboardInterrupt
         start(self, trainer, module)
 
     monkeypatch.setattr(EpochLog, "on_train_epoch_start", interrupted)
+    return begun
 
 
 def edit_record(model: Path, **changes: Any) -> None:

@@ -17,7 +17,7 @@ from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
 from dfstrans.lab.compare.protocols import splits_of
 from dfstrans.lab.compare.runs import Run, RunKey, add_run, claimed, read_runs
 from dfstrans.lab.compare.variants import settings_of_model
-from dfstrans.training.lightning_module import EpochLog
+from tests.tiny import interrupt_after
 
 EPISODES = planted_episodes(40, 20, n_sensors=2, n_timepoints=48)
 NETWORK: dict[str, Any] = {"models": ("mh1dcnn-lstm",), "folds": 1, "overrides": {"epochs": 3}}
@@ -143,17 +143,8 @@ def test_failed_run_is_tried_once_and_does_not_stop_the_others(tmp_path: Path, m
 
 def test_interrupted_training_continues_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = comparison(tmp_path / "killed.jsonl", **NETWORK)
-    epochs: list[int] = []
-    start = EpochLog.on_train_epoch_start
-
-    def interrupt(self: EpochLog, trainer: Any, module: Any) -> None:
-        epochs.append(trainer.current_epoch)
-        if len(epochs) == 3:
-            raise KeyboardInterrupt
-        start(self, trainer, module)
-
     with monkeypatch.context() as patch:
-        patch.setattr(EpochLog, "on_train_epoch_start", interrupt)
+        epochs = interrupt_after(2, patch)
         with pytest.raises(KeyboardInterrupt):
             compute_runs(Grid(given, EPISODES))
         compute_runs(Grid(given, EPISODES))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +15,9 @@ from dfstrans.files import explain_disk_errors
 from dfstrans.lab.compare.grid import Grid
 from dfstrans.lab.compare.runs import Run, RunKey, add_run, read_runs
 from dfstrans.lab.paper.queue import compute_queue, finished, progress_of, read_queue
-from dfstrans.training.lightning_module import EpochLog
 from tests.cli.command_line import run
 from tests.lab.compare.made_up import made_up_run
+from tests.tiny import interrupt_after
 
 QUICK = "extra-trees+trees=2"
 NETWORK = "mh1dcnn-lstm+epochs=3"
@@ -134,16 +133,7 @@ def test_runs_are_computed_once_and_appear_in_the_tables(tmp_path: Path) -> None
 
 def test_killed_run_resumes_at_its_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     queue = queue_file(tmp_path, entry(NETWORK, splits="0"))
-    epochs: list[int] = []
-    start = EpochLog.on_train_epoch_start
-
-    def interrupt(self: EpochLog, trainer: Any, module: Any) -> None:
-        epochs.append(trainer.current_epoch)
-        if len(epochs) == 3:
-            raise KeyboardInterrupt
-        start(self, trainer, module)
-
-    monkeypatch.setattr(EpochLog, "on_train_epoch_start", interrupt)
+    epochs = interrupt_after(2, monkeypatch)
     code, _, err = run("experiments", "run", queue, "--data", tmp_path)
     assert code == 130
     assert "interrupted; finished runs and epochs are kept" in err

@@ -190,7 +190,7 @@ def _text_columns(parts: Sequence[Rows], *, labelled: bool) -> set[str]:
 
 
 def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int, *, labelled: bool) -> str:
-    """Say which options settle columns of text: the one with the fewest words may be a label, the others groups.
+    """Suggest options for columns of text: the one with the fewest words may be a label, the others groups.
 
     The normal word of a label is probably the most frequent one.
     """

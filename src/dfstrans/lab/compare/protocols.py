@@ -55,7 +55,7 @@ BASELINES: dict[BaselineName, str] = {
     "only the others are judged",
     "own": "of each machine of the test part, all recordings are known without their labels",
 }
-"""What a grouped split tells of the machines of the test part, by the name of the baseline."""
+"""What a model knows about the machines of the test part of a grouped split, for each kind of baseline."""
 
 
 def protocol_title(name: ProtocolName, baseline: BaselineName) -> str:
