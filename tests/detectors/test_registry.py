@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -110,3 +111,18 @@ def test_a_failed_fit_leaves_the_earlier_one_intact(tiny_model: Path) -> None:
     with pytest.raises(DfstransError, match="diverged"):
         detector.set_params(learning_rate=1e30, training=diverging).fit(tiny_episodes(seed=4))
     assert (detector.decision_function(EPISODES) == before).all()
+
+
+def test_a_fit_that_fails_after_training_leaves_the_earlier_one_whole(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detector = Diagnoser.load(tiny_model)
+    before = vars(detector).copy()
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dfstrans.detectors.diagnoser.NormalReference.fit", fail)
+    with pytest.raises(KeyboardInterrupt):
+        detector.fit(tiny_episodes(seed=4))
+    assert vars(detector) == before

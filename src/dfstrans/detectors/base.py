@@ -7,6 +7,7 @@ validation part, calibration, threshold, metrics, saving and loading.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -53,6 +54,7 @@ class TrainingTask(NamedTuple):
     run_folder: Path | None = None
     resume: bool = False
     progress: bool = False
+    on_first: Callable[[Any], None] | None = None  # called with a detector that is ready before training ends
 
 
 class TrainingResult(NamedTuple):
@@ -70,7 +72,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
 
     @abstractmethod
     def _train(self, task: TrainingTask) -> TrainingResult:
-        """Train, and store the result only at the end, so that an earlier fit survives a failed one."""
+        """Train this detector, whose `scaler_` and complete settings are already set."""
 
     @abstractmethod
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
@@ -109,14 +111,24 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         run_folder: Path | None = None,
         resume: bool = False,
         progress: bool = False,
+        on_first: Callable[[Self], None] | None = None,
     ) -> Self:
         """Train on labelled episodes; without a `validation` part, hold out a stratified share of them.
 
         `X` is `Episodes`, a 3-D array (episode, sensor, timepoint) or a list of 2-D arrays (sensor, timepoint); `y` has
         the labels, unless the episodes have them. `run_folder` keeps a checkpoint after each epoch, from which
-        `resume` continues; the result has the same weights as an uninterrupted run.
+        `resume` continues; the result has the same weights as an uninterrupted run. An earlier fit survives a failure.
+        A committee calls `on_first` with its trees, a complete detector, before it trains the network.
         """
-        episodes = as_episodes(X, y)
+        task = self._task(as_episodes(X, y), validation)
+        fitted = type(self)(**self.get_params(deep=False))
+        fitted._learn(task._replace(run_folder=run_folder, resume=resume, progress=progress, on_first=on_first))
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        self.__dict__ = kept | vars(fitted)  # only now, so that an earlier fit survives a failure
+        return self
+
+    def _task(self, episodes: Episodes, validation: Episodes | None) -> TrainingTask:
+        """Return the parts and the complete settings of a training run."""
         labels = episodes.require_labels()
         training = self.training_settings(len(episodes), episodes.n_anomalous)
         require_both_classes(labels)
@@ -136,12 +148,17 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         network = self.network_settings(episodes)
         for part in (train, validation):
             self.check_lengths(part, network)
-        scaler = SensorScaler.fit(train)
+        return TrainingTask(network, training, SensorScaler.fit(train), train, validation)
 
-        result = self._train(TrainingTask(network, training, scaler, train, validation, run_folder, resume, progress))
+    def _learn(self, task: TrainingTask) -> None:
+        """Train this unfitted detector, and choose its calibration and threshold."""
+        self.network_settings_, self.training_settings_, self.scaler_ = task.network, task.training, task.scaler
+        self._conclude(task, self._train(task))
 
-        self.network_settings_, self.training_settings_, self.scaler_ = network, training, scaler
-        self.sensors_, self.units_ = episodes.sensors, episodes.units
+    def _conclude(self, task: TrainingTask, result: TrainingResult) -> None:
+        """Store what is known after training, and choose calibration and threshold on the validation part."""
+        train, validation = task.train, task.validation
+        self.sensors_, self.units_ = train.sensors, train.units
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_ = result.best_epoch, result.log
         self.data_ = DataRecord.of(train, validation)
@@ -151,10 +168,9 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         labels, logits = validation.require_labels(), self._checked_logits(validation)
         self.calibration_ = calibrate(labels, logits, result.odds)
         probabilities = self.calibration_.probabilities(logits)
-        self.threshold_ = choose_threshold(labels, probabilities, training)
+        self.threshold_ = choose_threshold(labels, probabilities, task.training)
         self.metrics_ = {"validation": evaluate_probabilities(labels, probabilities, self.threshold_.value).to_dict()}
         self._learn_reference(train)
-        return self
 
     # ---- read ---------------------------------------------------------------------------------------------------
 

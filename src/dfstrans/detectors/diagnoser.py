@@ -121,7 +121,6 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
             found = average_precision(labels, votes)
             print(f"trees: PR-AUC {found:.2f} on the validation part; training the network", file=sys.stderr)
         result = super()._train(task)
-        self.scaler_, self.network_settings_ = task.scaler, task.network
         network = super()._logits(task.validation)
         self.trees_ = trees
         self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, network_odds=result.odds)
