@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dfstrans.data.check import check_episodes
-from dfstrans.data.episodes import Fault
+from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers import load_episodes
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import from_text, write
@@ -208,6 +208,52 @@ def test_wrong_rows_of_a_fault_table_are_refused(runs: Path, row: str, message: 
     write(runs.parent, runs_faults=f"{HEADER}|{row}")
     with pytest.raises(DfstransError, match=message):
         load_episodes(runs)
+
+
+def dated(folder: Path, times: list[str], fault: str, header: str = "time") -> Episodes:
+    """Read two recordings, the second a day later, with a fault in the second one; `fault` is start,end."""
+    rows = [f"{name},{time},1" for name in "xy" for time in times]
+    rows[len(times) :] = [row.replace("05-01T", "05-02T") for row in rows[len(times) :]]
+    write(folder, runs=f"id,{header},a|" + "|".join(rows), runs_faults=f"id,fault,start,end|y,rust,{fault}")
+    return load_episodes(folder / "runs.csv")
+
+
+@pytest.mark.parametrize(
+    ("zone", "fault"),
+    [
+        ("", "2024-05-02T12:00:10,2024-05-02 12:00:30"),
+        ("", "02.05.2024 12:00:10,20240502120030"),
+        ("", "10,30"),
+        ("+02:00", "2024-05-02T12:00:10+02:00,2024-05-02T10:00:30Z"),
+    ],
+)
+def test_dates_in_a_fault_table_count_from_the_date_of_the_recording(tmp_path: Path, zone: str, fault: str) -> None:
+    times = [f"2024-05-01T12:00:{second}0{zone}" for second in range(5)]
+    assert dated(tmp_path, times, fault).faults == ((), (Fault(1, 3, (), "rust"),))
+
+
+def test_dates_in_a_fault_table_suit_times_since_1970(tmp_path: Path) -> None:
+    start, step = 1_714_564_800_000, 10_000  # 2024-05-01T12:00:00Z in milliseconds
+    times = [str(start + step * point) for point in range(5)]
+    for header in ("time", "time [ms]"):
+        faults = dated(tmp_path, times, "2024-05-01T12:00:10Z,2024-05-01T12:00:30Z", header).faults
+        assert faults == ((), (Fault(1, 3, (), "rust"),))
+
+
+@pytest.mark.parametrize(
+    ("times", "fault", "message"),
+    [
+        (["2024-05-01T12:00:00", "2024-05-01T12:00:10"], "2024-05-02T12:00:00Z,", "without a zone, as .* got .*00Z"),
+        (["2024-05-01T12:00Z", "2024-05-01T12:01Z"], "2024-05-02 12:00:00,", "in a zone, as .*UTC.*31T12:00:00Z"),
+        (["2024-05-01T12:00:00", "2024-05-01T12:00:10"], "03/04/2024 12:00,", "or they are dates such as 2024-05-31T"),
+        (["2024-05-01T12:00:00", "2024-05-01T12:00:10"], "12:00:05,", "as start in row 1 .*got '12:00:05'"),
+        (["2024-05-01T12:00:00", "2024-05-01T12:00:10"], "2024-05-01T12:00:05,", "from 0 to 20 s, got .* -86395"),
+        (["0", "1"], "2024-05-01T12:00:05,", "the recordings have no dates, got '2024-05-01T12:00:05'"),
+    ],
+)
+def test_wrong_dates_in_a_fault_table_are_refused(tmp_path: Path, times: list[str], fault: str, message: str) -> None:
+    with pytest.raises(DfstransError, match=message):
+        dated(tmp_path, times, fault)
 
 
 def test_general_fault_table_of_other_recordings_is_ignored_with_a_warning(runs: Path) -> None:

@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.readers.columns import to_coded_texts, to_texts
-from dfstrans.errors import DfstransError
+from dfstrans.errors import DfstransError, Note
 from tests.data.text_tables import PLAIN, from_text
 
 ROW_NUMBERS = "".join(f"{row - 1 if row else '{}'},{line}\n" for row, line in enumerate(PLAIN.splitlines()))
@@ -108,11 +108,46 @@ def test_points_and_commas_in_different_columns_are_decimals_with_a_warning(tmp_
     with pytest.warns(UserWarning, match="points in temp and commas in flow are both read as decimal signs"):
         episodes = from_text(tmp_path, text)
     assert_array_equal(episodes.values[0], np.float32([[23.130, 23.131, 23.132], [0.30, 0.31, 0.32]]))
-    with (
-        pytest.warns(UserWarning, match="points in a and commas in time, b"),
-        pytest.raises(DfstransError, match=r"one decimal sign .* got commas in column 'time' .* thousands"),
-    ):
+    with pytest.warns(UserWarning, match="points in a and commas in b are both"):
         from_text(tmp_path, german("1.034", "1.034", comma=","))
+
+
+def test_decimal_sign_of_the_time_does_not_decide_that_of_the_values(tmp_path: Path) -> None:
+    rows = "".join(f"{t},5;20.{t};3\n" for t in range(3))
+    for header, options in (("Takt", {"time_column": "Takt"}), ("Zeit", {})):  # named, or recognised
+        episodes = from_text(tmp_path, f"{header};T;p\n{rows}", length=3, **options)
+        assert (episodes.sensors, episodes.interval) == (("T", "p"), 1.0)
+        assert_array_equal(episodes.values[0, 0], np.float32([20.0, 20.1, 20.2]))
+    assert from_text(tmp_path, "Zeit;T\n0.5;20,1\n1.0;20,2\n", length=2).values[0, 0, 1] == np.float32(20.2)
+
+
+@pytest.mark.parametrize("name", ["Zeit", "Zeitstempel", "Datum", "Horodatage", "Fecha y hora", "时间", "_time"])
+def test_usual_names_of_the_time_are_recognised(tmp_path: Path, name: str) -> None:
+    episodes = from_text(tmp_path, f"{name};a\n2024-05-01 12:00:00,0;1\n2024-05-01 12:00:00,5;2\n", length=2)
+    assert (episodes.sensors, episodes.interval) == (("a",), 0.5)
+
+
+@pytest.mark.parametrize("time", ["0,{}", "2024-05-01 12:00:0{}"])
+def test_row_of_units_below_the_header_gives_the_units(tmp_path: Path, time: str) -> None:
+    rows = "".join(f"{time.format(t)};2{t},5;1,{t};{t};\n" for t in range(5))
+    with pytest.warns(Note, match=r"row below the header: .*Öl temp \[°C\], p \[bar\]"):
+        episodes = from_text(tmp_path, f"Zeit;Öl temp;p;n;leer\n\ns;[°C];bar;-;A\n{rows}", length=5)
+    assert (episodes.sensors, episodes.units) == (("Öl temp", "p", "n", "leer"), ("°C", "bar", "", "A"))
+    assert_array_equal(episodes.values[0, 0], np.float32([20.5, 21.5, 22.5, 23.5, 24.5]))
+    assert episodes.time_unit == "s"
+
+
+def test_line_of_a_bad_cell_counts_the_row_of_units(tmp_path: Path) -> None:
+    text = "time,a\ns,V\n" + "".join(f"{t},{t}\n" for t in range(699)) + "699,bad\n"
+    with pytest.warns(Note), pytest.raises(DfstransError, match="'bad' in line 702"):
+        from_text(tmp_path, text, length=5)
+
+
+@pytest.mark.parametrize("first", ["0,bad", "2024-05-01,bad", "x,bad"])
+def test_text_in_the_first_row_of_values_is_no_unit(tmp_path: Path, first: str) -> None:
+    rest = {"0": "1,2\n", "2": "2024-05-02,2\n", "x": "x,2\n"}[first[0]]
+    with pytest.raises(DfstransError, match="'bad' in line 2"):
+        from_text(tmp_path, f"{'id' if first[0] == 'x' else 'time'},a\n{first}\n{rest}{rest}", length=3)
 
 
 def test_points_that_look_like_thousands_separators_give_a_warning(tmp_path: Path) -> None:

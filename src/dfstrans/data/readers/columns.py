@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from dfstrans.data.problems import reporting
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.data.readers.tables import MISSING
+from dfstrans.data.readers.tables import MISSING, TIME_NAMES
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _SYNONYMS = {
     "id": ("episode_id", "episode", "episodeid", "id", "series_id", "sample_id", "run_id", "run", "sequence_id"),
-    "time": ("time", "timestamp", "datetime", "date_time", "time_s", "t", "date"),
+    "time": TIME_NAMES,
     "label": ("label", "labels", "anomaly", "is_anomaly", "anomalous", "class", "target", "y"),
     "group": ("group", "group_id", "machine", "machine_id", "channel", "device", "asset"),
 }

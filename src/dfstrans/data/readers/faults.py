@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes, Fault, mark_points
+from dfstrans.data.grid import SECONDS
 from dfstrans.data.readers.columns import bare_name, find_column, to_texts
 from dfstrans.data.readers.labels import find_table, ids_of_rows, label_table_columns
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
-from dfstrans.data.readers.tables import MISSING, Table, is_table, open_table, table_stem, without_suffix
+from dfstrans.data.readers.tables import MISSING, Table, is_number, is_table, open_table, table_stem, without_suffix
+from dfstrans.data.readers.times import Times, offset, to_times
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _FAULT_COLUMNS = {
@@ -28,9 +31,10 @@ _FAULT_COLUMNS = {
 _FAULTS = "faults"  # the usual file name
 _FAULT_TIMES = (
     "start, end (exclusive) and last (inclusive) count from the start of the recording that the id names, in its time "
-    "unit, or in points if it has none"
+    "unit, or in points if it has none; or they are dates such as 2024-05-31T12:00:00, if the recording has dates"
 )
-_NUMBERS = ("start", "end", "last", "severity")
+_TIMES = ("start", "end", "last")
+_NUMBERS = (*_TIMES, "severity")
 
 
 class _NoFaultColumnsError(DfstransError):
@@ -204,7 +208,8 @@ def _read_fault_table(path: Path, options: ReadOptions) -> list[dict[str, str]]:
 
 def _fault(row: dict[str, str], episodes: Episodes, position: int, where: str) -> Fault:
     """Convert a row of the table to a fault in points of its episode."""
-    begin, end, last, severity = (_number(row[role], role, where) if role in row else None for role in _NUMBERS)
+    begin, end, last = (_time(row[role], role, episodes, position, where) if role in row else None for role in _TIMES)
+    severity = _number(row["severity"], "severity", where) if "severity" in row else None
     length, step = int(episodes.lengths[position]), episodes.interval or 1.0
     begin = 0.0 if begin is None else begin
     if end is not None and last is not None:
@@ -224,6 +229,32 @@ def _fault(row: dict[str, str], episodes: Episodes, position: int, where: str) -
     blamed = [part.strip() for part in re.split(r"[;|,]", row.get("sensors", "")) if part.strip()]
     sensors = tuple(find_column(episodes.sensors, name) or name for name in blamed)  # check_episodes reports others
     return Fault(start, stop, sensors, row.get("kind", ""), severity)
+
+
+def _time(text: str, role: str, episodes: Episodes, position: int, where: str) -> float:
+    """Return a time from the start of its recording, in its unit; a date is converted by the date of the recording."""
+    try:
+        time = to_times(pa.array([text]), role, Path(role))
+    except DfstransError:
+        time = Times(np.array([np.nan]))
+    unit = episodes.time_unit
+    if time.clock is None or (episodes.starts is None and is_number(text)):
+        return _number(text, role, where)
+    if episodes.starts is None or unit not in SECONDS:
+        raise DfstransError(
+            f"expected a number as {role} {where}, because the recordings have no dates, got {text!r}; write the time "
+            "from the start of the recording, or name the column with the dates of the recordings "
+            f"({option_name('time_column', ...)})"
+        )
+    if bool(time.zone) != bool(episodes.time_zone):
+        zones = [zone or "without a zone" for zone in (episodes.time_zone, time.zone)]
+        raise DfstransError(
+            f"expected {role} {where} {'in a zone, as' if episodes.time_zone else 'without a zone, as'} the times of "
+            f"the recordings ({zones[0]}), got {text!r} ({zones[1]}); write "
+            f"{'its zone, such as 2024-05-31T12:00:00Z' if episodes.time_zone else 'the time as in the recordings'}"
+        )
+    since = (time.clock[0] - offset(time.zone)) - (episodes.starts[position] - offset(episodes.time_zone))
+    return float(since / np.timedelta64(1, "ns")) / 1e9 / SECONDS[unit]
 
 
 def _number(text: str, role: str, where: str) -> float:

@@ -41,7 +41,6 @@ _OPTIONS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS - {"skip_bad_file
 _ROWS_OF_EPISODE = 8  # minimum, on average, in a column that is taken for the id
 _TAGS = ("tag", "tagname", "tag_name", "_field", "field", "variable", "metric", "signal")
 _VALUES = ("value", "_value")
-_TIMES = ("_time",)  # besides the usual names
 
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
@@ -160,8 +159,7 @@ def as_wide(table: Table, options: ReadOptions) -> Table:
     named = {f"{role}_column": getattr(options, f"{role}_column") for role in ("id", "time", "label", "group")}
     absent = {option: None for option, name in named.items() if name and find_column(table.names, name) is None}
     roles = find_roles(table.names, options.model_copy(update=absent), table.path)  # the label table has others
-    time = roles.time or _find(table, None, "time_column", _TIMES)
-    if tag is None or value is None or time is None:
+    if tag is None or value is None or roles.time is None:
         if options.tag_column or options.value_column:
             raise DfstransError(
                 f"expected a time, a tag and a value column in {table.path}, got {list_few(table.names, 12)}; name "
@@ -169,7 +167,7 @@ def as_wide(table: Table, options: ReadOptions) -> Table:
                 f"{option_name('value_column', ...)})"
             )
         return table
-    return _WideTable(table, replace(roles, time=time), tag, value)
+    return _WideTable(table, roles, tag, value)
 
 
 def _find(table: Table, wanted: str | None, option: str, usual: tuple[str, ...]) -> str | None:
@@ -203,7 +201,7 @@ class _WideTable(Table):
                 f"({option_name('id_column', ...)})"
             )
         values = columns[value]
-        self.names = (*kept, "time" if roles.time in _TIMES else roles.time, *tags.dictionary.to_pylist())
+        self.names = (*kept, "time" if roles.time == "_time" else roles.time, *tags.dictionary.to_pylist())
         taken = [columns[name].take(pa.array(first)) for name in (*kept, roles.time)]
         self._columns: dict[str, Any] = dict(zip(self.names, taken, strict=False))
         for n, name in enumerate(tags.dictionary.to_pylist()):

@@ -21,13 +21,20 @@ from pyarrow import csv as arrow_csv
 
 from dfstrans.data.conversion import check_unique, default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening
-from dfstrans.errors import DfstransError, list_few
+from dfstrans.errors import DfstransError, Note, list_few
 
 Kind = Literal["number", "time", "text"]
 MISSING = (
     *("", "NA", "N/A", "n/a", "#N/A", "na", "NaN", "nan", "NAN", "-nan", "null", "NULL", "None", "none", "?", "-"),
     *("n.a.", "N.A.", "<NA>", "--", "#NV", "#DIV/0!", "#VALUE!"),  # written by people, pandas and spreadsheets
 )
+TIME_NAMES = (
+    *("time", "timestamp", "datetime", "date_time", "time_s", "date", "_time", "time stamp", "date time"),
+    *("zeit", "zeitstempel", "zeitpunkt", "messzeit", "datum/uhrzeit", "datum uhrzeit", "uhrzeit", "datum"),
+    *("horodatage", "date/heure", "temps", "heure", "tiempo", "fecha/hora", "fecha y hora", "fecha", "hora"),
+    *("data/ora", "data/hora", "tempo", "tijdstip", "tijd", "czas", "время", "дата", "時刻", "日時", "时间", "日期"),
+    "t",
+)  # t may also be a temperature; a time of day comes before a date that it belongs to
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
@@ -47,6 +54,7 @@ _DECIMAL_POINT = re.compile(r"\s*[-+]?\d*\.\d+([eE][-+]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[-+]?[1-9]\d{0,2}(\.\d{3})+\s*")  # ambiguous: 1.034 may be 1034, or just above 1
 _HUNDREDS = re.compile(r"\s*[-+]?[1-9]\d\d\s*")
 _NEAR_A_THOUSAND = 500  # 100 is more likely the end of a percentage
+_DATE_OR_TIME = re.compile(r"\d{1,4}[-./]\d\d?[-./]\d{1,4}|\d:\d\d")
 _LONG_NUMBER = re.compile(r"\d{14,}")  # a date such as 20240531120000, or nanoseconds: too many digits for a float
 _TRUNCATED_NUMBERS = tuple(map(re.compile, (r"[-+]", r"[-+]?\d+\.", r"[-+]?\d*\.?\d+[eE][-+]?")))
 
@@ -159,6 +167,9 @@ class _TextTable(Table):
                 # read text instead, so that the conversion of the column can report the bad cell
                 encoding = "latin-1" if "UTF8" in str(error) else self._dialect.encoding
                 table = self._parse(dict.fromkeys(types, pa.string()), encoding)
+        if self._dialect.units:
+            units = list_few(f"{name} [{unit}]" for name, unit in self._dialect.units.items())
+            warnings.warn(f"units are read from the row below the header: {units}", Note, stacklevel=2)
         _warn_of_ambiguous_points(self._dialect, kinds)
         if kinds.get(self._dialect.names[-1]) == "number":
             self._warn_of_truncated_number()
@@ -171,8 +182,9 @@ class _TextTable(Table):
             return pa.float32() if kind == "number" else pa.string()
         try:
             cell = self._dialect.first_row[int(self._position[name])]
-            float(cell.replace(self.decimal, "."))
-        except (ValueError, IndexError):
+        except IndexError:
+            return pa.string()
+        if not is_number(cell.replace(self.decimal, ".")) or (self.decimal == "," and "." in cell):
             return pa.string()
         return pa.int64() if _LONG_NUMBER.fullmatch(cell.strip()) else pa.float64()
 
@@ -244,8 +256,9 @@ class _TextTable(Table):
 class Dialect:
     """How one text table is written; `names` has one entry per cell of a row, `skip` lines precede the data.
 
-    `points`, `commas` and `thousands` are the columns with a decimal point, with a decimal comma, and with points that
-    may be thousands separators.
+    `units` are those of a row below the header, by column; the names contain them. `points`, `commas` and
+    `thousands` are the columns with a decimal point, with a decimal comma, and with points that may be thousands
+    separators.
     """
 
     delimiter: str
@@ -258,6 +271,7 @@ class Dialect:
     points: frozenset[str]
     commas: frozenset[str]
     thousands: frozenset[str]
+    units: Mapping[str, str]
 
 
 def sniff(path: Path) -> Dialect:
@@ -276,12 +290,20 @@ def sniff(path: Path) -> Dialect:
         names = [_NAMED_BY_PANDAS.sub("", name.strip()) for name in next(csv.reader([header], delimiter=delimiter))]
         cells = list(csv.reader(rows, delimiter=delimiter))
     _require_names_and_rows(path, names, cells)
+    units = _units_below_header(names, cells)
+    if units is not None:
+        names = [f"{name} [{units[name]}]" if units.get(name) else name for name in names]
+        cells = cells[1:]
+        skip = next(number for number, line in enumerate(lines) if number > skip and line.strip())
     columns = list(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
     points = frozenset(name for name, column in columns if any(map(_DECIMAL_POINT.fullmatch, column)))
     commas = frozenset(name for name, column in columns if any(map(_DECIMAL_COMMA.fullmatch, column)))
+    times = frozenset(name for name in names if name.partition("[")[0].strip().lower() in TIME_NAMES)
+    signs = commas - times, points - times  # a time may be written in another way than the values
+    has_commas, has_points = signs if any(signs) else (commas, points)
     return Dialect(
         delimiter=delimiter,
-        decimal="," if delimiter != "," and commas and not points else ".",
+        decimal="," if delimiter != "," and has_commas and not has_points else ".",
         encoding=encoding,
         names=tuple(_without_trailing_delimiter(names, cells)),
         skip=skip + 1,
@@ -290,7 +312,33 @@ def sniff(path: Path) -> Dialect:
         points=points,
         commas=commas,
         thousands=frozenset(name for name, column in columns if _looks_like_thousands(column)),
+        units=units or {},
     )
+
+
+def _units_below_header(names: Sequence[str], cells: Sequence[Sequence[str]]) -> dict[str, str] | None:
+    """Return the units in the first row by column; None if that row holds values.
+
+    It holds units if columns of numbers begin with text there, and no other column has a value.
+
+    >>> _units_below_header(["Zeit", "T", "p"], [["s", "[°C]", "-"], ["0,5", "20", "1"], ["1", "21", ""]])
+    {'Zeit': 's', 'T': '°C'}
+    >>> _units_below_header(["time", "a"], [["0", "bad"], ["1", "2"]])  # None
+    """
+    columns = dict(zip(names, zip_longest(*cells, fillvalue=""), strict=False))
+    units, numbers = {}, 0
+    for name, column in columns.items():
+        first, *others = (cell.strip() for cell in column)
+        known = [cell for cell in others if cell not in MISSING]
+        if first not in MISSING and is_number(first.replace(",", ".")):
+            return None
+        if all(is_number(cell.replace(",", ".")) for cell in known):
+            numbers += len(known)
+            if name and first not in MISSING:
+                units[name] = re.sub(r"[\[\]()]", "", first).strip()
+        elif first not in MISSING and (_DATE_OR_TIME.search(first) or not all(map(_DATE_OR_TIME.search, known))):
+            return None
+    return units if units and numbers else None
 
 
 def _sample(path: Path) -> tuple[bytes, bool]:
@@ -381,8 +429,8 @@ def _looks_like_thousands(column: Sequence[str]) -> bool:
 
 def _warn_of_ambiguous_points(dialect: Dialect, kinds: Mapping[str, Kind]) -> None:
     """Warn if 1.001 may mean a thousand and one: next to decimal commas, or next to numbers such as 950."""
-    numbers, times = ([name for name in kinds if kinds[name] == kind] for kind in ("number", "time"))
-    points, commas = ([name for name in (*times, *numbers) if name in of] for of in (dialect.points, dialect.commas))
+    numbers = [name for name in kinds if kinds[name] == "number"]
+    points, commas = ([name for name in numbers if name in of] for of in (dialect.points, dialect.commas))
     thousands = [name for name in numbers if name in dialect.thousands]
     if points and commas:
         warnings.warn(

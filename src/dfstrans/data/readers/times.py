@@ -57,7 +57,7 @@ def join_times(parts: Sequence[Times], files: Sequence[Path]) -> Times:
         )
     if len(zones) > 1:
         _warn_of_zones([f"{zone} ({file})" for zone, file in zones.items()])
-        clocks = [part.clock - _offset(part.zone) for part in parts if part.clock is not None]
+        clocks = [part.clock - offset(part.zone) for part in parts if part.clock is not None]
     return Times(
         np.concatenate([part.values for part in parts]),
         parts[0].unit,
@@ -88,7 +88,7 @@ def to_times(column: Any, name: str, source: Path) -> Times:
         stated = getattr(kind, "tz", None)
         counted = column.cast(pa.timestamp("ns", stated), safe=False).cast(pa.int64()).to_numpy()
         zone = zone or ("" if stated is None else stated if re.fullmatch(r"[+-]\d\d:\d\d", stated) else "UTC")
-        clock = counted.astype("datetime64[ns]") + _offset(zone)
+        clock = counted.astype("datetime64[ns]") + offset(zone)
         return Times(np.asarray((counted - counted[0]) / 1e9, dtype=np.float64), "s", clock=clock, zone=zone)
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         per_second = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
@@ -129,7 +129,7 @@ def _with_epoch(times: Times, exact: Index | None = None) -> Times:
         return times
     low, high = float(times.values.min()), float(times.values.max())
     units = [times.unit] if times.unit else ["s", "ms", "us", "ns"]
-    for per_second in (_PER_SECOND[unit] for unit in units if unit in _PER_SECOND):
+    for unit, per_second in ((unit, _PER_SECOND[unit]) for unit in units if unit in _PER_SECOND):
         if _EPOCH[0] * per_second <= low <= high < _EPOCH[1] * per_second:
             if exact is not None:
                 clock = exact * round(1e9 / per_second)
@@ -137,7 +137,7 @@ def _with_epoch(times: Times, exact: Index | None = None) -> Times:
                 seconds = np.floor(times.values / per_second)
                 rest = np.rint((times.values / per_second - seconds) * 1e6).astype(np.int64)
                 clock = seconds.astype(np.int64) * 1_000_000_000 + rest * 1000
-            return times._replace(clock=clock.astype("datetime64[ns]"), zone="UTC")
+            return times._replace(unit=unit, clock=clock.astype("datetime64[ns]"), zone="UTC")
     return times
 
 
@@ -171,7 +171,7 @@ def _zone_name(written: str) -> str:
     return "UTC" if written in "Zz" or digits == "0000" else f"{written[0]}{digits[:2]}:{digits[2:]}"
 
 
-def _offset(zone: str) -> np.timedelta64:
+def offset(zone: str) -> np.timedelta64:
     """Return how far the clock of a zone is ahead of UTC; the zone is an offset, UTC or unknown."""
     if zone in ("", "UTC"):
         return np.timedelta64(0, "m")
@@ -214,7 +214,7 @@ def _compact_dates(numbers: Index) -> Index | None:
 def _text_as_time(column: Any, name: str, source: Path) -> Any:
     written = pc.utf8_trim_whitespace(column)
     written = pc.if_else(pc.is_in(written, pa.array(MISSING)), None, written)
-    text = pc.replace_substring_regex(written, r"(:\d\d),(\d+)$", r"\1.\2")
+    text = pc.replace_substring_regex(written, r"^([-+]?\d*|.*:\d\d),(\d+)$", r"\1.\2")
     if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
         with suppress(pa.ArrowInvalid):
             return pc.binary_join_element_wise("1970-01-01T", text, "").cast(pa.timestamp("ns")).cast(pa.time64("ns"))
@@ -228,11 +228,6 @@ def _text_as_time(column: Any, name: str, source: Path) -> Any:
     with suppress(pa.ArrowInvalid):  # strptime does not support fractions of a second
         return pc.replace_substring_regex(padded, r"^(\d\d)\.(\d\d)\.(\d{4}) ", r"\3-\2-\1 ").cast(pa.timestamp("ns"))
     got = list_few(written.drop_null().unique()[:3].to_pylist())
-    if pc.any(pc.match_substring_regex(text, r"^[-+]?\d*,\d+$")).as_py():
-        raise DfstransError(
-            f"expected one decimal sign in {source}, got commas in column {name!r} ({got}) and points in others; use "
-            "one decimal sign and no thousands separators"
-        )
     raise DfstransError(
         f"expected times in column {name!r} of {source} as numbers or as dates such as 2024-05-01T12:00:00.25, got "
         f"{got}; rewrite them, or name another column ({option_name('time_column', ...)})"
