@@ -34,11 +34,15 @@ GUESS = ChanceCheck(
 def test_card_and_diagnoses_warn_of_a_detector_no_better_than_guessing(tiny_model: Path, tmp_path: Path) -> None:
     detector = Diagnoser.load(tiny_model)
     detector.metrics_["validation"] |= figures(0.5, 10, 20)
+    detector.log_ = [{"loss": 9.0}]
     detector.save(tmp_path / "model")
     card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
     assert "**This detector is not shown to be better than guessing" in card
+    assert "**The network has learned little: its training loss ended at" in card
     (diagnosis,) = Diagnoser.load(tmp_path / "model").diagnose(tiny_episodes()[:1])
     assert diagnosis.only_a_guess
+    assert diagnosis.doubts == ["the network has learned little"]
+    assert "The network has learned little" in diagnosis.summary()
     assert diagnosis.to_dict()["detector"]["better_than_guessing"] is False
     assert "But this detector is not shown to be better than guessing on its validation part" in diagnosis.summary()
 

@@ -145,6 +145,7 @@ def test_a_machine_without_a_baseline_lowers_trust_until_it_is_commissioned(
     monkeypatch.setattr("dfstrans.diagnosis.diagnose.judge", lambda *_: supported)
     detector = Diagnoser.load(committee)
     detector.threshold_ = detector.threshold_.model_copy(update={"value": 0.0})  # all members call everything anomalous
+    detector.log_ = []  # nothing is known of the training
     new = replace(GROUPED, groups=np.full(len(GROUPED), "new"))
 
     def first(episodes: Episodes) -> Diagnosis:
@@ -171,7 +172,7 @@ def test_a_machine_without_a_baseline_lowers_trust_until_it_is_commissioned(
 def test_where_no_machines_are_known_nothing_is_said_of_baselines(detector: Diagnoser) -> None:
     diagnosis = next(detector.diagnose(GROUPED[:1]))
     assert diagnosis.to_dict()["baseline"] is None
-    assert diagnosis.doubts == []
+    assert not any("machine" in doubt for doubt in diagnosis.doubts)
 
 
 def test_members_are_evaluated_beside_the_committee(committee: Path) -> None:

@@ -82,10 +82,11 @@ def test_impossible_requests_are_refused(
     ("is_anomaly", "fall", "percentile", "support", "words"),
     [
         (True, 3.0, 1.0, "supported", "drops by 3.00, more than in all 20 random draws"),
-        (True, 3.0, 0.975, "supported", "more than in 98% of 20 random draws"),
-        (True, 3.0, 0.8, "weak", "but only more than in 80% of"),
+        (True, 3.0, 0.975, "supported", "more than in 98 % of 20 random draws"),
+        (True, 3.0, 0.8, "weak", "but only more than in 80 % of"),
         (True, 3.0, 0.5, "not supported", "does not depend"),
-        (True, 0.1, 1.0, "not supported", "does not depend"),  # beats every draw, but changes nothing
+        (True, 0.004, 1.0, "not supported", "hardly changes (by 0.00): the decision does not depend"),
+        (True, -0.1, 0.9, "not supported", "hardly changes (by 0.10): the decision does not depend"),
         (True, -2.0, 0.0, "not supported", "rises by 2.00: the decision does not depend"),
         (False, 3.0, 1.0, "not supported", "the episode is not anomalous"),
     ],

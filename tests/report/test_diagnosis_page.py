@@ -47,8 +47,14 @@ def test_page_says_who_called_it_and_whether_its_machine_has_a_baseline(tmp_path
     assert "dfstrans commission MODEL RECORDINGS --machine &#39;lift 7&#39;" in text
     known = replace(diagnosis, machine="lift 7", baseline="own")
     assert "with the baseline of machine lift 7" in words(write_diagnosis(tmp_path / "c.html", known, recording))
-    alone = replace(diagnosis, members={})
-    assert "Committee" not in words(write_diagnosis(tmp_path / "d.html", alone, recording))
+    assert "learned little" not in text
+    alone = replace(diagnosis, members={}, learned_little=True)
+    text = words(write_diagnosis(tmp_path / "d.html", alone, recording))
+    assert "Committee" not in text
+    assert "The network has learned little" in text.split("can you trust this?")[1]
+    surer = replace(diagnosis, members={"network": 0.8, "trees": 0.7})
+    text = words(write_diagnosis(tmp_path / "e.html", surer, recording))
+    assert "Committee: network 0.80, trees 0.70; together 0.90, more than either alone, as calibrated" in text
 
 
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:

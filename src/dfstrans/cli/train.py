@@ -23,9 +23,9 @@ from dfstrans.settings import DFSTRANS, Preset
 
 if TYPE_CHECKING:  # a wrong option is reported before torch loads
     from dfstrans.detectors.base import EpisodeClassifier
+    from dfstrans.detectors.network import NetworkClassifier
 
 app = typer.Typer(add_completion=False)
-HARDLY = 0.7  # share of the loss of guessing; a network still above it has barely learned
 EPOCHS_TO_TRY = 20  # lower bound of the suggestion; also the lowest default
 
 
@@ -68,7 +68,7 @@ def train(
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
     committee = getattr(detector, "committee_", None)
-    loss = detector.loss_beside_guessing if isinstance(detector, NetworkClassifier) else None
+    network = detector if isinstance(detector, NetworkClassifier) else None
     result = {
         "model": str(out),
         "parameters": detector.n_parameters_,
@@ -79,11 +79,12 @@ def train(
         "metrics": detector.metrics_,
         "committee": None if committee is None else committee.summary(),
         "chance_check": detector.chance_check._asdict(),
-        "loss_beside_guessing": loss,
+        "loss_beside_guessing": None if network is None else network.loss_beside_guessing,
     }
     warn_of_guessing(detector.chance_check)
     _warn_without_threshold(detector)
-    _warn_if_hardly_learned(loss, len(detector.log_))
+    if network is not None and network.learned_little:
+        _warn_of_little_learning(network)
     if as_json:
         print_json(result)
         return
@@ -120,13 +121,13 @@ def _warn_without_threshold(detector: EpisodeClassifier) -> None:
     )
 
 
-def _warn_if_hardly_learned(loss: float | None, epochs: int) -> None:
-    """Warn that a network needs more epochs if its training loss is still close to that of guessing."""
-    if loss is not None and loss > HARDLY:
-        remark(
-            f"warning: the network has learned little: the training loss ended at {loss:.0%} of the loss of guessing; "
-            f"more epochs may help (--epochs {max(2 * epochs, EPOCHS_TO_TRY)}), or trees (--model trees)"
-        )
+def _warn_of_little_learning(network: NetworkClassifier) -> None:
+    """Warn that a network needs more epochs, since its training loss is still close to that of guessing."""
+    remark(
+        "warning: the network has learned little: the training loss ended at "
+        f"{100 * (network.loss_beside_guessing or 0):.0f} % of the loss of guessing; more epochs may help "
+        f"(--epochs {max(2 * len(network.log_), EPOCHS_TO_TRY)}), or trees (--model trees)"
+    )
 
 
 def model_written_at(out: Path) -> int | None:

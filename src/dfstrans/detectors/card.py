@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from dfstrans.errors import list_few
-from dfstrans.training.evaluation import check_against_chance
+from dfstrans.training.evaluation import check_against_chance, learned_little
 
 FIGURES = {
     "episodes": "episodes",
@@ -35,7 +35,7 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 {_figures_table(record["metrics"])}
 
 {_chance_check(record["metrics"])}
-
+{_learning(record.get("loss_beside_guessing"))}
 {_committee(record.get("committee"))}- Threshold: rule `{threshold["rule"]}`. {threshold["note"]}
 - Probabilities: {record["calibration"]["note"]}
 - Trained on {data["train_episodes"]} episodes ({data["train_anomalous"]} anomalous), seed {training["seed"]}.
@@ -85,6 +85,16 @@ def _chance_check(metrics: dict[str, dict[str, Any]]) -> str:
     found = check_against_chance(metrics)
     sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
     return sentence if found.better_than_guessing else f"**{sentence}**"
+
+
+def _learning(loss: float | None) -> str:
+    """Warn in bold if the network has learned little."""
+    if loss is None or not learned_little(loss):
+        return ""
+    return f"""
+**The network has learned little: its training loss ended at {100 * loss:.0f} % of the loss of guessing.
+More epochs may help.**
+"""
 
 
 def _cut(network: dict[str, Any]) -> str:

@@ -30,6 +30,7 @@ from dfstrans.settings import (
 )
 from dfstrans.training.batches import Batch, batch_loader
 from dfstrans.training.calibration import guessing_loss, positive_weight
+from dfstrans.training.evaluation import learned_little
 
 PREDICTION_BATCH = 32
 TRAINING = TrainingSettings()  # argument defaults
@@ -91,8 +92,15 @@ class NetworkClassifier(EpisodeClassifier):
         return TrainingResult(trained.odds, trained.best_epoch, trained.log)
 
     @property
-    def loss_beside_guessing(self) -> float:
-        """Return the last training loss as a share of the loss of guessing; near 1, nothing was learned."""
+    def learned_little(self) -> bool:
+        """Whether the training loss ended near that of guessing."""
+        return learned_little(self.loss_beside_guessing)
+
+    @property
+    def loss_beside_guessing(self) -> float | None:
+        """The last training loss as a share of the loss of guessing: near 1, little was learned. None without a log."""
+        if not self.log_:
+            return None
         settings, n_anomalous = self.training_settings_, self.data_.train_anomalous
         drawn = episodes_of_an_epoch(self.data_.train_episodes, n_anomalous, settings.normals_per_anomaly)
         labels = np.repeat(np.array([1, 0], dtype=np.int8), [n_anomalous, drawn - n_anomalous])
@@ -120,10 +128,17 @@ class NetworkClassifier(EpisodeClassifier):
         """Yield checked episodes in batches as the network takes them: scaled and cut into segments."""
         yield from batch_loader(X, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
 
+    # ---- save and load ------------------------------------------------------------------------------------------
+
     @property
     def n_parameters_(self) -> int:
         """Number of trainable parameters."""
         return sum(p.numel() for p in self.network_.parameters())
+
+    def _stored(self) -> StoredModel:
+        stored = super()._stored()
+        record = stored.record.model_copy(update={"loss_beside_guessing": self.loss_beside_guessing})
+        return stored._replace(record=record)
 
     def _weights(self) -> Weights:
         weights: Weights = self.network_.state_dict()

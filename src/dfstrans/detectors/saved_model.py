@@ -110,6 +110,7 @@ class ModelRecord(Settings):
     metrics: dict[str, dict[str, int | float | None]]
     reading: dict[str, Any] = Field(default_factory=dict)  # options the recordings were read with, if remembered
     known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
+    loss_beside_guessing: float | None = None  # of the network in training; None if there is none, or unknown
     committee: Committee | None = None  # None if a single member decides
     machines: tuple[tuple[str, int], ...] = ()  # with a baseline, in the order of its arrays; number of recordings
     export: ExportRecord | None = None

@@ -71,6 +71,7 @@ def diagnose(
             compared_with=ComparedWith(habits.machine, habits.recordings, habits.why_all),
             health=habits.health.examine(episode.values, detector.scaler_),
             resembles=known.resembled_by(episode.id, scores.features),
+            learned_little=detector.learned_little,
             chance_check=detector.chance_check,
             clock=Clock.of(episodes, episode),
         )

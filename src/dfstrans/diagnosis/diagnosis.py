@@ -30,6 +30,7 @@ from dfstrans.diagnosis.schema import (
 )
 from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, NormalBand, rank_segments, rank_sensors
 from dfstrans.diagnosis.words import (
+    LEARNED_LITTLE,
     RANKED_BY_DROP,
     STILL_BY_DISTANCE,
     TRUST_WORDS,
@@ -78,6 +79,7 @@ class Diagnosis(AttentionScores):
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies
     clock: Clock = Clock()  # noqa: RUF009 frozen
     trust: TrustVerdict | None = None  # None if not requested
+    learned_little: bool = False  # whether the network is hardly better than a constant on its training episodes
     chance_check: ChanceCheck | None = None  # whether the detector is better than guessing; None if not checked
     occlusion: Array | None = None  # drop in the logit when a cell is made normal; see `ranking`
 
@@ -105,13 +107,14 @@ class Diagnosis(AttentionScores):
         reasons = {
             "the members of the committee disagree": self.members_disagree,
             no_baseline: self.baseline == "fleet",
+            "the network has learned little": self.learned_little,
         }
         return [reason for reason, holds in reasons.items() if holds]
 
     @property
     def members_words(self) -> str:
         """What each member of the committee finds and, if they disagree, what to do; empty without a committee."""
-        return describe_members(self.members, self.threshold)
+        return describe_members(self.members, self.probability, self.threshold)
 
     @property
     def baseline_words(self) -> str:
@@ -361,6 +364,8 @@ class Diagnosis(AttentionScores):
             sentences.append(f"Instrument fault suspected: {self.top_sensor} is {self.symptoms}.")
         if self.chance_check is not None and self.only_a_guess:
             sentences.append(f"But {self.chance_check.sentence}.")
+        if self.learned_little:
+            sentences.append(f"{LEARNED_LITTLE}.")
         return " ".join(sentences)
 
     @property

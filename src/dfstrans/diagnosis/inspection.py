@@ -58,6 +58,10 @@ class Detector(Protocol):
         """The lowest probability at which an episode counts as anomalous."""
 
     @property
+    def learned_little(self) -> bool:
+        """Whether the network is hardly better than a constant on its training episodes."""
+
+    @property
     def chance_check(self) -> ChanceCheck:
         """Whether the detector is better than guessing."""
 

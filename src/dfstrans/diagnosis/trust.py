@@ -128,14 +128,18 @@ def judge(detector: Detector, episode: Any, is_anomaly: bool) -> TrustVerdict:
 
 def weigh(is_anomaly: bool, fall: float, percentile: float) -> tuple[Support, str]:
     """Return the verdict on a drop in the logit and its percentile among random draws, with the reason."""
-    change = f"drops by {fall:.2f}" if fall >= 0 else f"rises by {-fall:.2f}"
-    than = f"more than in {'all' if percentile == 1 else f'{percentile:.0%} of'} {RANDOM_DRAWS} random draws"
-    what = f"without the top {VERDICT_PERCENTAGE:g} % of the attention weights the logit {change}"
     if not is_anomaly:
         return "not supported", "the episode is not anomalous, so there is nothing for attention to explain"
-    if fall >= MATERIAL_FALL and percentile >= CERTAIN:
-        return "supported", f"{what}, {than}"
-    if fall >= MATERIAL_FALL and percentile >= LIKELY:
-        return "weak", f"{what}, but only {than}"
-    compared = f", {than}" if fall >= 0 else ""
-    return "not supported", f"{what}{compared}: the decision does not depend on what attention points to"
+    without = f"without the top {VERDICT_PERCENTAGE:g} % of the attention weights, the logit"
+    so = "the decision does not depend on what attention points to"
+    if fall < MATERIAL_FALL:
+        change = f"rises by {-fall:.2f}" if fall <= -MATERIAL_FALL else f"hardly changes (by {abs(fall):.2f})"
+        return "not supported", f"{without} {change}: {so}"
+    drops = f"{without} drops by {fall:.2f}"
+    if percentile == 1:
+        return "supported", f"{drops}, more than in all {RANDOM_DRAWS} random draws"
+    share = f"more than in {100 * percentile:.0f} % of {RANDOM_DRAWS} random draws"
+    if percentile >= CERTAIN:
+        return "supported", f"{drops}, {share}"
+    support: Support = "weak" if percentile >= LIKELY else "not supported"
+    return support, f"{drops}, but only {share}" + ("" if support == "weak" else f": {so}")

@@ -20,16 +20,31 @@ STILL_BY_DISTANCE = (
     "and moments are ranked by their distance from normal"
 )
 
+LEARNED_LITTLE = (
+    "The network has learned little (see the model card), so do not rely on the sensors and moments that it points to; "
+    "train it for more epochs"
+)
 
-def describe_members(members: Mapping[str, float], threshold: float) -> str:
-    """Say how likely an anomaly is to each member of a committee and, if they disagree, what to do; empty without one.
 
-    >>> describe_members({"network": 0.93, "trees": 0.88}, 0.5)
+def describe_members(members: Mapping[str, float], probability: float, threshold: float) -> str:
+    """Give the probability from each member of a committee and, if they disagree, say what to do; empty without one.
+
+    The committee may be surer or less sure than all of its members: its weighted logit is calibrated once more.
+
+    >>> describe_members({"network": 0.93, "trees": 0.88}, 0.91, 0.5)
     'Committee: network 0.93, trees 0.88.'
+    >>> describe_members({"network": 0.93, "trees": 0.88}, 0.99, 0.5).split("; ")[1]
+    'together 0.99, more than either alone, as calibrated on validation recordings.'
     """
     if not members:
         return ""
-    found = f"Committee: {', '.join(f'{name} {probability:.2f}' for name, probability in members.items())}."
+    found = f"Committee: {', '.join(f'{name} {one:.2f}' for name, one in members.items())}"
+    each = [round(one, 2) for one in members.values()]
+    if min(each) <= round(probability, 2) <= max(each):
+        found += "."
+    else:
+        beyond = "more" if probability > max(each) else "less"
+        found += f"; together {probability:.2f}, {beyond} than either alone, as calibrated on validation recordings."
     called, not_called = callers(members, threshold), [name for name in members if members[name] < threshold]
     if not called or not not_called:
         return found

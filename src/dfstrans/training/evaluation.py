@@ -97,6 +97,7 @@ def best_f1(labels: Labels, scores: Scores) -> tuple[float, float]:
 
 
 LEVEL = 0.05  # significance level of the rank-sum test
+HARDLY = 0.7  # share of the loss of guessing; a network that ends above it has learned little
 HELD_OUT = ("validation", "test")  # parts that the weights were not fitted to
 
 
@@ -133,6 +134,11 @@ def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceChec
     parts = " and ".join(failed) + (" parts" if len(failed) > 1 else " part")
     note = f"this detector is not shown to be better than guessing on its {parts}"
     return ChanceCheck(False, f"{note}; try it on more labelled episodes before you act on it", why)
+
+
+def learned_little(loss_beside_guessing: float | None) -> bool:
+    """Return whether a training loss, as a share of the loss of guessing, shows that a network has learned little."""
+    return loss_beside_guessing is not None and loss_beside_guessing > HARDLY
 
 
 def rank_sum_chance(roc_auc: float, anomalous: int, normal: int) -> float:
