@@ -189,13 +189,14 @@ def test_what_cannot_be_commissioned_changes_nothing(model: Path, new: Path, tmp
     assert content(model) == before
 
 
+@pytest.mark.filterwarnings("ignore:the recordings name 2 groups")
 def test_models_that_know_no_machines_are_refused(new: Path, tmp_path: Path) -> None:
     alone = replace(fleet({"m0": 0, "m1": 1}), groups=None)
     save_episodes(alone, tmp_path / "alone.npz")
     for kind in ("trees", "boosting"):
         output_of("train", tmp_path / "alone.npz", "--out", tmp_path / kind, "--model", kind)
     err = refused("commission", tmp_path / "trees", new)
-    assert "expected a model that was trained on recordings of several machines" in err
+    assert "expected a model that was trained on recordings that name their machine" in err
     assert "(--group-column …)" in err
     said = "expected a model that compares each machine with itself, got one of the kind 'boosting'"
     assert said in refused("commission", tmp_path / "boosting", new)
@@ -203,6 +204,8 @@ def test_models_that_know_no_machines_are_refused(new: Path, tmp_path: Path) -> 
         out, err = output_of("predict", tmp_path / kind, new, "--json")
         assert '"without_baseline": null' in out
         assert "baseline" not in err
+        _, err = output_of("predict", tmp_path / kind, new, "--machine", "x")
+        assert "does not depend on the machine x, because the model compares no machine with itself" in err
         assert "compares each machine with itself for --own-baseline" in refused(
             "predict", tmp_path / kind, new, "--own-baseline"
         )

@@ -46,6 +46,19 @@ def test_a_machine_is_compared_with_itself(fleet: tuple[np.ndarray, np.ndarray, 
     assert blind[1] - blind[0] < faulty - normal
 
 
+def test_one_machine_in_training_serves_others_that_are_compared_with_themselves(
+    fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
+) -> None:
+    statistics, labels, groups, _ = fleet
+    trees = MachineTrees.fit(statistics[:20], labelled(labels[:20], groups[:20].tolist()), 1.0, 50, 0)
+    assert trees.machines == ("m0",)
+    usual = 0.45 + 0.004 * RNG.normal(size=(30, 1, 1)) * np.ones((1, 2, 3))
+    probe, machine = np.array([0.45, 0.48])[:, None, None] * np.ones((1, 2, 3)), np.array(["new", "new"])
+    normal, faulty = trees.with_baselines(usual, np.array(["new"] * 30)).logits(probe, machine)
+    assert faulty > normal + 2
+    assert np.ptp(trees.logits(probe, machine)) == 0  # on the scale of the only known machine, both are far off
+
+
 def test_without_a_known_machine_the_fleet_answers(
     fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
 ) -> None:

@@ -74,7 +74,12 @@ def compared_with_machines(
         if own_baseline:
             raise DfstransError(
                 "expected a model that compares each machine with itself for --own-baseline, got one that does not; "
-                "train one on recordings of several machines (--group-column …)"
+                "train one on recordings that name their machine (--group-column …)"
+            )
+        if machine is not None:
+            remark(
+                f"the decision does not depend on the machine {machine}, because the model compares no machine with "
+                "itself; train one that does on recordings that name their machine (--group-column …)"
             )
         return Compared(detector, episodes, None)
     if episodes.groups is None:

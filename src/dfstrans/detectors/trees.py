@@ -76,8 +76,8 @@ class KnowsMachines(EpisodeClassifier):
         require_interval(episodes, self.data_.interval, self.data_.time_unit)
         if self.trees_ is None or self.trees_.baselines is None:
             raise DfstransError(
-                "expected a model that was trained on recordings of several machines, each with at least "
-                f"{MIN_RECORDINGS}, got one without baselines; name the machine of each recording "
+                "expected a model that was trained on recordings that name their machine, most of them with at least "
+                f"{MIN_RECORDINGS} of it, got one without baselines; name the machine of each recording "
                 f"({reading_option_name('group_column', ...)}) and train again"
             )
         groups = episodes.groups if machine is None else np.full(len(episodes), machine)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from dfstrans.data.baselines import MIN_RECORDINGS, Baseline, Baselines
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.statistics import Statistics
+from dfstrans.errors import Note, reading_option_name
 from dfstrans.model.forest import Features, Forest
 
 N_LARGEST = 8  # sensors that deviate most, whichever they are
@@ -138,11 +140,22 @@ def _fill(statistics: Statistics, usual: Statistics) -> Statistics:
 
 
 def _baselines(statistics: Statistics, groups: Groups) -> Baselines | None:
-    """Return the baselines of the machines; None if fewer than two have one, or most recordings are of others."""
+    """Return the baselines of the machines; None, with a note, if most recordings are of machines with too few.
+
+    A single machine is enough: what is learned from its deviations holds for others, once they have a baseline.
+    """
     if groups is None:
         return None
     counts = np.unique(groups, return_counts=True)[1]
     enough = counts >= MIN_RECORDINGS
-    if enough.sum() < 2 or counts[enough].sum() * 2 < len(groups):
-        return None
-    return Baselines.fit(statistics, groups)
+    if counts[enough].sum() * 2 >= len(groups):
+        return Baselines.fit(statistics, groups)
+    warnings.warn(
+        f"no machine is compared with itself, because {counts[~enough].sum()} of {len(groups)} training episodes are "
+        f"of groups with fewer than {MIN_RECORDINGS}; if groups are machines, add recordings, or cut long ones "
+        f"({reading_option_name('length', ...)}); else name the column of the machine "
+        f"({reading_option_name('group_column', ...)})",
+        Note,
+        stacklevel=2,
+    )
+    return None
