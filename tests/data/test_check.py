@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dfstrans.data.check import check_episodes, estimate_training_seconds
+from dfstrans.data.check import SECONDS_PER_CELL, check_episodes, estimate_training_seconds
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers.cutting import cut
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.tally import DataCheck
 from dfstrans.data.writers import save_episodes
@@ -309,10 +311,35 @@ def test_long_episodes_get_a_length_a_resampling_and_the_time_of_training() -> N
         "make them coarser (--resample 0.01s and --resample-by mean,rms,peak, about a minute)" in found
     )  # 20 points each
     assert "train with --segment-length 100" in found
-    assert "--resample 20, about" in findings(noisy(20, 20_000))  # without time, in points
+    assert "--resample 20, " in findings(noisy(20, 20_000))  # without time, in points
     assert "--resample 20s, about" in findings(
         noisy(20, 20_000, interval=1.0, time_unit="s")
     )  # slow: the mean suffices
+
+
+@pytest.mark.parametrize(
+    ("shorter", "expected", "resampled"),
+    [
+        (700, "(--length 500, about", True),  # all recordings can be cut
+        (100, "(--length 100, about", False),  # resampling would leave five points
+        (20, "that would be too short)", False),
+    ],
+)
+def test_suggestions_suit_the_shortest_recording(shorter: int, expected: str, resampled: bool) -> None:
+    recordings = noisy(20, 20_000, lengths=[shorter, *[20_000] * 19])
+    found = findings(recordings)
+    assert expected in found
+    assert ("--resample" in found) == resampled
+    length = int(re.search(r"--length (\d+)", found)[1])  # type: ignore[index]
+    pieces = cut(recordings, length)
+    assert f"into {len(pieces)} pieces" in found
+    assert ("episode_0@0" in pieces.ids) == (shorter >= length)
+    assert int(re.search(r"--segment-length (\d+)", found)[1]) <= length  # type: ignore[index]
+
+
+def test_suggested_length_says_if_a_class_remains_too_small() -> None:
+    one = Episodes.from_arrays(noise(1, 1, 2000), [1], faults=[[Fault(100, 150)]])
+    assert "1 anomalous and 19 normal pieces, still too few" in findings(one)
 
 
 @pytest.mark.parametrize("length", [500, 5000])
@@ -322,7 +349,7 @@ def test_episodes_of_a_good_length_get_no_suggestion(length: int) -> None:
 
 def test_estimate_grows_with_episodes_segments_and_sensors() -> None:
     # 100 epochs of 70 % of 60 episodes, of 10 segments and 4 sensors
-    assert estimate_training_seconds(60, 10, 4) == pytest.approx(100 * 42 * 10 * 4 * 5e-4)
+    assert estimate_training_seconds(60, 10, 4) == pytest.approx(100 * 42 * 10 * 4 * SECONDS_PER_CELL)
     assert estimate_training_seconds(60, 20, 8) == pytest.approx(4 * estimate_training_seconds(60, 10, 4))
 
 

@@ -6,11 +6,13 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.grid import SECONDS, seconds_of
+from dfstrans.data.readers.cutting import count_labelled_pieces, count_pieces
 from dfstrans.data.scaling import describe_hidden, describe_rounded, describe_slow_rates
 from dfstrans.data.segments import DEFAULT_SEGMENTS, MAX_DEFAULT_SEGMENT_LENGTH, MIN_SEGMENT_POINTS, count_segments
 from dfstrans.data.splits import PAPER_FRACTIONS
@@ -28,8 +30,12 @@ ALIKE_SENSORS = 10  # with fewer, sensors may be alike by chance
 BATCH_BYTES = 16_000_000  # of values in memory at a time
 MANY_SEGMENTS = 50  # of 100 points: longer episodes train slowly, and the label of the whole says little about a part
 GOOD_LENGTH = DEFAULT_SEGMENTS * MAX_DEFAULT_SEGMENT_LENGTH  # points
+MIN_LENGTH = DEFAULT_SEGMENTS * MIN_SEGMENT_POINTS
+ROUND_LENGTHS = tuple(step * power for power in (10, 100) for step in (1, 2, 5) if step * power >= MIN_LENGTH)
 FAST = 0.01  # seconds between points, from which a signal is a vibration
-SECONDS_PER_CELL = 5e-4  # a (segment, sensor) cell of one episode in one epoch, on two processor cores
+# of a (segment, sensor) cell of one episode in one epoch: column seconds of training_log.csv after the first epoch,
+# default settings, random episodes of 10 to 200 segments and 4 to 40 sensors, two cores: 5e-5 (few) to 2.5e-4 (40)
+SECONDS_PER_CELL = 2.5e-4
 
 _error, _warning, _info = partial(Finding, "error"), partial(Finding, "warning"), partial(Finding, "info")
 
@@ -77,10 +83,10 @@ def _class_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
         )
     elif check.unlabelled:
         yield _info(no_labels)
-    elif rarer == 0 and (length := _length_of_parts(episodes, check.partly_anomalous)):
+    elif check.normal == 0 and (cut := _cut_into_parts(episodes, check.partly_anomalous)):
         yield _error(
             "every recording contains an anomaly, but training also needs normal episodes; cut the recordings "
-            f"({reading_option_name('length', length)})"
+            f"({reading_option_name('length', cut.length)}): {cut}"
         )
     elif rarer == 0:
         yield _error(f"all episodes are {other}: training needs both classes; add episodes of the other")
@@ -233,10 +239,10 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: Tally) -> Iterat
 
 
 def estimate_training_seconds(n_episodes: int, n_segments: float, n_sensors: int) -> float:
-    """Estimate roughly how long `train` takes: epochs × training episodes × segments × sensors × 0.5 ms.
+    """Estimate roughly how long `train` takes: epochs × training episodes × segments × sensors × `SECONDS_PER_CELL`.
 
     >>> round(estimate_training_seconds(1000, 10, 20))
-    3850
+    1925
     """
     training = max(1, round(PAPER_FRACTIONS[0] * n_episodes))
     epochs = default_epochs(training, default_batch_size(training))
@@ -248,44 +254,74 @@ def estimate_epoch_seconds(n_episodes: int, n_segments: float, n_sensors: int) -
     return n_episodes * n_segments * n_sensors * SECONDS_PER_CELL
 
 
+class _Cut(NamedTuple):
+    """What cutting with a length gives: pieces of both classes, and how many recordings are too short for it."""
+
+    length: int
+    normal: int
+    anomalous: int
+    left_out: int
+
+    @property
+    def pieces(self) -> int:
+        return self.normal + self.anomalous
+
+    def __str__(self) -> str:
+        parts = [f"{self.anomalous} anomalous and {self.normal} normal pieces"]
+        if min(self.anomalous, self.normal) < MIN_EPISODES:
+            parts.append(f"still too few, since training needs {MIN_EPISODES} of each class")
+        if self.left_out:
+            parts.append(f"without {counted(self.left_out, 'recording')} that would be too short")
+        return ", ".join(parts)
+
+
 def _suggest_shorter(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
     """Suggest a length, a resampling and a segment length if episodes are too long for effective training."""
-    median = float(np.median(episodes.lengths))
+    median, shortest = float(np.median(episodes.lengths)), int(episodes.lengths.min())
     if count_segments(int(median), MAX_DEFAULT_SEGMENT_LENGTH) <= MANY_SEGMENTS:
         return
     n, n_sensors = len(episodes), episodes.n_sensors
     segments = median / MAX_DEFAULT_SEGMENT_LENGTH
-    length = _length_of_parts(episodes, partly) or GOOD_LENGTH
-    segment_length = length // DEFAULT_SEGMENTS
-    pieces = int((episodes.lengths // length).sum())
+    cut = _cut_into_parts(episodes, partly) or _best_cut(episodes, GOOD_LENGTH)
+    segment_length = cut.length // DEFAULT_SEGMENTS
+    seconds = estimate_training_seconds(cut.pieces, DEFAULT_SEGMENTS, n_sensors)
+    left_out = f", without {counted(cut.left_out, 'recording')} that would be too short" if cut.left_out else ""
+    remedies = [
+        f"cut them into {cut.pieces} pieces ({reading_option_name('length', cut.length)}, {about(seconds)}{left_out})"
+    ]
     width = round_up(median / GOOD_LENGTH)
+    if shortest >= width * MIN_SEGMENT_POINTS:
+        segment_length = int(min(segment_length, shortest // width))
+        seconds = estimate_training_seconds(n, median / width / segment_length, n_sensors)
+        remedies.append(f"make them coarser ({_coarser(episodes, width)}, {about(seconds)})")
+    yield (
+        f"episodes of {median:.0f} points (median) are too long for effective training: {segments:.0f} segments of "
+        f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {about(estimate_training_seconds(n, segments, n_sensors))} of "
+        f"training; {', or '.join(remedies)}; then train with {option_name('segment_length', segment_length)}"
+    )
+
+
+def _coarser(episodes: Episodes, width: float) -> str:
+    """Return the options that summarize `width` points in one."""
     seconds = seconds_of(episodes.interval, episodes.time_unit)
     coarser = reading_option_name("resample", _duration(episodes, width))
     if seconds is not None and seconds <= FAST:  # the mean of a vibration says nothing
         coarser += f" and {reading_option_name('resample_by', 'mean,rms,peak')}"
-    cut = estimate_training_seconds(pieces, DEFAULT_SEGMENTS, n_sensors)
-    coarse = estimate_training_seconds(n, median / width / segment_length, n_sensors)
-    yield (
-        f"episodes of {median:.0f} points (median) are too long for effective training: {segments:.0f} segments of "
-        f"{MAX_DEFAULT_SEGMENT_LENGTH} points each, {about(estimate_training_seconds(n, segments, n_sensors))} of "
-        f"training; cut them into {pieces} pieces ({reading_option_name('length', length)}, {about(cut)}), or make "
-        f"them coarser ({coarser}, {about(coarse)}), or both; "
-        f"then train with {option_name('segment_length', segment_length)}"
-    )
+    return coarser
 
 
 def _suggest_cutting(episodes: Episodes, partly: Sequence[str]) -> Iterator[str]:
     """Suggest a length if the labels change within recordings; `partly` are the ids of those recordings."""
-    length = _length_of_parts(episodes, partly)
-    if length is not None:
+    cut = _cut_into_parts(episodes, partly)
+    if cut is not None:
         yield (
-            f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label parts "
-            f"instead of whole recordings, cut them ({reading_option_name('length', length)})"
+            f"labels change within {counted(len(partly), 'recording')}: {list_few(partly)}; to label parts instead of "
+            f"whole recordings, cut them ({reading_option_name('length', cut.length)}): {cut}"
         )
 
 
-def _length_of_parts(episodes: Episodes, partly: Sequence[str]) -> int | None:
-    """Return about twice the length of a typical anomaly, None if recordings are labelled, or too short, as a whole."""
+def _cut_into_parts(episodes: Episodes, partly: Sequence[str]) -> _Cut | None:
+    """Return a cut into about twice the length of a typical anomaly; None for short recordings, or one label each."""
     if not partly or episodes.faults is None or episodes.truth is not None:
         return None
     spans = [
@@ -294,9 +330,22 @@ def _length_of_parts(episodes: Episodes, partly: Sequence[str]) -> int | None:
         for fault in faults
         if fault.stop - fault.start < length
     ]
-    wanted = max(2 * float(np.median(spans)), MIN_SEGMENT_POINTS * DEFAULT_SEGMENTS)
+    wanted = max(2 * float(np.median(spans)), MIN_LENGTH)
     length = min(int(round_up(wanted)), GOOD_LENGTH)
-    return length if 4 * length <= np.median(episodes.lengths) else None
+    return _best_cut(episodes, length) if 4 * length <= np.median(episodes.lengths) else None
+
+
+def _best_cut(episodes: Episodes, wanted: int) -> _Cut:
+    """Return the cut with the greatest length up to `wanted` that suits all recordings and gives enough of each class.
+
+    If there is none, the one that leaves out the fewest recordings, or else has the greatest length.
+    """
+    cuts = []
+    for length in sorted({wanted, *(n for n in ROUND_LENGTHS if n < wanted)}, reverse=True):
+        left_out = int((count_pieces(episodes.lengths, length, length) == 0).sum())
+        cuts.append(_Cut(length, *count_labelled_pieces(episodes, length), left_out))
+    enough = [cut for cut in cuts if episodes.labels is None or min(cut.normal, cut.anomalous) >= MIN_EPISODES]
+    return min(enough or cuts, key=lambda cut: cut.left_out)
 
 
 def round_up(number: float) -> float:

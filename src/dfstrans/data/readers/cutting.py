@@ -33,7 +33,7 @@ def cut(
     array(['m1@0', 'm1@10'], dtype='<U5')
     """
     step = length if stride is None else stride
-    counts = _count_pieces(recordings.lengths, length, step)
+    counts = count_pieces(recordings.lengths, length, step)
     total = int(counts.sum())
     if total == 0:
         raise DfstransError(
@@ -86,7 +86,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
         warnings.warn(f"{option_name('length', options.length)} drops the graded ground truth", stacklevel=2)
     pieces = cut(recordings, options.length, options.stride)
     step = options.stride or options.length
-    counts = _count_pieces(recordings.lengths, options.length, step)
+    counts = count_pieces(recordings.lengths, options.length, step)
     _warn_of_labels_for_whole_recordings(recordings, counts)
     empty = int(counts.sum()) - len(pieces)
     if empty:
@@ -126,7 +126,18 @@ def recording_and_start(piece: str) -> tuple[str, int] | None:
     return (found["recording"], int(found["start"])) if found and not _PLANTED.search(found["recording"]) else None
 
 
-def _count_pieces(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
+def count_labelled_pieces(recordings: Episodes, length: int) -> tuple[int, int]:
+    """Return how many normal and how many anomalous pieces `cut` would make of labelled recordings, gaps included."""
+    counts, anomalous = count_pieces(recordings.lengths, length, length), 0
+    for row in np.flatnonzero(counts if recordings.labels is not None else 0).tolist():
+        points = _anomalous_points(recordings, row)
+        if points is not None:
+            anomalous += int(points[: counts[row] * length].reshape(-1, length).any(axis=1).sum())
+    return int(counts.sum()) - anomalous, anomalous
+
+
+def count_pieces(lengths: npt.NDArray[np.int64], length: int, step: int) -> npt.NDArray[np.int64]:
+    """Return how many pieces `cut` makes of recordings of these lengths."""
     return np.maximum(0, (lengths - length) // step + 1)
 
 
