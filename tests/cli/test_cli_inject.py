@@ -31,18 +31,18 @@ def study(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     return folder, result_of("inject", recordings, "--report", folder, *FEW, *SMALL)
 
 
-def test_a_planted_set_is_written_with_its_truth(recordings: Path, tmp_path: Path) -> None:
-    path = tmp_path / "planted.h5"
+def test_an_injected_set_is_written_with_its_truth(recordings: Path, tmp_path: Path) -> None:
+    path = tmp_path / "injected.h5"
     printed, said = output_of("inject", recordings, "--out", path, "--share", "0.25", "--seed", "3", "--json")
     found = json.loads(printed)
     assert "5 episodes labelled anomalous are skipped" in said
     assert f"train on {path} with --split grouped" in said
-    assert (found["episodes"], found["planted"], found["seed"]) == (53, 13, 3)
-    planted, source = load_episodes(path), load_episodes(recordings)
-    assert planted.n_anomalous == 13
-    assert planted.faults is not None
-    assert sum(map(len, planted.faults)) == 13
-    assert {str(name).split("+")[0] for name in planted.ids} <= set(source.ids.tolist())
+    assert (found["episodes"], found["injected"], found["seed"]) == (53, 13, 3)
+    injected, source = load_episodes(path), load_episodes(recordings)
+    assert injected.n_anomalous == 13
+    assert injected.faults is not None
+    assert sum(map(len, injected.faults)) == 13
+    assert {str(name).split("+")[0] for name in injected.ids} <= set(source.ids.tolist())
     checked = result_of("data", "check", path)
     assert sum(checked["fault_kinds"].values()) == 13
 
@@ -51,13 +51,13 @@ def test_the_recordings_themselves_are_never_overwritten(recordings: Path, tmp_p
     before = recordings.read_bytes()
     assert "choose another name" in refused("inject", recordings, "--out", recordings)
     assert recordings.read_bytes() == before
-    for seed in ("1", "2"):  # earlier planted faults may go
+    for seed in ("1", "2"):  # earlier injected faults may go
         printed, _ = output_of("inject", recordings, "--out", tmp_path / "a.h5", *FEW, "--seed", seed)
     assert "level-shift   13 at 1, 13 at 20 (spreads)" in printed
     assert "stuck         14 at 50 (% of the episode)" in printed
 
 
-@pytest.mark.parametrize("name", ["planted.h5", "trials.h5"])
+@pytest.mark.parametrize("name", ["injected.h5", "trials.h5"])
 def test_recordings_in_the_folder_of_the_report_are_never_overwritten(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -69,8 +69,8 @@ def test_recordings_in_the_folder_of_the_report_are_never_overwritten(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_planting_into_planted_faults_does_not_overwrite_them(recordings: Path, tmp_path: Path) -> None:
-    path = tmp_path / "planted.h5"
+def test_injecting_into_injected_faults_does_not_overwrite_them(recordings: Path, tmp_path: Path) -> None:
+    path = tmp_path / "injected.h5"
     output_of("inject", recordings, "--out", path, *FEW)
     before = path.read_bytes()
     assert "other than that of the recordings" in refused("inject", path, "--report", tmp_path, *FEW, *SMALL)
@@ -103,8 +103,8 @@ def test_report_covers_every_kind_and_strength(study: tuple[Path, dict[str, Any]
 
 def test_trials_use_normal_episodes_outside_training(study: tuple[Path, dict[str, Any]]) -> None:
     folder, found = study
-    planted, trials = load_episodes(folder / "planted.h5"), load_episodes(folder / "trials.h5")
-    train, validation, test = planted.split(0, by_group=True)
+    injected, trials = load_episodes(folder / "injected.h5"), load_episodes(folder / "trials.h5")
+    train, validation, test = injected.split(0, by_group=True)
     sources = {str(name).split("+")[0] for name in trials.ids}
     assert len(sources) == 3
     assert sources <= {str(name).split("+")[0] for name in test.ids}
@@ -146,7 +146,7 @@ def test_a_finished_run_is_printed_without_training_again(
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
     assert ("(0.33)" in printed) == any(condition["detected"] for condition in found["conditions"])  # one of three
     assert printed.splitlines()[-2:] == [
-        f"written   {folder / 'planted.h5'}",
+        f"written   {folder / 'injected.h5'}",
         f"report    {folder / 'report.html'}",
     ]
     assert found["threshold_note"] == model.threshold_.note

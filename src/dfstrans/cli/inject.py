@@ -31,12 +31,14 @@ EXAMPLE = "Example: dfstrans inject normal_recordings.csv --report study --stren
 app = typer.Typer(add_completion=False)
 OWN_UNITS = "; ".join(f"{example(kind)} ({KINDS[kind].unit})" for kind in ("stuck", "dropout", "lag", "coupling-loss"))
 
-planting = options_from(InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="Faults")
+fault_options = options_from(
+    InjectionSettings, into="injection", exclude=("kinds", "strengths", "seed"), panel="Faults"
+)
 
 
 @app.command(epilog=EXAMPLE)
 @reading
-@planting
+@fault_options
 @setting_options(defaults=THRESHOLD)
 def inject(
     data: Annotated[Path, typer.Argument(help="File or folder of normal recordings.", show_default=False)],
@@ -84,8 +86,8 @@ def inject(
     from dfstrans.detectors.diagnoser import Diagnoser  # loads torch
     from dfstrans.detectors.workflow import partial_folder
     from dfstrans.lab.compare.runs import command_line, data_name
+    from dfstrans.lab.injection.injecting import inject_faults, normal_episodes, save_injected
     from dfstrans.lab.injection.page import verdict, write_injection
-    from dfstrans.lab.injection.planting import normal_episodes, plant, save_planted
     from dfstrans.lab.injection.study import run_study, study_paths, study_settings
 
     place, report = study_paths(data, out, report)
@@ -96,13 +98,13 @@ def inject(
     normal, said = normal_episodes(load_episodes(data, **read))
     for statement in said:
         remark(statement)
-    with progress("planting", round(len(normal) * chosen.share / (1 - chosen.share))) as advance:
-        planted = plant(normal, chosen, by_group=split == "grouped", advance=advance)
-    for statement in planted.statements:
+    with progress("injecting faults", round(len(normal) * chosen.share / (1 - chosen.share))) as advance:
+        injected = inject_faults(normal, chosen, by_group=split == "grouped", advance=advance)
+    for statement in injected.statements:
         remark(statement)
-    if not save_planted(planted, place, chosen, keep=resume):
+    if not save_injected(injected, place, chosen, keep=resume):
         remark(f"{place} already holds these faults")
-    result = {"written": str(place), **planted.summary(chosen)}
+    result = {"written": str(place), **injected.summary(chosen)}
     if out is not None:
         remark(f"an episode and its faulty copies form a group: train on {out} with --split grouped")
     if report is None:
@@ -111,7 +113,7 @@ def inject(
     earlier = model_written_at(report / "model")
     try:
         study = run_study(
-            planted, load_episodes(place), report, chosen, read=read, resume=resume, progress=progress, **training
+            injected, load_episodes(place), report, chosen, read=read, resume=resume, progress=progress, **training
         )
     except KeyboardInterrupt:
         partial = partial_folder(report / "model")
@@ -132,7 +134,7 @@ def inject(
         "verdict": verdict(study),
     }
     written = write_injection(report, study, content)
-    for statement in study.statements[len(planted.statements) :]:  # skips those of the planting
+    for statement in study.statements[len(injected.statements) :]:  # skips those of the injection
         remark(statement)
     warn_of_guessing(study.chance_check)
     if as_json:
@@ -145,10 +147,10 @@ def inject(
 def _as_text(result: dict[str, Any]) -> dict[str, Any]:
     """Format the result as text, one line per kind."""
     kinds: dict[str, list[str]] = {}
-    for condition in result["planted_conditions"]:
+    for condition in result["injected_conditions"]:
         kinds.setdefault(condition["kind"], []).append(f"{condition['episodes']} at {condition['strength']:g}")
     lines = {f"  {kind:<14}": f"{', '.join(found)} ({KINDS[kind].unit})" for kind, found in kinds.items()}
-    return {**{name: value for name, value in result.items() if name != "planted_conditions"}, **lines}
+    return {**{name: value for name, value in result.items() if name != "injected_conditions"}, **lines}
 
 
 def print_study(study: StudyResult) -> None:
@@ -163,5 +165,5 @@ def print_study(study: StudyResult) -> None:
     print(
         f"false alarms per 100 normal episodes: {study.false_alarms_per_100_normal:.1f} "
         f"({study.normal_tested} tested); trained on {study.training_episodes} episodes, "
-        f"{study.training_planted} with a fault"
+        f"{study.training_injected} with a fault"
     )

@@ -7,7 +7,7 @@ from dfstrans import Episodes
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.splits import three_way_split
 from dfstrans.lab.compare.leakage import LeakageBaseline
-from dfstrans.lab.injection.planting import planted_id
+from dfstrans.lab.injection.injecting import injected_id
 
 
 def pieces(ids: list[str], labels: list[int], groups: list[str] | None = None) -> Episodes:
@@ -59,7 +59,7 @@ def test_overlapping_pieces_of_noise_leak_and_grouped_splits_do_not() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["a@", "@5", "a@b", "a@-5", "a@²", "a@05", "a@+5", "a@20+gain@3", f"a@{10**30}", planted_id("a@20", "stuck", 10)],
+    ["a@", "@5", "a@b", "a@-5", "a@²", "a@05", "a@+5", "a@20+gain@3", f"a@{10**30}", injected_id("a@20", "stuck", 10)],
 )
 def test_id_that_only_resembles_that_of_a_piece_is_ignored(name: str) -> None:
     assert shares([name], ["u"]) == [0.625]

@@ -1,4 +1,4 @@
-"""Small machines of many sorts of sensor, for tests of planted faults."""
+"""Small machines of many sorts of sensor, for tests of injected faults."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_whole_numbers_switches_and_partners_are_recognised() -> None:
     assert abs(found.coupling[5]) < 0.5
 
 
-def test_each_kind_is_planted_only_where_it_means_something() -> None:
+def test_each_kind_is_injected_only_where_it_means_something() -> None:
     found = NormalSensors.measure(machine())
     assert names(found, "spike") == ["speed", "current", "count", "gappy"]
     assert names(found, "stuck") == ["speed", "current", "count", "switch", "gappy"]

@@ -1,4 +1,4 @@
-"""What a study of planted faults comes to: intervals, words, figure and page."""
+"""What a study of injected faults comes to: intervals, words, figure and page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def condition(
 RESULT = StudyResult(
     statements=("lag is left out: no two sensors <move> together",),
     training_episodes=70,
-    training_planted=35,
+    training_injected=35,
     epochs=9,
     normal_tested=15,
     false_alarms_per_100_normal=6.7,

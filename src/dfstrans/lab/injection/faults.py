@@ -1,4 +1,4 @@
-"""Normal sensors, and one fault in one episode: drawn at random, and planted. Missing values stay missing."""
+"""Normal sensors, and one fault in one episode: drawn at random, and injected. Missing values stay missing."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class NormalSensors:
         return tuple(name for name, spread in zip(self.sensors, self.spread, strict=True) if spread == 0)
 
     def suited(self, kind: str) -> npt.NDArray[np.intp]:
-        """Indices of the sensors in which a kind of fault can be planted.
+        """Indices of the sensors in which a kind of fault can be injected.
 
         A switch has no meaningful spread or swing; a coupled fault needs a partner.
         """
@@ -120,7 +120,7 @@ MIN_CHANGE = 0.05  # visible change, in spreads of the sensor, or of the strengt
 TWINS, TRIALS = 0, 1  # random streams: trials must not repeat the positions seen in training
 
 
-class PlantedFault(NamedTuple):
+class InjectedFault(NamedTuple):
     """All that determines a fault in a given episode.
 
     `sensor` is an index; `donor` the row of the episode whose movement a decoupled sensor shows; `seed` that of noise.
@@ -155,7 +155,7 @@ class PlantedFault(NamedTuple):
         return recipe
 
 
-def with_fault(values: Values, fault: PlantedFault, normal: NormalSensors, donors: Episodes) -> Values:
+def with_fault(values: Values, fault: InjectedFault, normal: NormalSensors, donors: Episodes) -> Values:
     """A copy of an episode with the fault; only its sensor changes, and only in its window.
 
     Shape:
@@ -167,7 +167,7 @@ def with_fault(values: Values, fault: PlantedFault, normal: NormalSensors, donor
     return changed
 
 
-def _faulty(series: Array, fault: PlantedFault, normal: NormalSensors, donors: Episodes) -> Array:
+def _faulty(series: Array, fault: InjectedFault, normal: NormalSensors, donors: Episodes) -> Array:
     """What the sensor reads during the fault."""
     stretch, sensor = series[fault.start : fault.stop], fault.sensor
     amount = fault.strength * float(normal.spread[sensor])
@@ -229,7 +229,7 @@ def draw_fault(
     *,
     duration: float,
     seed: tuple[int, int],
-) -> PlantedFault | None:
+) -> InjectedFault | None:
     """Draw a visible fault at a random sensor and time of an episode; None if no draw is visible.
 
     `row` is the row of the episode among `donors`, the episodes whose movement may be borrowed; `seed` is a seed and
@@ -251,7 +251,7 @@ def draw_fault(
         candidates = others[donors.lengths[others] >= start + n_points]
         if len(candidates) == 0:
             continue
-        fault = PlantedFault(
+        fault = InjectedFault(
             kind=kind,
             strength=float(strength),
             sensor=int(suited[int(u_sensor * len(suited))]),
@@ -289,7 +289,7 @@ def require_fits(kind: str, strength: float, shortest: int, duration: float) -> 
         )
 
 
-def is_visible(fault: PlantedFault, before: Values, after: Values, normal: NormalSensors) -> bool:
+def is_visible(fault: InjectedFault, before: Values, after: Values, normal: NormalSensors) -> bool:
     """Whether any value changes noticeably; a stuck sensor at rest, for example, reads the same."""
     scale = min(fault.strength, 1.0) if KINDS[fault.kind].by_movement else 1.0
     change = np.abs(after[fault.sensor] - before[fault.sensor])

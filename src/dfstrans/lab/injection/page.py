@@ -1,4 +1,4 @@
-"""A page on planted faults: how well each kind and strength is detected and diagnosed."""
+"""A page on injected faults: how well each kind and strength is detected and diagnosed."""
 
 from __future__ import annotations
 

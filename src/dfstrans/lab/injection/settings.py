@@ -1,4 +1,4 @@
-"""Kinds of fault, and settings of which to plant: how strong, how long and how many."""
+"""Kinds of fault, and settings of the faults to inject: how strong, how long and how many."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import Settings
 
-THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of planted faults
+THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of injected faults
     "threshold_rule": "false-alarm-rate",
     "threshold_value": 0.05,
 }
@@ -71,7 +71,7 @@ Condition = tuple[str, float]  # a kind of fault and its strength
 
 
 class InjectionSettings(Settings):
-    """Settings of planting: kinds, strengths in the unit of each kind, and the seed."""
+    """Settings of the faults: kinds, strengths in the unit of each kind, and the seed."""
 
     kinds: tuple[str, ...] = Field(default=tuple(KINDS), description="Kinds of fault.")
     strengths: dict[str, tuple[float, ...]] = Field(default={}, description="Strengths by kind, in the kind's unit.")

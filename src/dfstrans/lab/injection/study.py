@@ -1,4 +1,4 @@
-"""Train on planted faults, and measure detection and diagnosis by kind and strength."""
+"""Train on injected faults, and measure detection and diagnosis by kind and strength."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dfstrans.detectors.workflow import select_ids, train_model
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.metrics.assessment import SHOWN, Z_SCORE, assess
 from dfstrans.errors import DfstransError, option_name
-from dfstrans.lab.injection.planting import (
+from dfstrans.lab.injection.injecting import (
     MARK,
     TRIALS_FILE,
     VERSION,
-    Planting,
-    plant_each,
+    Injection,
+    inject_each,
     require_replaceable,
-    save_planting,
+    save_injection,
 )
 from dfstrans.lab.injection.settings import KINDS, THRESHOLD, InjectionSettings
 from dfstrans.progress import Progress, no_progress
@@ -99,7 +99,7 @@ class StudyResult:
 
     statements: tuple[str, ...]
     training_episodes: int
-    training_planted: int
+    training_injected: int
     epochs: int
     normal_tested: int
     false_alarms_per_100_normal: float
@@ -133,17 +133,17 @@ METRICS = {  # name in the results → level and name in the assessment
 def study_settings(preset: str, settings: dict[str, Any]) -> dict[str, Any]:
     """The training settings of a study, from those that were given."""
     threshold = {} if "threshold_rule" in settings else THRESHOLD
-    return {"preset": preset, "mixup": 0.0, **threshold, **settings}  # mixed episodes resemble planted faults
+    return {"preset": preset, "mixup": 0.0, **threshold, **settings}  # mixed episodes resemble injected faults
 
 
 def study_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Path, Path | None]:
-    """The paths of the planted set and of the report; with `out` alone there is no report.
+    """The paths of the injected set and of the report; with `out` alone there is no report.
 
     Paths that would overwrite something are refused before anything is read.
     """
     if out is None:
         report = report or Path(f"{data.resolve().name.split('.')[0]}_study")
-        place = report / "planted.h5"
+        place = report / "injected.h5"
     elif out.suffix.lower() in (".h5", ".hdf5"):
         place = out
     else:
@@ -154,14 +154,14 @@ def study_paths(data: Path, out: Path | None, report: Path | None) -> tuple[Path
         )
     for path in [place] if report is None else [place, report / TRIALS_FILE]:
         require_replaceable(path)
-        if path.resolve() == data.resolve():  # planted faults again
+        if path.resolve() == data.resolve():  # injected faults again
             raise DfstransError(f"expected a path other than that of the recordings, got {path}; choose another one")
     return place, report
 
 
 def run_study(
-    planting: Planting,
-    planted: Episodes,
+    injection: Injection,
+    injected: Episodes,
     folder: Path,
     settings: InjectionSettings,
     *,
@@ -170,9 +170,9 @@ def run_study(
     progress: Progress | None = None,
     **training: Any,
 ) -> StudyResult:
-    """Train on the planted set into `folder`/model, then test each kind and strength in unseen normal episodes.
+    """Train on the injected set into `folder`/model, then test each kind and strength in unseen normal episodes.
 
-    `planted` is the set of the planting. It is split by group, so that an episode and its twins stay in one part. The
+    `injected` are its episodes. It is split by group, so that an episode and its twins stay in one part. The
     normal episodes of the test part are tested without a fault, and some with each kind and strength
     (`folder`/trials.h5). The model remembers `read`, the options of the recordings. `resume` continues an interrupted
     training and keeps a finished one.
@@ -182,7 +182,7 @@ def run_study(
     place = folder / "model"
     detector = train_model(
         Diagnoser.from_settings(**training),
-        planted,
+        injected,
         place,
         split="grouped",
         read=read,
@@ -190,13 +190,13 @@ def run_study(
         progress=progress is not None,
     )
     seed = detector.training_settings_.seed
-    train, test_ids = select_ids(planted, detector.parts_["train"]), set(detector.parts_["test"])
-    unseen = planting.source[[name in test_ids for name in planting.source.ids.tolist()]]
-    conditions = [condition for condition in settings.conditions if len(planting.normal.suited(condition[0]))]
+    train, test_ids = select_ids(injected, detector.parts_["train"]), set(detector.parts_["test"])
+    unseen = injection.source[[name in test_ids for name in injection.source.ids.tolist()]]
+    conditions = [condition for condition in settings.conditions if len(injection.normal.suited(condition[0]))]
     tried = unseen[np.random.default_rng(seed).permutation(len(unseen))[: settings.trials]]
-    with show("planting trials", len(conditions) * len(tried)) as advance:
-        trials = plant_each(tried, conditions, planting.normal, settings, advance)
-        save_planting(trials, folder / TRIALS_FILE, {MARK: VERSION, "trials_of": planted.fingerprint()})
+    with show("injecting trials", len(conditions) * len(tried)) as advance:
+        trials = inject_each(tried, conditions, injection.normal, settings, advance)
+        save_injection(trials, folder / TRIALS_FILE, {MARK: VERSION, "trials_of": injected.fingerprint()})
     episodes = load_episodes(folder / TRIALS_FILE)
     normal = detector.predict_proba(unseen)[:, 1]
     reference = train[train.require_labels() == 0][:MAX_NORMAL]
@@ -207,17 +207,17 @@ def run_study(
             rows = [row for row, other in enumerate(condition_of) if other == condition]
             results.append(_condition_result(condition, episodes[rows], detector, normal, reference, advance))
     return StudyResult(
-        statements=planting.statements + trials.statements,
+        statements=injection.statements + trials.statements,
         training_episodes=detector.data_.train_episodes,
-        training_planted=detector.data_.train_anomalous,
+        training_injected=detector.data_.train_anomalous,
         epochs=len(detector.log_),
         normal_tested=len(unseen),
         false_alarms_per_100_normal=100 * float(np.mean(normal >= detector.threshold_.value)),
         threshold=detector.threshold_.value,
         threshold_note=detector.threshold_.note,
         chance_check=detector.chance_check,
-        sensors=len(planted.sensors),
-        split="by group" if planting.by_group else "by source episode",
+        sensors=len(injected.sensors),
+        split="by group" if injection.by_group else "by source episode",
         settings=settings.model_dump(mode="json"),
         conditions=tuple(results),
     )

@@ -21,8 +21,8 @@ from dfstrans.lab.injection.faults import (
     COUPLED,
     TRIALS,
     TWINS,
+    InjectedFault,
     NormalSensors,
-    PlantedFault,
     Values,
     draw_fault,
     require_fits,
@@ -34,7 +34,7 @@ Advance = Callable[[int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Planting:
+class Injection:
     """Which normal episodes get which fault; values are read and changed on demand.
 
     `rows[i]` is the row of `source` that episode i is made from, `faults[i]` its fault, None for a normal one. An
@@ -44,7 +44,7 @@ class Planting:
     source: Episodes
     normal: NormalSensors
     rows: tuple[int, ...]
-    faults: tuple[PlantedFault | None, ...]
+    faults: tuple[InjectedFault | None, ...]
     statements: tuple[str, ...] = ()
     by_group: bool = False
 
@@ -60,7 +60,7 @@ class Planting:
         """The set with its ids, labels and truth, but with the unchanged values of the source, not copied."""
         chosen = replace(self.source, values=StoredValues.join([self.source.values]))[list(self.rows)]
         names = [
-            str(name) if fault is None else planted_id(str(name), fault.kind, fault.strength)
+            str(name) if fault is None else injected_id(str(name), fault.kind, fault.strength)
             for name, fault in zip(chosen.ids, self.faults, strict=True)
         ]
         return replace(
@@ -78,7 +78,7 @@ class Planting:
         return values if fault is None else with_fault(values, fault, self.normal, self.source)
 
     def on_demand(self) -> Episodes:
-        """The set with faults planted as values are read: it needs no more memory than its source."""
+        """The set, with faults injected as values are read; it needs no more memory than its source."""
         described = self.described()
         return replace(described, values=StoredValues.whole(ChangedRows(described.values, self.changed)))
 
@@ -91,9 +91,9 @@ class Planting:
         found = self.conditions
         return {
             "episodes": len(self),
-            "planted": sum(found.values()),
+            "injected": sum(found.values()),
             "seed": settings.seed,
-            "planted_conditions": [
+            "injected_conditions": [
                 {"kind": kind, "strength": strength, "episodes": found[kind, strength]}
                 for kind, strength in settings.conditions
                 if (kind, strength) in found
@@ -108,10 +108,10 @@ class Planting:
         ]
 
 
-def planted_id(source: str, kind: str, strength: float) -> str:
+def injected_id(source: str, kind: str, strength: float) -> str:
     """The id of an episode with a fault, which contains that of its source.
 
-    >>> planted_id("run_7", "stuck", 10.0)
+    >>> injected_id("run_7", "stuck", 10.0)
     'run_7+stuck@10'
     """
     return f"{source}+{kind}@{strength:g}"
@@ -124,7 +124,7 @@ def normal_episodes(episodes: Episodes) -> tuple[Episodes, list[str]]:
     normal = episodes[episodes.labels == 0]
     if len(normal) == 0:
         raise DfstransError(
-            f"expected normal episodes to plant faults into, got {len(episodes)} episodes that are all labelled "
+            f"expected normal episodes to inject faults into, got {len(episodes)} episodes that are all labelled "
             "anomalous; give recordings of normal operation"
         )
     left_out = len(episodes) - len(normal)
@@ -132,9 +132,9 @@ def normal_episodes(episodes: Episodes) -> tuple[Episodes, list[str]]:
     return normal, [f"{counted(left_out, 'episode')} labelled anomalous {are} skipped"] if left_out else []
 
 
-def plant(
+def inject_faults(
     normal: Episodes, settings: InjectionSettings, *, by_group: bool = False, advance: Advance = lambda _: None
-) -> Planting:
+) -> Injection:
     """Plan a set of all episodes and enough faulty twins to reach the share of the settings.
 
     Each kind and strength gets the same number of episodes, as far as possible. `by_group` keeps the groups of the
@@ -142,7 +142,7 @@ def plant(
     """
     if len(normal) < 2:
         raise DfstransError(
-            f"expected at least two normal episodes to plant faults into, got {len(normal)}; record more, or cut long "
+            f"expected at least two normal episodes to inject faults into, got {len(normal)}; record more, or cut long "
             "recordings into episodes"
         )
     if by_group and normal.groups is None:
@@ -160,10 +160,10 @@ def plant(
         )
     drawn = _drawn(normal, sensors, requests, settings, TWINS, advance)
     statements += _left_out("faults", len(drawn), len(requests))
-    twins: list[tuple[int, PlantedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
+    twins: list[tuple[int, InjectedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
     twins.sort(key=lambda one: one[0])  # twins next to each other in the file
     rows, faults = zip(*twins, strict=True)
-    return Planting(normal, sensors, rows, faults, tuple(statements), by_group)
+    return Injection(normal, sensors, rows, faults, tuple(statements), by_group)
 
 
 def _turns(n_normal: int, conditions: list[Condition], settings: InjectionSettings) -> list[tuple[int, Condition]]:
@@ -182,21 +182,21 @@ def _turns(n_normal: int, conditions: list[Condition], settings: InjectionSettin
     return [(int(rows[place]), conditions[order[(place + turn) % n]]) for place, turn in places]
 
 
-def plant_each(
+def inject_each(
     normal: Episodes,
     conditions: Sequence[Condition],
     sensors: NormalSensors,
     settings: InjectionSettings,
     advance: Advance = lambda _: None,
-) -> Planting:
+) -> Injection:
     """Plan a test set: each kind and strength in each episode, except faults that would not be visible.
 
-    Positions are independent of those that `plant` draws from the same seed.
+    Positions are independent of those that `inject_faults` draws from the same seed.
     """
     requests = [(row, condition) for condition in conditions for row in range(len(normal))]
     drawn = _drawn(normal, sensors, requests, settings, TRIALS, advance)
     statements = _left_out("trials", len(drawn), len(requests))
-    return Planting(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn), statements)
+    return Injection(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn), statements)
 
 
 def _drawn(
@@ -206,7 +206,7 @@ def _drawn(
     settings: InjectionSettings,
     stream: int,
     advance: Advance,
-) -> list[tuple[int, PlantedFault]]:
+) -> list[tuple[int, InjectedFault]]:
     """Draw the requested faults; skip rows where none is visible."""
     found = []
     for row, (kind, strength) in requests:
@@ -244,7 +244,7 @@ def _possible(settings: InjectionSettings, sensors: NormalSensors, shortest: int
     conditions = [condition for condition in settings.conditions if condition[0] not in impossible]
     if not conditions:
         raise DfstransError(
-            f"expected sensors in which a fault of the kinds {', '.join(settings.kinds)} can be planted, got none: "
+            f"expected sensors in which a fault of the kinds {', '.join(settings.kinds)} can be injected, got none: "
             f"{'; '.join(statements)}; choose other kinds, or give recordings in which sensors move"
         )
     for kind, strength in conditions:
@@ -252,46 +252,46 @@ def _possible(settings: InjectionSettings, sensors: NormalSensors, shortest: int
     return conditions, statements
 
 
-MARK = "injection"  # key of a recipe that marks planted faults
+MARK = "injection"  # key of a recipe that marks injected faults
 TRIALS_FILE = "trials.h5"  # in the folder of a study
 VERSION = 3  # of the draws: the same recipe and version give the same set
 
 
 def require_replaceable(path: Path) -> None:
-    """Refuse to overwrite anything but planted faults, above all the recordings themselves."""
+    """Refuse to overwrite anything but injected faults, above all the recordings themselves."""
     if path.exists() and MARK not in (_recipe_at(path) or {}):
         raise DfstransError(
-            f"expected nothing or planted faults at {path}, got something else; choose another name, or another folder"
+            f"expected nothing or injected faults at {path}, got something else; choose another name, or another folder"
         )
 
 
-def save_planting(planting: Planting, path: Path, recipe: dict[str, Any]) -> Path:
+def save_injection(injection: Injection, path: Path, recipe: dict[str, Any]) -> Path:
     """Write the episodes, the recipe of the set, and the recipe of each episode."""
     require_replaceable(path)
     with atomic_write(path) as temporary:
-        write_hdf5(planting.on_demand(), temporary)
+        write_hdf5(injection.on_demand(), temporary)
         with h5py.File(temporary, "a", libver="v110") as file:
             file.attrs["recipe"] = json.dumps(recipe)
-            file.create_dataset("recipes", data=fixed_text([json.dumps(one) for one in planting.recipes()]))
+            file.create_dataset("recipes", data=fixed_text([json.dumps(one) for one in injection.recipes()]))
     return path
 
 
-def save_planted(planting: Planting, path: Path, settings: InjectionSettings, *, keep: bool = False) -> bool:
-    """Write a planted set, unless `keep` and a set of the same recipe exists; return whether it was written."""
+def save_injected(injection: Injection, path: Path, settings: InjectionSettings, *, keep: bool = False) -> bool:
+    """Write an injected set, unless `keep` and a set of the same recipe exists; return whether it was written."""
     recipe = {
         MARK: VERSION,
-        "source": planting.source.fingerprint(),
-        "by_group": planting.by_group,
+        "source": injection.source.fingerprint(),
+        "by_group": injection.by_group,
         **settings.model_dump(mode="json", exclude={"trials"}),
     }
     if keep and _recipe_at(path) == recipe:
         return False
-    save_planting(planting, path, recipe)
+    save_injection(injection, path, recipe)
     return True
 
 
 def _recipe_at(path: Path) -> dict[str, Any] | None:
-    """The recipe of a planted set, None if there is none."""
+    """The recipe of an injected set, None if there is none."""
     try:
         with h5py.File(path, "r") as file:
             found: dict[str, Any] = json.loads(file.attrs["recipe"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.lab.injection.faults import NormalSensors, PlantedFault, with_fault
+from dfstrans.lab.injection.faults import InjectedFault, NormalSensors, with_fault
 
 NAN = np.nan
 RAMP = [1.0, 2.0, 3.0, 4.0]
@@ -21,7 +21,7 @@ def read(kind: str, strength: float, series: Any, *, start: int = 0, other: Any 
     normal = NormalSensors(
         ("a",), np.array([2.0]), np.ones(1), np.array([switch]), np.array([switch]), np.zeros(1, int), np.ones(1)
     )
-    fault = PlantedFault(kind, strength, 0, start, values.shape[1], -1, 0, (0,))
+    fault = InjectedFault(kind, strength, 0, start, values.shape[1], -1, 0, (0,))
     donors = Episodes.from_arrays(np.array([[series if other is None else other]], dtype=np.float32))
     return with_fault(values, fault, normal, donors)[0, start:]
 

@@ -16,7 +16,7 @@ from dfstrans.data.writers import save_episodes
 from dfstrans.errors import DfstransError
 from dfstrans.lab.elevator.journey_file import read_recipes
 from dfstrans.lab.injection.faults import TWINS, NormalSensors, draw_fault, with_fault
-from dfstrans.lab.injection.planting import normal_episodes, plant, plant_each, save_planting
+from dfstrans.lab.injection.injecting import inject_each, inject_faults, normal_episodes, save_injection
 from dfstrans.lab.injection.settings import KINDS, InjectionSettings
 from tests.lab.injection.machines import SENSORS, machine
 
@@ -62,29 +62,29 @@ def test_a_stronger_fault_changes_more(kind: str) -> None:
     changes = []
     strengths = (3, 6, 10) if kind == "lag" else KINDS[kind].strengths  # the machine repeats itself after 20 points
     for strength in strengths:
-        planted = plant_each(MACHINE, [(kind, strength)], NORMAL, of(kind, seed=3)).in_memory()
-        source = MACHINE[[MACHINE.ids.tolist().index(name.split("+")[0]) for name in planted.ids]]
-        difference = np.nan_to_num(np.asarray(planted.values) - np.asarray(source.values))
+        injected = inject_each(MACHINE, [(kind, strength)], NORMAL, of(kind, seed=3)).in_memory()
+        source = MACHINE[[MACHINE.ids.tolist().index(name.split("+")[0]) for name in injected.ids]]
+        difference = np.nan_to_num(np.asarray(injected.values) - np.asarray(source.values))
         changes.append(float(np.abs(difference / np.maximum(NORMAL.spread, 1e-9)[:, None]).sum()))
     assert changes[0] < changes[1] < changes[2]
 
 
 def test_the_truth_is_exact() -> None:
-    planting = plant(MACHINE, of("spike,level-shift,drift,gain,noise-burst"))
-    planted = planting.in_memory()
+    injection = inject_faults(MACHINE, of("spike,level-shift,drift,gain,noise-burst"))
+    injected = injection.in_memory()
     source = dict(zip(MACHINE.ids.tolist(), np.asarray(MACHINE.values), strict=True))
-    assert planted.labels is not None
-    assert planted.faults is not None
-    for row, name in enumerate(planted.ids.tolist()):
-        before, after = source[name.split("+")[0]], planted.values[row]
+    assert injected.labels is not None
+    assert injected.faults is not None
+    for row, name in enumerate(injected.ids.tolist()):
+        before, after = source[name.split("+")[0]], injected.values[row]
         differing = (before != after) & ~(np.isnan(before) & np.isnan(after))
-        if planted.labels[row] == 0:
-            assert planted.faults[row] == ()
+        if injected.labels[row] == 0:
+            assert injected.faults[row] == ()
             assert not differing.any()
             continue
-        (fault,) = planted.faults[row]
+        (fault,) = injected.faults[row]
         assert name.endswith(f"+{fault.kind}@{fault.severity:g}")
-        sensor = planted.sensors.index(fault.sensors[0])
+        sensor = injected.sensors.index(fault.sensors[0])
         assert np.flatnonzero(differing.any(axis=1)).tolist() == [sensor]
         where = np.flatnonzero(differing[sensor])
         assert fault.start <= where.min() <= where.max() < fault.stop
@@ -96,37 +96,37 @@ def test_the_truth_is_exact() -> None:
 
 
 def test_every_episode_is_kept_and_kinds_alternate_in_its_twins() -> None:
-    planting = plant(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
-    planted = planting.described()
-    assert sorted(planting.conditions.values()) == [22, 22, 23, 23]
-    assert (len(planted), planted.n_anomalous) == (150, 90)
-    assert len(set(planted.ids.tolist())) == 150
+    injection = inject_faults(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
+    injected = injection.described()
+    assert sorted(injection.conditions.values()) == [22, 22, 23, 23]
+    assert (len(injected), injected.n_anomalous) == (150, 90)
+    assert len(set(injected.ids.tolist())) == 150
 
 
 def test_grouped_split_keeps_an_episode_and_its_twins_together() -> None:
-    planted = plant(machine(40), of("spike,drift,stuck", share=0.7)).described()
-    assert planted.groups is not None
-    assert all(name.split("+")[0] == group for name, group in zip(planted.ids, planted.groups, strict=True))
-    parts = [set(part.groups.tolist()) for part in planted.split(0, by_group=True) if part.groups is not None]
+    injected = inject_faults(machine(40), of("spike,drift,stuck", share=0.7)).described()
+    assert injected.groups is not None
+    assert all(name.split("+")[0] == group for name, group in zip(injected.ids, injected.groups, strict=True))
+    parts = [set(part.groups.tolist()) for part in injected.split(0, by_group=True) if part.groups is not None]
     assert len(parts) == 3
     assert sum(map(len, parts)) == len(set.union(*parts)) == 40
 
 
 def test_own_groups_are_kept_for_grouped_splits() -> None:
-    planted = plant(machine(12, groups=["a", "b", "c"] * 4), of("drift"), by_group=True).described()
-    assert planted.groups is not None
-    assert set(planted.groups.tolist()) == {"a", "b", "c"}
+    injected = inject_faults(machine(12, groups=["a", "b", "c"] * 4), of("drift"), by_group=True).described()
+    assert injected.groups is not None
+    assert set(injected.groups.tolist()) == {"a", "b", "c"}
     with pytest.raises(DfstransError, match="with a group"):
-        plant(machine(12), of("drift"), by_group=True)
+        inject_faults(machine(12), of("drift"), by_group=True)
 
 
 def test_more_twins_than_kinds_and_strengths_are_refused() -> None:
     with pytest.raises(DfstransError, match=r"at most 3 twins of an episode.*share of at most 0.75"):
-        plant(MACHINE, of("drift", share=0.8))
+        inject_faults(MACHINE, of("drift", share=0.8))
 
 
 def test_set_depends_on_the_seed_only() -> None:
-    first, again, other = (plant(MACHINE, InjectionSettings(seed=seed)).in_memory() for seed in (1, 1, 2))
+    first, again, other = (inject_faults(MACHINE, InjectionSettings(seed=seed)).in_memory() for seed in (1, 1, 2))
     assert first.fingerprint() == again.fingerprint()
     assert first.faults == again.faults
     assert first.fingerprint() != other.fingerprint()
@@ -136,11 +136,11 @@ def test_set_depends_on_the_seed_only() -> None:
 def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
     moving = machine(30).select_sensors(["speed", "current"])  # almost wherever a fault is, it shows at once
     low, high = KINDS[kind].strengths[0], KINDS[kind].largest or KINDS[kind].strengths[-1]
-    planting = plant_each(moving, [(kind, low), (kind, high)], NormalSensors.measure(moving), InjectionSettings())
-    assert len(planting) == 2 * len(moving)
+    injection = inject_each(moving, [(kind, low), (kind, high)], NormalSensors.measure(moving), InjectionSettings())
+    assert len(injection) == 2 * len(moving)
     pairs = [
         (weak, strong)
-        for weak, strong in zip(planting.faults[: len(moving)], planting.faults[len(moving) :], strict=True)
+        for weak, strong in zip(injection.faults[: len(moving)], injection.faults[len(moving) :], strict=True)
         if weak is not None and strong is not None and weak.seed == strong.seed  # neither was redrawn
     ]
     assert len(pairs) > 0.8 * len(moving)
@@ -156,9 +156,9 @@ def test_strengths_of_a_kind_are_tried_at_the_same_place(kind: str) -> None:
 def test_trials_do_not_repeat_positions_seen_in_training() -> None:
     many = machine(60)
     settings = of("level-shift,noise-burst", share=0.6)
-    planting = plant(many, settings)
-    trained = {(row, fault.kind): fault for row, fault in zip(planting.rows, planting.faults, strict=True) if fault}
-    trials = plant_each(many, settings.conditions[:1] + settings.conditions[3:4], NORMAL, settings)
+    injection = inject_faults(many, settings)
+    trained = {(row, fault.kind): fault for row, fault in zip(injection.rows, injection.faults, strict=True) if fault}
+    trials = inject_each(many, settings.conditions[:1] + settings.conditions[3:4], NORMAL, settings)
     pairs = [
         (trained[row, fault.kind], fault)
         for row, fault in zip(trials.rows, trials.faults, strict=True)
@@ -172,25 +172,25 @@ def test_trials_do_not_repeat_positions_seen_in_training() -> None:
 
 def test_movement_is_borrowed_within_the_same_group_only() -> None:
     grouped = machine(12, groups=["a", "b", "c"] * 4)
-    planting = plant_each(grouped, [("coupling-loss", 100)], NORMAL, InjectionSettings())
+    injection = inject_each(grouped, [("coupling-loss", 100)], NORMAL, InjectionSettings())
     assert grouped.groups is not None
-    assert len(planting) > 6
-    for row, fault in zip(planting.rows, planting.faults, strict=True):
+    assert len(injection) > 6
+    for row, fault in zip(injection.rows, injection.faults, strict=True):
         assert fault is not None
         assert fault.donor != row
         assert grouped.groups[fault.donor] == grouped.groups[row]
 
 
-def test_planting_from_a_file_equals_planting_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_injecting_from_a_file_equals_injecting_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mixed = Episodes.concatenate([machine(8, 60), _renamed(machine(8, 41, seed=1))])
     monkeypatch.setattr("dfstrans.data.writers._BATCH_BYTES", 10_000)
     chosen = InjectionSettings(seed=5, strengths={"lag": (3,)})
-    save_planting(plant(mixed, chosen), tmp_path / "a.h5", {"seed": 5})
+    save_injection(inject_faults(mixed, chosen), tmp_path / "a.h5", {"seed": 5})
     save_episodes(mixed, tmp_path / "normal.h5")
     stored = load_episodes(tmp_path / "normal.h5")
     assert stored.is_stored
-    save_planting(plant(stored, chosen), tmp_path / "b.h5", {"seed": 5})
-    expected = plant(mixed, chosen).in_memory()
+    save_injection(inject_faults(stored, chosen), tmp_path / "b.h5", {"seed": 5})
+    expected = inject_faults(mixed, chosen).in_memory()
     for name in ("a.h5", "b.h5"):
         found = load_episodes(tmp_path / name)
         assert found.fingerprint() == expected.fingerprint()
@@ -212,22 +212,22 @@ def _renamed(episodes: Episodes) -> Episodes:
 
 def test_a_fault_longer_than_the_shortest_episode_is_refused() -> None:
     with pytest.raises(DfstransError, match=r"shortest episode, of 60 points.*got 55"):
-        plant(MACHINE, of("lag", "lag=55"))
+        inject_faults(MACHINE, of("lag", "lag=55"))
 
 
 def test_coupled_kinds_are_skipped_with_a_remark_for_one_sensor() -> None:
     alone = machine().select_sensors(["speed"])
-    planting = plant(alone, InjectionSettings())
-    assert {kind for kind, _ in planting.conditions} <= set(KINDS) - {"lag", "coupling-loss"}
-    assert any("lag is skipped: no two sensors move together" in said for said in planting.statements)
+    injection = inject_faults(alone, InjectionSettings())
+    assert {kind for kind, _ in injection.conditions} <= set(KINDS) - {"lag", "coupling-loss"}
+    assert any("lag is skipped: no two sensors move together" in said for said in injection.statements)
     with pytest.raises(DfstransError, match="lag is skipped"):
-        plant(alone, of("lag"))
+        inject_faults(alone, of("lag"))
 
 
 def test_constant_sensors_are_named_and_refused_if_alone() -> None:
-    assert "sensors that never move get no fault (1): fixed" in plant(MACHINE, of("spike")).statements
+    assert "sensors that never move get no fault (1): fixed" in inject_faults(MACHINE, of("spike")).statements
     with pytest.raises(DfstransError, match="recordings in which sensors move"):
-        plant(machine().select_sensors(["fixed"]), InjectionSettings())
+        inject_faults(machine().select_sensors(["fixed"]), InjectionSettings())
 
 
 def resting(n: int = 10, moving: int = 10) -> Episodes:
@@ -238,28 +238,28 @@ def resting(n: int = 10, moving: int = 10) -> Episodes:
 
 
 def test_fault_may_be_as_weak_as_requested() -> None:
-    planting = plant_each(MACHINE, [("level-shift", 0.01), ("noise-burst", 0.01)], NORMAL, InjectionSettings())
-    assert planting.conditions == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
+    injection = inject_each(MACHINE, [("level-shift", 0.01), ("noise-burst", 0.01)], NORMAL, InjectionSettings())
+    assert injection.conditions == {("level-shift", 0.01): len(MACHINE), ("noise-burst", 0.01): len(MACHINE)}
 
 
 def test_faults_visible_nowhere_are_reported() -> None:
     partly = resting(10, moving=6)
     said = "4 of 10 {} are skipped: they would change almost nothing (signals at rest or missing)"
-    planting = plant(partly, of("dropout", "dropout=30"))
-    assert said.format("faults") in planting.statements
-    faulty = {row for row, fault in zip(planting.rows, planting.faults, strict=True) if fault is not None}
+    injection = inject_faults(partly, of("dropout", "dropout=30"))
+    assert said.format("faults") in injection.statements
+    faulty = {row for row, fault in zip(injection.rows, injection.faults, strict=True) if fault is not None}
     assert faulty == set(range(6))
-    trials = plant_each(partly, [("dropout", 30)], NormalSensors.measure(partly), InjectionSettings())
+    trials = inject_each(partly, [("dropout", 30)], NormalSensors.measure(partly), InjectionSettings())
     assert trials.statements == (said.format("trials"),)
 
 
 def test_a_switch_stays_a_switch() -> None:
     switch = NormalSensors.measure(MACHINE.select_sensors(["switch", "speed"]))
-    planting = plant_each(
+    injection = inject_each(
         MACHINE.select_sensors(["switch", "speed"]), [("coupling-loss", 100), ("lag", 3)], switch, InjectionSettings()
     )
-    assert set(np.unique(planting.in_memory().values[:, 0])) == {0.0, 1.0}
-    assert Counter(fault.sensor for fault in planting.faults if fault is not None)[0] > 3
+    assert set(np.unique(injection.in_memory().values[:, 0])) == {0.0, 1.0}
+    assert Counter(fault.sensor for fault in injection.faults if fault is not None)[0] > 3
 
 
 def test_skipped_anomalous_episodes_are_reported() -> None:
@@ -270,13 +270,13 @@ def test_skipped_anomalous_episodes_are_reported() -> None:
     assert normal_episodes(machine(2, labels=[0, 0]))[1] == []
 
 
-def test_without_normal_episodes_there_is_nothing_to_plant_into() -> None:
+def test_without_normal_episodes_there_is_nothing_to_inject_into() -> None:
     with pytest.raises(DfstransError, match="all labelled anomalous"):
         normal_episodes(machine(3, labels=[1, 1, 1]))
     with pytest.raises(DfstransError, match=r"at least two normal episodes.*got 1"):
-        plant(machine(1), InjectionSettings())
+        inject_faults(machine(1), InjectionSettings())
 
 
 def test_too_few_episodes_for_all_kinds_are_reported() -> None:
-    said = plant(MACHINE, of("drift,gain,spike", share=0.3)).statements
+    said = inject_faults(MACHINE, of("drift,gain,spike", share=0.3)).statements
     assert any("only 5 episodes get a fault, fewer than the 9 kinds and strengths" in one for one in said)
