@@ -1,9 +1,9 @@
-"""Quality of the diagnoses of detected anomalies, with chance levels, baselines and controls.
+"""Quality of the diagnoses of detected anomalies, with chance levels, rivals and controls.
 
     python -m benchmarks.diagnosis MODEL DATA --part test --out diagnosis_elevator.json
 
 For each kind of fault: whether a faulty moment and a sensor that a mechanic would check are among the first three, how
-many faulty sensors are found, how well cells are ranked (next to two baselines), whether the decision follows the
+many faulty sensors are found, how well cells are ranked (next to two rivals), whether the decision follows the
 ranking, and how much the attention matters (AT_k with random and bottom controls).
 """
 
@@ -67,13 +67,13 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def measure_diagnoses(detector: Diagnoser, episodes: Episodes, part: Any, draws: int) -> dict[str, Any]:
-    """All metrics of the detected anomalies of one part; the baseline is fitted on the training part."""
+    """All metrics of the detected anomalies of one part; the z-scores are fitted on the training part."""
     tested = part_of(detector, episodes, part)
     train = part_of(detector, episodes, "train") if part in PARTS else tested
     normal, anomalous = train[train.require_labels() == 0], tested[tested.require_labels() == 1]
     progress(f"diagnosing {len(anomalous)} anomalous episodes")
     diagnoses = list(detector.diagnose(anomalous, trust=True))
-    progress("metrics, baselines and curves")
+    progress("metrics, rivals and curves")
     found = assess(detector, detector.reference_, diagnoses, anomalous, normal)
     rows = [row for row, one in enumerate(diagnoses) if one.is_anomaly]
     kinds = [anomalous.fault_kinds()[row] for row in rows]

@@ -1,4 +1,4 @@
-"""DFStrans written in the obvious way, with loops over sensors and segments: the baseline for benchmarks.
+"""DFStrans written in the obvious way, with loops over sensors and segments: what benchmarks compare with.
 
 It has one attention module per sensor and one per segment, where the real network shares one among all sensors and one
 among all segments. With the same weights in every copy it computes the same logits; a test proves it.

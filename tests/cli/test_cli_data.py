@@ -47,10 +47,10 @@ def test_uncovered_end_of_a_recording_is_a_finding(tmp_path: Path) -> None:
     code, out, err = run("data", "check", tmp_path / "long.csv", "--length", 300, "--json")
     first = json.loads(out)["findings"][0]
     assert (code, first["level"]) == (1, "warning")  # 1: too few are anomalous
-    assert first["message"].startswith("left out 199 points at the end of 1 of 1 recording: long (199)")
+    assert first["message"].startswith("skipped 199 points at the end of 1 of 1 recording: long (199)")
     assert "199 points" not in err
     _, out, _ = run("data", "check", tmp_path / "long.csv", "--length", 300)
-    assert "\nwarning: left out 199 points" in out
+    assert "\nwarning: skipped 199 points" in out
 
 
 def test_warnings_are_shown_for_unreadable_data(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_data_check_reports_the_problems_of_all_files(tmp_path: Path) -> None:
     assert code == 1
     assert "error: expected numbers in column 'a'" in out
     assert "error: expected time to increase" in out
-    assert "warning: left out columns without numbers: note" in out
+    assert "warning: skipped columns without numbers: note" in out
     code, out, _ = run("data", "check", tmp_path, "--json")
     first = json.loads(out)["findings"][0]
     assert (first["count"], first["line"], first["option"]) == (1, 3, "--skip-bad-files")

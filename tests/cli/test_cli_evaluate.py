@@ -15,7 +15,7 @@ from tests.cli.command_line import output_of, refused, result_of
 @pytest.mark.filterwarnings("ignore:values outside the range")
 def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_path: Path) -> None:
     found = result_of("evaluate", model, table, "--part", "test")
-    assert (found.pop("part"), found.pop("left_out")) == ("test", [])
+    assert (found.pop("part"), found.pop("skipped")) == ("test", [])
     found.pop("out_of_range")
     detector = Diagnoser.load(model)
     assert detector.committee_ is not None
@@ -41,9 +41,9 @@ def test_evaluate_leaves_out_what_cannot_be_scored_and_says_so(model: Path, tabl
     pd.concat([rows, short]).to_csv(tmp_path / "some.csv", index=False)
     out, err = output_of("evaluate", model, tmp_path / "some.csv", "--json")
     assert json.loads(out)["episodes"] == 36
-    (left_out,) = json.loads(out)["left_out"]
-    assert left_out["id"] == "short"
-    assert "got 5 in episode 'short'" in left_out["reason"]
+    (skipped,) = json.loads(out)["skipped"]
+    assert skipped["id"] == "short"
+    assert "got 5 in episode 'short'" in skipped["reason"]
     assert "skipped 1 of 37 episodes: short" in err
 
 

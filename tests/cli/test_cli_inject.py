@@ -201,9 +201,9 @@ def test_trials_that_would_not_be_visible_are_skipped_with_a_remark(tmp_path: Pa
     printed, said = output_of("inject", path, "--report", tmp_path / "r", *dropout, *SMALL, "--json")
     found = json.loads(printed)
     (condition,) = found["conditions"]
-    left_out = found["normal_tested"] - condition["episodes"]
-    assert left_out > 0
-    told = f"{left_out} of {found['normal_tested']} trials are skipped: they would change almost nothing"
+    skipped = found["normal_tested"] - condition["episodes"]
+    assert skipped > 0
+    told = f"{skipped} of {found['normal_tested']} trials are skipped: they would change almost nothing"
     assert any(statement.startswith(told) for statement in found["statements"])
     assert told in said
 

@@ -44,11 +44,11 @@ def test_skipped_recordings_are_listed_with_a_remedy(model: Path, table: Path, t
     out, err = output_of("predict", model, tmp_path / "some.csv", "--json")
     found = json.loads(out)
     assert [row["episode_id"] for row in found["predictions"]] == ["run_0001"]
-    assert [one["id"] for one in found["left_out"]] == ["brief", "curt", "empty", "long"]
-    assert "at least 16 points" in found["left_out"][1]["reason"]
-    assert "got 5 in episode 'curt'" in found["left_out"][1]["reason"]
-    assert "got none in episode 'empty'" in found["left_out"][2]["reason"]
-    reason = found["left_out"][3]["reason"]
+    assert [one["id"] for one in found["skipped"]] == ["brief", "curt", "empty", "long"]
+    assert "at least 16 points" in found["skipped"][1]["reason"]
+    assert "got 5 in episode 'curt'" in found["skipped"][1]["reason"]
+    assert "got none in episode 'empty'" in found["skipped"][2]["reason"]
+    reason = found["skipped"][3]["reason"]
     assert "skipped 4 of 5 episodes: brief, curt, empty, long" in err
     assert "points that this model can distinguish, got 1920 in episode 'long'; cut the recordings" in reason
     assert "--length …), or train again with longer segments" in reason

@@ -114,7 +114,7 @@ def test_rounding_to_float32_is_reported() -> None:
     assert result.constant_sensors == ("sensor_4", "sensor_5")
     assert "to a few values: sensor_3; subtract" in messages(result, "warning")
     assert "constant in float32: sensor_4;" in messages(result, "warning")
-    assert messages(result, "info").endswith("may be left out: sensor_5")
+    assert messages(result, "info").endswith("may be dropped: sensor_5")
 
 
 def test_a_label_read_as_a_sensor_is_suspected() -> None:
@@ -169,7 +169,7 @@ def test_missing_and_infinite_values_are_reported_by_sensor_and_episode() -> Non
     assert next(iter(result.missing_by_sensor)) == "sensor_2"
     assert result.empty_episodes == ("episode_4",)
     warnings = messages(result, "warning")
-    assert "many missing values in sensor_2 (52%)" in warnings
+    assert "many missing values in sensor_2 (52 %)" in warnings
     assert "no value in some episodes: sensor_3 (1 episode)" in warnings
     assert "episodes without any value: episode_4" in warnings
 

@@ -85,9 +85,9 @@ def test_check_goes_on_with_the_likely_id_if_none_is_named(tmp_path: Path) -> No
     assert len(episodes) == 10
     (problem, text) = problems.merged()
     assert "name it (id_column='shot')" in problem.message
-    assert text.message.startswith("left out columns without numbers: batch (B0, B1, B2, … (5 in all)), quality (bad)")
+    assert text.message.startswith("skipped columns without numbers: batch (B0, B1, B2, … (5 in all)), quality (bad)")
     with (
-        pytest.warns(UserWarning, match="left out columns"),
+        pytest.warns(UserWarning, match="skipped columns"),
         pytest.raises(DfstransError, match="expected a column with the episode of each row"),
     ):
         load_episodes(tmp_path / "cycles.csv")
@@ -96,7 +96,7 @@ def test_check_goes_on_with_the_likely_id_if_none_is_named(tmp_path: Path) -> No
 def test_label_is_suggested_only_where_none_is_known(tmp_path: Path) -> None:
     (tmp_path / "runs.csv").write_text("id,a,state,y\nx,0,worn,1\nx,1,fine,1\nz,3,fine,0\n")
     with pytest.warns(
-        UserWarning, match=r"left out columns.*state \(worn, fine\).*; name their roles, if they have one"
+        UserWarning, match=r"skipped columns.*state \(worn, fine\).*; name their roles, if they have one"
     ):
         load_episodes(tmp_path / "runs.csv")
     with pytest.warns(UserWarning, match="label_column='state' and normal_value='fine'"):
@@ -205,8 +205,8 @@ def test_folder_levels_are_group_and_label(tmp_path: Path) -> None:
         load_episodes(tmp_path, folders="machine")
 
 
-def test_subfolders_next_to_recordings_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="left out 1 file in subfolders"):
+def test_subfolders_next_to_recordings_are_skipped_with_a_warning(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="skipped 1 file in subfolders"):
         assert load_episodes(write(tmp_path, "1.csv", "old/2.csv")).ids.tolist() == ["1"]
 
 

@@ -18,11 +18,11 @@ def test_continuous_recording_is_cut_by_length_and_stride(tmp_path: Path) -> Non
     text = "time,a,label\n" + "".join(f"{t},{t},{int(t == 4)}\n" for t in range(11))
     with pytest.raises(DfstransError, match=r"episode of each row.*length"):
         from_text(tmp_path, text)
-    with pytest.warns(UserWarning, match=r"^left out 3 points at the end of 1 of 1 recording: runs \(3\)"):
+    with pytest.warns(UserWarning, match=r"^skipped 3 points at the end of 1 of 1 recording: runs \(3\)"):
         episodes = from_text(tmp_path, text, length=4)
     assert (episodes.ids.tolist(), episodes.require_labels().tolist()) == (["runs@0", "runs@4"], [0, 1])
     assert episodes.faults == ((), (Fault(0, 1),))
-    with pytest.warns(UserWarning, match="left out 1 point at the end"):
+    with pytest.warns(UserWarning, match="skipped 1 point at the end"):
         overlapping = from_text(tmp_path, text, length=4, stride=2)
     assert_array_equal(overlapping.values[:, 0, 0], [0, 2, 4, 6])
     assert overlapping.require_labels().tolist() == [0, 1, 1, 0]
@@ -138,8 +138,8 @@ def test_several_machines_in_one_recording_need_an_id_column(tmp_path: Path, tim
 
 def test_recordings_shorter_than_the_length_have_a_sentence_of_their_own(tmp_path: Path) -> None:
     rows = [f"{name},{point}" for name, n in (("a", 9), ("b", 3), ("c", 2)) for point in range(n)]
-    short = r"left out 2 recordings of 3 that are shorter than length=4: b \(3\), c \(2\) points"
-    tail = r"left out 1 point at the end of 1 of 3 recordings: a \(1\);"
+    short = r"skipped 2 recordings of 3 that are shorter than length=4: b \(3\), c \(2\) points"
+    tail = r"skipped 1 point at the end of 1 of 3 recordings: a \(1\);"
     with pytest.warns(UserWarning, match=short), pytest.warns(UserWarning, match=tail):
         episodes = from_text(tmp_path, "id,x\n" + "\n".join(rows), length=4)
     assert episodes.ids.tolist() == ["a@0", "a@4"]

@@ -104,7 +104,7 @@ def test_rows_of_several_files_are_sorted_by_time_on_request(tmp_path: Path) -> 
 
 def test_recording_with_a_bad_file_is_skipped_as_a_whole(tmp_path: Path) -> None:
     write(tmp_path, {"r1/1.csv": "a 0 1", "r1/2.csv": "a 0 ERR", "r2/1.csv": "a 0 1"})
-    with pytest.warns(UserWarning, match=r"r1: a part of the recording is left out: 2.csv\n.*2.csv: expected numbers"):
+    with pytest.warns(UserWarning, match=r"r1: a part of the recording is skipped: 2.csv\n.*2.csv: expected numbers"):
         assert load_episodes(tmp_path, folders="recording", skip_bad_files=True).ids.tolist() == ["r2"]
     with pytest.raises(DfstransError, match="'ERR' in line 3"):
         load_episodes(tmp_path, folders="recording")

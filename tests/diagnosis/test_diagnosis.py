@@ -68,7 +68,7 @@ def test_related_sensors_and_triggers_rank_attention(diagnoses: list[Diagnosis])
         assert table["attention"].is_monotonic_decreasing
         table = table.loc[list(one.sensors) if table.index.name == "sensor" else range(6)]
         np.testing.assert_allclose(table["attention"], getattr(one, score)[row])
-        np.testing.assert_allclose(table["usual"], one.bands[score].centre[row])
+        np.testing.assert_allclose(table["normal"], one.bands[score].centre[row])
         np.testing.assert_allclose(table["excess"], one.excess(score)[row])
 
 

@@ -1,4 +1,4 @@
-"""Metrics over episodes: by level and kind, with chance, interval, and what is left out."""
+"""Metrics over episodes: by level and kind, with chance, interval, and what is skipped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.metrics import KnownCause, MetricResult, NormalCells, Ranking, evaluate_rankings, known_causes
-from dfstrans.diagnosis.metrics.evaluation import LeftOut, bootstrap_interval, measure
+from dfstrans.diagnosis.metrics.evaluation import Skipped, bootstrap_interval, measure
 from dfstrans.diagnosis.metrics.rankings import hit_rate
 from dfstrans.errors import DfstransError
 
@@ -43,17 +43,17 @@ def test_value_and_chance_are_means_over_the_episodes_that_are_used() -> None:
     assert found == MetricResult(1, pytest.approx((1 / 4 + 3 / 4 + 1 / 2) / 3), 1, 1, 3)
 
 
-def test_degenerate_and_unknown_truth_is_left_out_and_named() -> None:
+def test_degenerate_and_unknown_truth_is_skipped_and_named() -> None:
     truths = [FIRST, np.zeros(4, dtype=bool), np.ones(4, dtype=bool), None]
     found = measure(hit_rate, list("abcd"), [np.arange(4.0)] * 4, truths)
     assert found.n_episodes == 1
     reasons = {"b": "none of 4 blamed", "c": "all of 4 blamed", "d": "not known"}
-    assert found.left_out == tuple(LeftOut(*one) for one in reasons.items())
+    assert found.skipped == tuple(Skipped(*one) for one in reasons.items())
     nothing = measure(hit_rate, ["d"], [np.arange(4.0)], [None])
     assert json.loads(json.dumps(nothing.to_dict())) == {
         **dict.fromkeys(("value", "chance", "low", "high")),
         "n_episodes": 0,
-        "left_out": [{"episode_id": "d", "reason": "not known"}],
+        "skipped": [{"episode_id": "d", "reason": "not known"}],
     }
 
 
@@ -101,14 +101,14 @@ def test_constant_scores_earn_chance() -> None:
             assert result.value == pytest.approx(result.chance)
 
 
-def test_episodes_with_degenerate_truth_are_left_out_of_that_level_only() -> None:
+def test_episodes_with_degenerate_truth_are_skipped_of_that_level_only() -> None:
     results = evaluate_rankings(PERFECT, CAUSES)
     segments = results["segments"]["all"]["mrr"]
-    assert (segments.n_episodes, [one.episode_id for one in segments.left_out]) == (2, ["y"])
+    assert (segments.n_episodes, [one.episode_id for one in segments.skipped]) == (2, ["y"])
     assert results["sensors"]["all"]["mrr"].n_episodes == 3
     assert results["segments"]["rust"]["mrr"].value is None
     graded = results["cells"]["all"]["graded_ndcg"]
-    assert (graded.n_episodes, {one.reason for one in graded.left_out}) == (1, {"not known"})
+    assert (graded.n_episodes, {one.reason for one in graded.skipped}) == (1, {"not known"})
     assert "graded_ndcg" not in evaluate_rankings({"z": PERFECT["z"]}, CAUSES[2:])["cells"]["all"]
 
 
@@ -141,7 +141,7 @@ def test_rankings_that_do_not_fit_the_causes_are_refused(
         evaluate_rankings(rankings, causes)
 
 
-def test_the_z_score_baseline_finds_loud_planted_faults() -> None:
+def test_the_z_score_ranking_finds_loud_planted_faults() -> None:
     episodes = planted_episodes(80, 24, n_sensors=4, n_timepoints=200, strength=2.0)
     normal, anomalous = (episodes[episodes.require_labels() == label] for label in (0, 1))
     cells = NormalCells.fit(normal, segment_length=20).scores(anomalous)

@@ -1,4 +1,4 @@
-"""The z-score baseline: each cell against the same cell of normal episodes."""
+"""The z-score ranking: each cell against the same cell of normal episodes."""
 
 from __future__ import annotations
 

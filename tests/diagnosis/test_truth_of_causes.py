@@ -113,5 +113,5 @@ def chance_of_hit_rates(truths: dict[str, npt.NDArray[np.bool_]]) -> tuple[float
         measure(partial(hit_rate, percent=percent), list(truths), constant, list(truths.values()))
         for percent in (100, 150)
     ]
-    assert len(found[0].left_out) <= 1
+    assert len(found[0].skipped) <= 1
     return found[0].chance, found[1].chance

@@ -44,7 +44,7 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
             found = check_episodes(episodes, advance)
         found = replace(found, findings=(*findings, *found.findings))
         findings, content = list(found.findings), found.to_dict()
-        lines = [str(episodes), f"  missing   {found.missing:.2%} of the values"]
+        lines = [str(episodes), f"  missing   {100 * found.missing:.2f} % of the values"]
         if found.fault_kinds:
             lines.append("  kinds     " + ", ".join(f"{kind} {n}" for kind, n in found.fault_kinds.items()))
     if as_json:

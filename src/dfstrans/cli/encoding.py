@@ -65,7 +65,7 @@ def _print_study(study: EncodingStudy) -> None:
     for name, blurs in study.blurs.items():
         worst = max(blurs, key=lambda blur: blur.error)
         print(
-            f"  {name:<10}height {worst.height:.3f} of 1, {worst.kept:.1%} of the squared norm in place, "
+            f"  {name:<10}height {worst.height:.3f} of 1, {100 * worst.kept:.1f} % of the squared norm in place, "
             f"{worst.reach} positions above a tenth of the peak, error {worst.error:.1g}"
         )
     titles = ("encoding", "positions", "width", "verdict", "condition", "rank", "directions", "nearest / farthest")

@@ -43,7 +43,7 @@ def evaluate(
 
     detector = load_detector(model)
     episodes = detector.load_episodes(data, **read)
-    tested, left_out = scorable(detector, part_of(detector, episodes, part), remark)
+    tested, skipped = scorable(detector, part_of(detector, episodes, part), remark)
     detector, tested, unknown = compared_with_machines(detector, tested, machine, own_baseline)
     members = detector.evaluate_members(tested) if isinstance(detector, Diagnoser) else {}
     figures = (members.pop(COMMITTEE, None) or detector.evaluate(tested)).to_dict()
@@ -56,7 +56,7 @@ def evaluate(
         train = part_of(detector, episodes, "train") if part in PARTS else None
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
-        known = {"part": part, **figures, "out_of_range": outside, "left_out": left_out}
+        known = {"part": part, **figures, "out_of_range": outside, "skipped": skipped}
         beside = {"without_baseline": unknown, "committee": weighed, "diagnosis": found}
         print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return

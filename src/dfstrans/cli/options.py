@@ -229,7 +229,7 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
     shares = detector.out_of_range(episodes)
     unmoved = {name for name, hit in zip(detector.sensors_, detector.scaler_.constant, strict=True) if hit}
     new = [f"{name} ({share:.2g} of its values)" for name, share in shares.items() if name in unmoved]
-    much = [f"{name} ({share:.0%})" for name, share in shares.items() if share > 0.01 and name not in unmoved]
+    much = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share > 0.01 and name not in unmoved]
     if much:
         shown = ", ".join(much[:5]) + (f" and {len(much) - 5} more" if len(much) > 5 else "")
         warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)

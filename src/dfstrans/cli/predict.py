@@ -49,7 +49,7 @@ def predict(
     detector = load_detector(model).predict_in(precision)
     episodes = with_or_without_labels(detector, data, read)
     warn_of_guessing(detector.chance_check)
-    episodes, left_out = scorable(detector, episodes, remark)
+    episodes, skipped = scorable(detector, episodes, remark)
     detector, episodes, unknown = compared_with_machines(detector, episodes, machine, own_baseline)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
@@ -59,7 +59,7 @@ def predict(
         remark(f"predictions of {counted(len(table), 'episode')} written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
-        known = {"threshold": detector.threshold_.value, "out_of_range": outside, "left_out": left_out}
+        known = {"threshold": detector.threshold_.value, "out_of_range": outside, "skipped": skipped}
         print_json({**known, "without_baseline": unknown, "predictions": rows})
     elif out is None:
         print(table.to_csv(index=False), end="")

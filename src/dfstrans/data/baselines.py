@@ -1,4 +1,4 @@
-"""Baselines: the usual statistics of each machine, learned from its recordings without any label."""
+"""Baselines: the normal statistics of each machine, learned from its recordings without any label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dfstrans.data.statistics import Statistics
 
 MIN_RECORDINGS = 3  # of a machine, for a baseline
 ENOUGH_RECORDINGS = 10  # with fewer, a baseline counts as short
-STEADY = 0.5  # of the usual spread; a larger change of the median between halves means that more recordings help
+STEADY = 0.5  # of the typical spread; a larger change of the median between halves means that more recordings help
 BY_CHANCE = 2.5  # times 1/√n: twice the typical change of the median, in spreads, of n recordings that do not drift
 BORROWED = 5  # recordings that the spread of other machines is worth
 RELIED_ON = 3  # recordings at which the comparison with the own machine has half of its largest weight
@@ -26,7 +26,7 @@ AT_REST = 1e-9  # largest spread of a statistic that does not move, apart from r
 
 
 class Baseline(NamedTuple):
-    """The usual statistics of one machine.
+    """The normal statistics of one machine.
 
     Shape:
         median, spread (the distance between the quartiles) and deviation (the standard one): (sensor, statistic)
@@ -140,7 +140,7 @@ def assess_baseline(statistics: Statistics) -> Suitability:
     spread = np.maximum(high - low, SMALLEST_SPREAD)
     change = float(np.median((np.abs(one - other) / spread)[moving])) if moving.any() else 0.0
     sufficient = n >= ENOUGH_RECORDINGS and change <= max(STEADY, BY_CHANCE / math.sqrt(n))
-    between = f"the medians of its two halves differ by {change:.0%} of the usual spread"
+    between = f"the medians of its two halves differ by {100 * change:.0f} % of the typical spread"
     if sufficient:
         return Suitability(n, change, True, f"{n} recordings suffice: {between}")
     return Suitability(n, change, False, f"{n} recordings may not suffice: {between}; add more recordings")

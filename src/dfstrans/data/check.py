@@ -154,7 +154,7 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
         )
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
     if constant:
-        yield _info(f"constant sensors, which carry no information and may be left out: {list_few(constant)}")
+        yield _info(f"constant sensors, which carry no information and may be dropped: {list_few(constant)}")
     if check.offset_sensors:
         yield _warning(describe_hidden(check.offset_sensors))
     if check.rounded_sensors:
@@ -175,7 +175,7 @@ def _presence_findings(check: DataCheck, tally: Tally) -> Iterator[Finding]:
     """Report sensors that are missing or stuck in some episodes."""
     between = sum(tally.gaps[name] for name in check.slower_episodes) / max(tally.points, 1)  # points of slower rates
     much = [
-        f"{name} ({share:.0%})"
+        f"{name} ({100 * share:.0f} %)"
         for name, share in check.missing_by_sensor.items()
         if share - between > MUCH_MISSING and share < 1
     ]

@@ -201,7 +201,7 @@ class Tally:
 
 
 def _far_values(tally: Tally, episodes: Episodes) -> dict[str, FarValues]:
-    """Find sensors with values that are absurdly far from their median; those without a spread are left out."""
+    """Find sensors with values that are absurdly far from their median; those without a spread are skipped."""
     found: dict[str, FarValues] = {}
     lowest, highest = np.concatenate(tally.lowest).astype(np.float64), np.concatenate(tally.highest).astype(np.float64)
     for sensor, name in enumerate(episodes.sensors):

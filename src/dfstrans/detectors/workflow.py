@@ -292,7 +292,7 @@ def evaluate_diagnoses(
 ) -> dict[str, Any]:
     """Compare the diagnoses of detected anomalies with their known causes; see `diagnosis.metrics.assessment`.
 
-    The z-score baseline is learned from the normal episodes of `train` if given, else from the tested ones.
+    The z-scores are learned from the normal episodes of `train` if given, else from the tested ones.
     """
     if not isinstance(detector, Diagnoser):
         raise DfstransError(
@@ -343,7 +343,7 @@ class Scorable(NamedTuple):
     """The episodes that can be scored, and the skipped ones with `id` and `reason`, for JSON."""
 
     episodes: Episodes
-    left_out: list[dict[str, str]]
+    skipped: list[dict[str, str]]
 
 
 def scorable(
@@ -365,8 +365,8 @@ def scorable(
     first_of_each = {reasons[row].split(", got")[0]: reasons[row] for row in reversed(rows)}
     for reason in first_of_each.values():
         remark(f"  {reason}")
-    left_out = [{"id": str(episodes.ids[row]), "reason": reasons[row]} for row in rows]
-    return Scorable(episodes[np.setdiff1d(np.arange(len(episodes)), rows)], left_out)
+    skipped = [{"id": str(episodes.ids[row]), "reason": reasons[row]} for row in rows]
+    return Scorable(episodes[np.setdiff1d(np.arange(len(episodes)), rows)], skipped)
 
 
 def _unsuitable_lengths(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:

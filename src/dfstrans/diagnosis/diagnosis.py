@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # which loads scikit-learn
 
 MAX_CHANGED_PAIRS = 20
 SEGMENTS_PER_SENSOR = 3
-STANDS_OUT = 1.5  # times the usual distance from normal
+STANDS_OUT = 1.5  # times the typical distance from normal
 BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
 MOST_LEADING = 3  # maximum number of sensors named for a segment
 
@@ -69,8 +69,8 @@ class Diagnosis(AttentionScores):
     threshold: float
     sensors: tuple[str, ...]
     segment_bounds: Array
-    deviation: Array  # distance from normal, 1 is usual; see `NormalReference.deviation`
-    contribution: Array  # to the logit, beyond the usual contribution
+    deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
+    contribution: Array  # to the logit, beyond the normal contribution
     level: Array  # of the mean value in its normal range; see `level_in_range`
     bands: Mapping[str, NormalBand]  # normal band of each of the eight scores, by name
     usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
@@ -194,7 +194,7 @@ class Diagnosis(AttentionScores):
 
     @property
     def stands_out(self) -> bool:
-        """Whether the ranking is by distance from normal and some sensor is clearly further than usual."""
+        """Whether the ranking is by distance from normal and some sensor is clearly further than is typical."""
         return self.occlusion is None and bool(self.sensor_deviation.max() >= STANDS_OUT)
 
     @property
@@ -311,7 +311,7 @@ class Diagnosis(AttentionScores):
     def related_sensors(self, sensor: str, segment: int) -> pd.DataFrame:
         """Return the attention of a sensor to the others in a segment: its row of B^(τ), the largest first, by sensor.
 
-        Columns: the attention, its usual value (the normal median) and its excess (1 is the edge of the 99 % band).
+        Columns: the attention, its normal median and its excess (1 is the edge of the 99 % band).
         """
         row = self._check_segment(segment), self._check_sensor(sensor)
         return self._compare_with_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
@@ -326,8 +326,8 @@ class Diagnosis(AttentionScores):
 
     def _compare_with_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
         attention = getattr(self, score)
-        usual = np.broadcast_to(self.bands[score].centre, attention.shape)
-        columns = {"attention": attention[row], "usual": usual[row], "excess": self.excess(score)[row]}
+        normal = np.broadcast_to(self.bands[score].centre, attention.shape)
+        columns = {"attention": attention[row], "normal": normal[row], "excess": self.excess(score)[row]}
         return pd.DataFrame(columns, index=index).sort_values("attention", ascending=False, kind="stable")
 
     def _check_sensor(self, sensor: str) -> int:

@@ -1,4 +1,4 @@
-"""What is usual for one machine: the range of its signals over time, and how often its sensors show symptoms.
+"""What is normal for one machine: the range of its signals over time, and how often its sensors show symptoms.
 
 A machine is a group of episodes. It is compared with its own normal recordings if there are enough of them, else with
 those of all machines.
@@ -24,7 +24,7 @@ from dfstrans.diagnosis.scores import Array
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-MIN_RECORDINGS = 5  # normal ones of a machine; fewer do not show what is usual
+MIN_RECORDINGS = 5  # normal ones of a machine; fewer do not show what is normal
 MAX_RECORDINGS = 300  # of a machine; a random sample if there are more
 MAX_VALUES = 1 << 19  # numbers in the courses of single machines, 2 MB in a file
 
@@ -127,7 +127,7 @@ def level_in_range(values: npt.NDArray[np.float32], segment_length: int, course:
 
 @dataclass(frozen=True)
 class Habits:
-    """What is usual for one machine, or for all machines together.
+    """What is normal for one machine, or for all machines together.
 
     `why_all` says why all machines are taken together; it is empty where machines are not told apart.
     """
@@ -159,7 +159,7 @@ class Fleet:
     def fit(
         cls, sample: Episodes, normal: Episodes, scaler: SensorScaler, segment_length: int, n_segments: int
     ) -> Fleet:
-        """Learn what is usual for all machines from a sample, and for each machine from all its normal episodes."""
+        """Learn what is normal for all machines from a sample, and for each machine from all its normal episodes."""
         together = Habits.fit(sample, scaler, segment_length, n_segments)
         if normal.groups is None:
             return cls(together)
@@ -175,7 +175,7 @@ class Fleet:
         return cls(together, machines, told_apart=True)
 
     def of(self, machine: str | None) -> Habits:
-        """Return what is usual for a machine, or for all machines, with the reason.
+        """Return what is normal for a machine, or for all machines, with the reason.
 
         A symptom of an unknown machine is unusual only if it is for every known one.
         """

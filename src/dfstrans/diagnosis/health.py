@@ -22,7 +22,7 @@ SHORTEST_HOLD = 3  # points
 
 @dataclass(frozen=True)
 class HealthReference:
-    """The largest usual share of each symptom in normal training episodes.
+    """The largest normal share of each symptom in normal training episodes.
 
     Shape:
         usual (symptom, sensor)

@@ -114,7 +114,7 @@ class NormalReference:
     def deviation(self, scores: EpisodeScores) -> Array:
         """Return the distance of each cell's embedding from normal examples: (segment, sensor).
 
-        The distance is relative to that of normal episodes, so 1 is usual; see `NormalExamples.deviation`.
+        The distance is relative to that of normal episodes, so 1 is typical; see `NormalExamples.deviation`.
         """
         name = self._embedding(scores.n_segments)
         band = self.band(scores.n_segments, name)
@@ -256,7 +256,7 @@ class NormalExamples:
         return cls(directions, codes, np.asarray(np.mean(distances, axis=0, dtype=np.float32)), components, residual)
 
     def deviation(self, embedding: Floats, varying: Floats) -> Array:
-        """Return how far each cell is from normal: 1 is usual.
+        """Return how far each cell is from normal: 1 is typical.
 
         D = √(distance · residual), each relative to that of normal episodes, times (Π_s D)^(1/2S) over the S sensors,
         so that a segment in which all sensors deviate a little stands out. Pooled, there is no residual.

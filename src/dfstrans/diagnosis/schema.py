@@ -118,12 +118,12 @@ class HealthFinding:
     share: float
     """Share of its points with the symptom, 0 to 1."""
     usual: float
-    """The largest share that is usual in the recordings of `compared_with`."""
+    """The largest share that is normal in the recordings of `compared_with`."""
 
 
 @dataclass(frozen=True)
 class ComparedWith:
-    """The normal recordings of training that show what is usual for the signals and for the health of sensors."""
+    """The normal recordings of training that show what is normal for the signals and for the health of sensors."""
 
     machine: str
     """The machine (the group of the episode), if its own recordings are used; empty: those of all machines."""

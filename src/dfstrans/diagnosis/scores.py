@@ -159,7 +159,7 @@ MAX_BAND_SIZE = 1 << 22  # numbers in a band by segment; larger ones are only ke
 
 @dataclass(frozen=True)
 class NormalBand:
-    """The usual value of a quantity and its variation in normal episodes; shapes broadcast to the quantity's.
+    """The normal value of a quantity and its variation in normal episodes; shapes broadcast to the quantity's.
 
     For a band, the centre is the median and the width extends to the upper edge; for a spread, they are mean and
     deviation.
@@ -176,7 +176,7 @@ class NormalBand:
         return cls(centre, width, floor / centre.shape[-1] if name in BETWEEN_SEGMENTS else floor)
 
     def excess(self, values: Array) -> Array:
-        """Return how far values are above the centre, in widths: 0 is usual, 1 the edge of a band."""
+        """Return how far values are above the centre, in widths: 0 is the centre, 1 the edge of a band."""
         return np.asarray((values - self.centre) / np.maximum(self.width, self.floor))
 
     @property

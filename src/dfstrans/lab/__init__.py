@@ -1,1 +1,1 @@
-"""For researchers: the elevator simulator, planted faults, comparisons, and the tables and figures of the paper."""
+"""For researchers: the elevator simulator, injected faults, comparisons, and the tables and figures of the paper."""

@@ -150,7 +150,7 @@ def attention_figure(view: AttentionView, names: Sequence[str] | None, what: str
         colorscale="Blues",
         zmin=0,
         showscale=False,
-        customdata=view.usual.astype(np.float32),
+        customdata=view.normal.astype(np.float32),
         hovertemplate="%{y} attends to %{x}: %{z:.3f}, normally %{customdata:.3f}<extra></extra>",
         row=1,
         col=1,

@@ -27,11 +27,12 @@ class AttentionView(NamedTuple):
     An edge is the upper edge of the 99 % normal band.
 
     Shape:
-        attention, usual (the normal median) and attention_edge (query, key); relevance and relevance_edge (key,)
+        attention, normal (its median in normal recordings) and attention_edge (query, key);
+        relevance and relevance_edge (key,)
     """
 
     attention: Array
-    usual: Array
+    normal: Array
     attention_edge: Array
     relevance: Array
     relevance_edge: Array
@@ -196,17 +197,17 @@ def spans(diagnosis: Diagnosis) -> list[Span]:
 def marked(diagnosis: Diagnosis) -> list[RankedSegment]:
     """Return the fewest segments that carry half of the evidence, at most five, none far weaker than the strongest.
 
-    The evidence of a segment is its ranking value beyond what is usual: 1 for a distance, 0 for a drop in the score.
+    The evidence of a segment is its ranking value beyond what is typical: 1 for a distance, 0 for a drop in the score.
     """
-    usual = 1.0 if diagnosis.occlusion is None else 0.0
-    half = float(np.maximum(diagnosis.segment_ranking - usual, 0).sum()) / 2
+    typical = 1.0 if diagnosis.occlusion is None else 0.0
+    half = float(np.maximum(diagnosis.segment_ranking - typical, 0).sum()) / 2
     first, *others = diagnosis.top_segments(MOMENTS)
-    found, carried = [first], max(first.value - usual, 0.0)
+    found, carried = [first], max(first.value - typical, 0.0)
     for moment in others:
         if carried >= half or moment.value < BESIDE_STRONGEST * first.value:
             break
         found.append(moment)
-        carried += moment.value - usual
+        carried += moment.value - typical
     return found
 
 

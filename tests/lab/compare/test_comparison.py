@@ -62,15 +62,15 @@ def test_first_model_with_a_run_is_tested_against_the_others() -> None:
     assert not any("has no finished run" in said for said in named_first.conclusions())
 
 
-def test_leakage_baseline_is_no_rival() -> None:
+def test_leakage_check_is_no_rival() -> None:
     f1 = {"dfstrans": (0.9, 0.8, 0.87), "boosting": (0.8, 0.75, 0.81), "leakage+seed=1": (0.7, 0.7, 0.71)}
-    with_baseline = result_of(f1, ("leakage+seed=1", "dfstrans", "boosting"))
+    with_check = result_of(f1, ("leakage+seed=1", "dfstrans", "boosting"))
     without = result_of({name: f1[name] for name in ("dfstrans", "boosting")})
-    assert with_baseline.first == "dfstrans"
-    assert not any("no finished run" in said for said in with_baseline.conclusions())
-    assert with_baseline.tests("f1")["boosting"] == without.tests("f1")["boosting"]
-    baseline = with_baseline.tests("f1")["leakage+seed=1"]
-    assert baseline.p_adjusted == baseline.p
+    assert with_check.first == "dfstrans"
+    assert not any("no finished run" in said for said in with_check.conclusions())
+    assert with_check.tests("f1")["boosting"] == without.tests("f1")["boosting"]
+    check = with_check.tests("f1")["leakage+seed=1"]
+    assert check.p_adjusted == check.p
     alone = result_of({"leakage+seed=1": (0.7,)}, ("leakage+seed=1", "dfstrans"))
     assert alone.first == "leakage+seed=1"
 

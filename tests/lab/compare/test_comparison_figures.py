@@ -1,4 +1,4 @@
-"""The figure of a comparison, with and without the leakage baseline."""
+"""The figure of a comparison, with and without the leakage check."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_bars_end_at_possible_values() -> None:
     assert figure.layout.xaxis.range[1] < 1.1
 
 
-def test_leakage_baseline_is_a_line_through_both_panels(tmp_path: Path) -> None:
-    baseline = made_up_run("leakage", f1=0.4, pr_auc=0.3, roc_auc=0.7)
-    result = ComparisonResult(("boosting", "leakage"), (made_up_run(), baseline), folds=1)
+def test_leakage_check_is_a_line_through_both_panels(tmp_path: Path) -> None:
+    check = made_up_run("leakage", f1=0.4, pr_auc=0.3, roc_auc=0.7)
+    result = ComparisonResult(("boosting", "leakage"), (made_up_run(), check), folds=1)
     assert [(line.x0, line.x1) for line in comparison_figure(result).layout.shapes] == [(0.3, 0.3), (0.4, 0.4)]
     without = ComparisonResult(("boosting",), (made_up_run(),), folds=1)
     assert not comparison_figure(without).layout.shapes

@@ -6,7 +6,7 @@ import pytest
 from dfstrans import Episodes
 from dfstrans.data.readers.cutting import cut
 from dfstrans.data.splits import three_way_split
-from dfstrans.lab.compare.leakage import LeakageBaseline
+from dfstrans.lab.compare.leakage import LeakageCheck
 from dfstrans.lab.injection.injecting import injected_id
 
 
@@ -19,7 +19,7 @@ TRAIN = pieces(["a@0", "a@10", "a@50", "a@70", "b@0", "b@10", "c", "d"], [0, 0, 
 
 
 def shares(ids: list[str], groups: list[str]) -> list[float]:
-    detector = LeakageBaseline().fit(TRAIN, validation=TRAIN)
+    detector = LeakageCheck().fit(TRAIN, validation=TRAIN)
     return (1 / (1 + np.exp(-detector.decision_function(pieces(ids, [0] * len(ids), groups))))).round(3).tolist()
 
 
@@ -39,8 +39,8 @@ def test_whole_episode_gets_the_anomaly_share_of_its_group() -> None:
     assert shares(["c", "d"], list("zz")) == [0.5, 0.5]
 
 
-def test_leakage_baseline_ignores_values() -> None:
-    detector = LeakageBaseline().fit(TRAIN, validation=TRAIN)
+def test_leakage_check_ignores_values() -> None:
+    detector = LeakageCheck().fit(TRAIN, validation=TRAIN)
     other = Episodes.from_arrays(np.asarray(TRAIN.values) * -3, ids=TRAIN.ids, groups=TRAIN.groups)
     np.testing.assert_array_equal(detector.decision_function(other), detector.decision_function(TRAIN))
 
@@ -52,7 +52,7 @@ def test_overlapping_pieces_of_noise_leak_and_grouped_splits_do_not() -> None:
     episodes = cut(recordings, 100, 20, points)
     for groups, least, most in ((None, 0.9, 1.0), (episodes.groups, 0.0, 0.55)):
         train, validation, test = (episodes[rows] for rows in three_way_split(episodes.require_labels(), groups))
-        f1 = LeakageBaseline().fit(train, validation=validation).evaluate(test).f1
+        f1 = LeakageCheck().fit(train, validation=validation).evaluate(test).f1
         assert f1 is not None
         assert least <= f1 <= most
 

@@ -115,7 +115,7 @@ def test_small_test_parts_are_named_once_for_all_models() -> None:
     assert warning.startswith("The test parts of splits 0 of seed 0 and 0 of seed 1 have")
 
 
-def test_models_not_above_the_leakage_baseline_are_named() -> None:
+def test_models_not_above_the_leakage_check_are_named() -> None:
     runs = {
         "leakage": [made_up_run("leakage", f1=0.9, roc_auc=0.8)],
         "tapnet": [made_up_run("tapnet", f1=0.8)],
@@ -126,7 +126,7 @@ def test_models_not_above_the_leakage_baseline_are_named() -> None:
     assert said.endswith("not above it: tapnet (0.800).")
 
 
-def test_no_leakage_warning_where_the_baseline_ranks_at_random() -> None:
+def test_no_leakage_warning_where_the_check_ranks_at_random() -> None:
     constant = made_up_run("leakage", f1=0.5, roc_auc=0.5)
     assert leakage_warnings({"tapnet": [made_up_run("tapnet", f1=0.4)], "leakage": [constant]}) == []
     assert leakage_warnings({"tapnet": [made_up_run("tapnet")]}) == leakage_warnings({"leakage": []}) == []

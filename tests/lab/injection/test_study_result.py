@@ -29,7 +29,7 @@ def condition(
 
 
 RESULT = StudyResult(
-    statements=("lag is left out: no two sensors <move> together",),
+    statements=("lag is skipped: no two sensors <move> together",),
     training_episodes=70,
     training_injected=35,
     epochs=9,
@@ -88,7 +88,7 @@ def test_interval_of_a_diagnosis_metric(name: str, value: Any, chance: Any, inte
 
 # ---- words ----------------------------------------------------------------------------------------------------------
 
-RELIABLE = "found in at least 80% of the trials"
+RELIABLE = "found in at least 80 % of the trials"
 SOMETIMES = "found sometimes, but not reliably at the strengths tested"
 BELOW = "ranked above normal episodes, but never above the threshold"
 HIDDEN = "not distinguished from normal episodes at the strengths tested"
@@ -109,7 +109,7 @@ FEW = "too few trials to tell"
             30,
             [
                 f"{RELIABLE}: stuck from 30 % of the episode on",
-                f"{SOMETIMES}: gain (at most 60%)",
+                f"{SOMETIMES}: gain (at most 60 %)",
                 f"{HIDDEN}: lag",
             ],
             id="kinds are grouped",
@@ -131,7 +131,7 @@ FEW = "too few trials to tell"
         pytest.param(
             [("drift", 1, 0.85), ("drift", 3, 0.9, 0.5)],
             30,
-            [f"{SOMETIMES}: drift (at most 85%)"],
+            [f"{SOMETIMES}: drift (at most 85 %)"],
             id="greatest strength looks normal",
         ),
         pytest.param(
@@ -156,7 +156,7 @@ def test_figure_has_a_row_per_kind_and_blanks_for_missing_strengths() -> None:
     assert [list(row) for row in sensor.z] == [[None, 0.5], [0.5, None]]
     texts = [one.text for one in figure.layout.annotations if one.text not in PANELS.values()]
     assert len(texts) == 4 * len(PANELS)
-    for number, words in ((1, ("75%", "at 10")), (5, ("50%", "of 3"))):
+    for number, words in ((1, ("75 %", "at 10")), (5, ("50 %", "of 3"))):
         assert all(word in texts[number] for word in words)
     assert texts[3] == ""
 

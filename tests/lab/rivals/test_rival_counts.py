@@ -1,4 +1,4 @@
-"""How the parameter counts of the baselines follow from their sizes, and the slips of the paper."""
+"""How the parameter counts of the rivals follow from their sizes, and the slips of the paper."""
 
 from __future__ import annotations
 

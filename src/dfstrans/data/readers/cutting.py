@@ -90,12 +90,12 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     _warn_of_labels_for_whole_recordings(recordings, counts)
     empty = int(counts.sum()) - len(pieces)
     if empty:
-        warnings.warn(f"dropped {counted(empty, 'piece')} of {counts.sum()} that lie in gaps", stacklevel=2)
+        warnings.warn(f"skipped {counted(empty, 'piece')} of {counts.sum()} that lie in gaps", stacklevel=2)
     short = recordings.ids[counts == 0]
     if len(short):
         named = list_few(f"{name} ({n})" for name, n in zip(short, recordings.lengths[counts == 0], strict=True))
         warnings.warn(
-            f"left out {counted(len(short), 'recording')} of {len(recordings)} that "
+            f"skipped {counted(len(short), 'recording')} of {len(recordings)} that "
             f"{'is' if len(short) == 1 else 'are'} shorter than {option_name('length', options.length)}: {named} "
             f"points; choose a smaller {option_name('length')} to keep {'it' if len(short) == 1 else 'them'}",
             stacklevel=2,
@@ -106,7 +106,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
     if len(cropped):
         named = list_few(f"{recordings.ids[row]} ({left[row]})" for row in cropped)
         warnings.warn(
-            f"left out {counted(int(left.sum()), 'point')} at the end of {len(cropped)} of "
+            f"skipped {counted(int(left.sum()), 'point')} at the end of {len(cropped)} of "
             f"{counted(len(recordings), 'recording')}: {named}; choose a {option_name('length')} that divides the "
             f"recordings, or a shorter {option_name('stride')}",
             stacklevel=2,
@@ -117,7 +117,7 @@ def cut_if_requested(recordings: Episodes, options: ReadOptions) -> Episodes:
 def recording_and_start(piece: str) -> tuple[str, int] | None:
     """Parse the recording and the first point of a piece from its id; None for an id that `cut` did not make.
 
-    In the id of a planted fault (`run_7+stuck@10`) the number after the @ is its strength.
+    In the id of an injected fault (`run_7+stuck@10`) the number after the @ is its strength.
 
     >>> recording_and_start("m1@10"), recording_and_start("journey_7"), recording_and_start("m1@10+lag@3")
     (('m1', 10), None, None)

@@ -100,7 +100,7 @@ def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> li
     if top and len(top) < len(found) and options.folders is None:
         report(
             Problem(
-                f"left out {counted(len(found) - len(top), 'file')} in subfolders of {path}, because the folder "
+                f"skipped {counted(len(found) - len(top), 'file')} in subfolders of {path}, because the folder "
                 f"itself contains recordings; if they belong to it, say what the folders mean "
                 f"({option_name('folders', 'label')}, group or -)",
                 level="warning",
@@ -195,13 +195,13 @@ def _read_file(folder: Path, table: Table, roles: Roles, options: ReadOptions) -
 
 
 def _join_folders(parts: list[Rows], path: Path, files: Sequence[Path], options: ReadOptions, skip: str) -> list[Rows]:
-    """Join the files of each folder to one recording; leave out a recording with a bad file."""
+    """Join the files of each folder to one recording; skip a recording with a bad file."""
     bad = current_problems().bad_files()
     recordings = []
     for folder in sorted({file.parent for file in files}):
         spoilt = sorted(file.name for file in bad if file.parent == folder)
         if spoilt and options.skip_bad_files:
-            report(Problem(f"a part of the recording is left out: {list_few(spoilt)}", file=folder))
+            report(Problem(f"a part of the recording is skipped: {list_few(spoilt)}", file=folder))
         own = [part for part in parts if part.source.parent == folder]
         if own and not spoilt:
             with reporting(folder, skip):
@@ -218,7 +218,7 @@ def _warn_of_long_table(table: Table, roles: Roles) -> None:
 
 
 def _with_same_columns(parts: list[Rows], skip: str) -> list[Rows]:
-    """Leave out files whose columns differ from those of most files."""
+    """Skip files whose columns differ from those of most files."""
     if not parts:
         return []
     kinds = [(frozenset(part.sensors), lacks_zone(part)) for part in parts]
@@ -233,7 +233,7 @@ def _with_same_columns(parts: list[Rows], skip: str) -> list[Rows]:
 
 
 def _check_alone(parts: list[Rows], options: ReadOptions, skip: str) -> list[Rows]:
-    """Leave out files whose time is unusable, or whose sampling rate differs from that of most files."""
+    """Skip files whose time is unusable, or whose sampling rate differs from that of most files."""
     kept: list[Rows] = []
     intervals: list[float | None] = []
     for part in parts:

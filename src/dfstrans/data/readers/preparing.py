@@ -131,7 +131,7 @@ _SUMMARIES: dict[str, Callable[[Array, Index], Array]] = {"mean": _mean, "rms": 
 def resample(episodes: Episodes, duration: str, by: Sequence[str] = ("mean",)) -> Episodes:
     """Summarize the points of each `duration` in one: by their mean, root mean square (rms) or largest size (peak).
 
-    The bins of a recording begin with its first point; the last one may be incomplete. Missing values are left out. A
+    The bins of a recording begin with its first point; the last one may be incomplete. Missing values are ignored. A
     plain number is a duration in the unit of the time column, or a number of points if the recordings have no time.
     Unless the mean is the only summary, the channels are called `sensor mean`, `sensor rms` and `sensor peak`. A fault
     covers each bin with one of its points.

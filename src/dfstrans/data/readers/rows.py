@@ -145,9 +145,9 @@ def _names(column: Any, name: str, source: Path, exact: bool) -> Any:
 
 
 def check_rows(parts: Sequence[Rows], options: ReadOptions, skip: str = "", *, labelled: bool = False) -> list[Rows]:
-    """Report all problems of the cells, leave out columns of text, and return the files with readable times.
+    """Report all problems of the cells, skip columns of text, and return the files with readable times.
 
-    `skip` is the option that leaves out a file with problems. Unless the recordings are `labelled`, a column of text is
+    `skip` is the option that skips a file with problems. Unless the recordings are `labelled`, a column of text is
     suggested as the label.
     """
     text = _text_columns(parts, labelled=labelled or any(part.label_column is not None for part in parts))
@@ -161,32 +161,32 @@ def check_rows(parts: Sequence[Rows], options: ReadOptions, skip: str = "", *, l
 
 def _text_columns(parts: Sequence[Rows], *, labelled: bool) -> set[str]:
     """Return the columns that are no sensors, because most cells are text in most files that have them; report them."""
-    left_out: dict[str, Counter[str]] = {}
+    skipped: dict[str, Counter[str]] = {}
     first = None
     for name in dict.fromkeys(name for part in parts for name in part.bad):
         hits = [(part.source, part.bad[name]) for part in parts if name in part.bad]
         mostly_text = [bad for _, bad in hits if bad.present - bad.count < _MOSTLY * bad.present]
         if 2 * len(mostly_text) > sum(name in part.sensors for part in parts):
-            left_out[name] = sum((Counter(bad.words) for _, bad in hits), Counter())
+            skipped[name] = sum((Counter(bad.words) for _, bad in hits), Counter())
             first = first or hits[0][0]
-    if left_out:
-        shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in left_out.items()), 20)
-        roles = _roles_of_text(left_out, len(parts), labelled=labelled)
-        numeric = {name for part in parts for name in part.sensors} - left_out.keys()
-        tags = [name for name, words in left_out.items() if len(words) > 1 and not _DATE.match(min(words))]
+    if skipped:
+        shown = list_few((f"{name} ({list_few(words, 3)})" for name, words in skipped.items()), 20)
+        roles = _roles_of_text(skipped, len(parts), labelled=labelled)
+        numeric = {name for part in parts for name in part.sensors} - skipped.keys()
+        tags = [name for name, words in skipped.items() if len(words) > 1 and not _DATE.match(min(words))]
         if len(numeric) == 1 and tags:
-            tag = min(tags, key=lambda name: len(left_out[name]))
+            tag = min(tags, key=lambda name: len(skipped[name]))
             narrow = f"{option_name('tag_column', tag)} and {option_name('value_column', numeric.pop())}"
             roles = f"if {tag} names the sensor of each row, name it and the value ({narrow}); {roles}"
         report(
             Problem(
-                f"left out columns without numbers: {shown}, first in {first}; {roles}",
+                f"skipped columns without numbers: {shown}, first in {first}; {roles}",
                 level="warning",
-                count=len(left_out),
+                count=len(skipped),
                 file=first,
             )
         )
-    return set(left_out)
+    return set(skipped)
 
 
 def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int, *, labelled: bool) -> str:
@@ -238,7 +238,7 @@ def _report_bad_cells(part: Rows, options: ReadOptions, skip: str) -> None:
 
 
 def interpret_labels(parts: Sequence[Rows], options: ReadOptions, source: Path) -> list[Rows]:
-    """Interpret the labels of all files together; labels of unknown meaning are reported and left out."""
+    """Interpret the labels of all files together; labels of unknown meaning are reported and skipped."""
     column = next((part.label_column for part in parts if part.label_column is not None), None)
     if column is None:
         return list(parts)

@@ -1,4 +1,4 @@
-"""Quality of the diagnoses of anomalies with known causes, compared with raw relevance and two baselines."""
+"""Quality of the diagnoses of anomalies with known causes, compared with raw relevance and two rivals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def assess(
 ) -> dict[str, Any]:
     """Return metrics of four rankings of the detected episodes with known causes, by ranking, level, kind and metric.
 
-    "shown" is the ranking of the diagnosis, "relevance" the paper's raw scores. Two are baselines: "z-score", the
+    "shown" is the ranking of the diagnosis, "relevance" the paper's raw scores. Two are rivals: "z-score", the
     distance of simple statistics of each cell from those of `normal` episodes, and "gradients", the size of integrated
     gradients; `missing` says why one of them is not available. `curves` shows how much the decision depends on the
     cells that are ranked first.
@@ -133,7 +133,7 @@ def headline(assessment: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[st
     return ("level", "metric", "kind", "n", SHOWN, "95 % interval", "chance", *others), rows
 
 
-# ---- the z-score baseline -------------------------------------------------------------------------------------------
+# ---- the z-score ranking --------------------------------------------------------------------------------------------
 
 
 class TooFewNormalError(DfstransError):

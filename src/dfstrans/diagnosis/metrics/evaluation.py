@@ -57,7 +57,7 @@ class Ranking(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Skipped:
     """An episode whose truth is unknown or cannot distinguish rankings."""
 
     episode_id: str
@@ -78,7 +78,7 @@ class MetricResult:
     low: float | None
     high: float | None
     n_episodes: int
-    left_out: tuple[LeftOut, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -131,8 +131,8 @@ def measure(
     >>> from dfstrans.diagnosis.metrics.rankings import hit_rate
     >>> scores = [np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0])]
     >>> found = measure(hit_rate, ["a", "b"], scores, [np.array([True, False, False]), np.ones(3, dtype=bool)])
-    >>> found.value, round(found.chance, 3), found.n_episodes, found.left_out
-    (1.0, 0.333, 1, (LeftOut(episode_id='b', reason='all of 3 blamed'),))
+    >>> found.value, round(found.chance, 3), found.n_episodes, found.skipped
+    (1.0, 0.333, 1, (Skipped(episode_id='b', reason='all of 3 blamed'),))
     """
     return _summarise(_outcomes(metric, ids, scores, truths))
 
@@ -203,29 +203,29 @@ def _outcomes(
     ids: Sequence[str],
     scores: Sequence[Array],
     truths: Sequence[Target | None],
-) -> list[MetricOutcome | LeftOut]:
+) -> list[MetricOutcome | Skipped]:
     """Return a metric and its chance level, its value for constant scores, for each episode where it is defined."""
-    found: list[MetricOutcome | LeftOut] = []
+    found: list[MetricOutcome | Skipped] = []
     for name, own, truth in zip(ids, scores, truths, strict=True):
         if truth is None:
-            found.append(LeftOut(name, "not known"))
+            found.append(Skipped(name, "not known"))
             continue
         try:
             found.append(MetricOutcome(metric(own, truth), metric(np.zeros_like(own), truth)))
         except DegenerateTruthError as degenerate:
-            found.append(LeftOut(name, degenerate.reason))
+            found.append(Skipped(name, degenerate.reason))
         except DfstransError as error:
             raise DfstransError(f"episode {name!r}: {error}") from error
     return found
 
 
-def _summarise(found: Sequence[MetricOutcome | LeftOut]) -> MetricResult:
+def _summarise(found: Sequence[MetricOutcome | Skipped]) -> MetricResult:
     used = [one for one in found if isinstance(one, MetricOutcome)]
-    left_out = tuple(one for one in found if isinstance(one, LeftOut))
+    skipped = tuple(one for one in found if isinstance(one, Skipped))
     if not used:
-        return MetricResult(None, None, None, None, 0, left_out)
+        return MetricResult(None, None, None, None, 0, skipped)
     values, chance = np.array([one.value for one in used]), float(np.mean([one.chance for one in used]))
-    return MetricResult(float(values.mean()), chance, *bootstrap_interval(values), len(used), left_out)
+    return MetricResult(float(values.mean()), chance, *bootstrap_interval(values), len(used), skipped)
 
 
 def _check(rankings: Mapping[str, Ranking], causes: Sequence[KnownCause]) -> None:

@@ -1,3 +1,3 @@
 """Compare detectors on the same splits, with significance tests."""
 
-LEAKAGE = "leakage"  # the name of the leakage baseline
+LEAKAGE = "leakage"  # the name of the leakage check

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dfstrans.lab.compare.leakage import is_leakage_baseline
+from dfstrans.lab.compare.leakage import is_leakage_check
 from dfstrans.lab.compare.protocols import protocol_meaning, protocol_title
 from dfstrans.lab.compare.runs import Run, joined_commands
 from dfstrans.lab.compare.significance import (
@@ -109,8 +109,8 @@ class ComparisonResult:
 
     @property
     def first(self) -> str:
-        """The model that the others are tested against: the first with a finished run, the leakage baseline last."""
-        ordered = sorted(self.models, key=is_leakage_baseline)
+        """The model that the others are tested against: the first with a finished run, the leakage check last."""
+        ordered = sorted(self.models, key=is_leakage_check)
         return next((model for model in ordered if self.of(model)), self.models[0])
 
     def spreads(self, model: str) -> dict[str, Spread | None]:
@@ -127,17 +127,17 @@ class ComparisonResult:
         return interval_of_mean([_value(run, figure) for run in runs], ratio)
 
     def leakage(self, figure: str) -> float | None:
-        """The mean of the leakage baseline; None without it, or if it is no better than guessing."""
-        baseline = next((model for model in self.models if is_leakage_baseline(model) and self.of(model)), None)
-        if baseline is None or not leakage_warnings({baseline: self.of(baseline)}):
+        """The mean of the leakage check; None without it, or if it is no better than guessing."""
+        check = next((model for model in self.models if is_leakage_check(model) and self.of(model)), None)
+        if check is None or not leakage_warnings({check: self.of(check)}):
             return None
-        spread = self.spreads(baseline)[figure]
+        spread = self.spreads(check)[figure]
         return spread and spread.mean
 
     def tests(self, figure: str) -> dict[str, PairedTest]:
         """The first model against each of the others, on the splits that both have finished.
 
-        The leakage baseline does not count as a rival in Holm's correction.
+        The leakage check does not count as a rival in Holm's correction.
         """
         found = {}
         for rival in (model for model in self.models if model != self.first):
@@ -146,7 +146,7 @@ class ComparisonResult:
                 ratio = np.mean([run.test["episodes"] / run.training.train_episodes for run, _ in pairs])  # type: ignore[operator]
                 columns = [[_value(run, figure) for run in column] for column in zip(*pairs, strict=True)]
                 found[rival] = corrected_t_test(columns[0], columns[1], float(ratio))
-        for family in ([name for name in found if is_leakage_baseline(name) is which] for which in (False, True)):
+        for family in ([name for name in found if is_leakage_check(name) is which] for which in (False, True)):
             found |= dict(zip(family, holm([found[name] for name in family]), strict=True))
         return found
 
@@ -186,7 +186,7 @@ class ComparisonResult:
 
     def warnings(self) -> list[str]:
         """Models no better than guessing, leakage, and parts that are too small."""
-        chance = (chance_warning(self.of(model)) for model in self.models if not is_leakage_baseline(model))
+        chance = (chance_warning(self.of(model)) for model in self.models if not is_leakage_check(model))
         leaking = leakage_warnings({model: self.of(model) for model in self.models})
         return [*(warning for warning in chance if warning is not None), *leaking, *size_warnings(self.runs)]
 
@@ -194,7 +194,7 @@ class ComparisonResult:
         """How the first model compares with the others, a sentence per figure."""
         tests = {title: self.tests(figure) for figure, title in TESTED.items()}
         said = [conclusion(title, self.first, found) for title, found in tests.items() if found]
-        wanted = next((model for model in self.models if not is_leakage_baseline(model)), self.first)
+        wanted = next((model for model in self.models if not is_leakage_check(model)), self.first)
         if said and self.first != wanted:
             said.append(f"{wanted} has no finished run, so {self.first} is compared with the others.")
         return said

@@ -19,7 +19,7 @@ CAPTION = (
     "A point is one split; the mark and its bar are mean and standard deviation, clipped to 0 … 1. F1 is at the "
     "threshold of each split."
 )
-LEAKAGE_CAPTION = " Dashed: the leakage baseline, which only knows where an episode was recorded."
+LEAKAGE_CAPTION = " Dashed: the leakage check, which only knows where an episode was recorded."
 
 
 def write_comparison(folder: Path, result: ComparisonResult) -> list[Path]:

@@ -27,7 +27,7 @@ from dfstrans.detectors.saved_model import library_versions
 from dfstrans.detectors.trees import KnowsMachines
 from dfstrans.errors import DfstransError, counted, option_name, settings_as_options
 from dfstrans.lab.compare import LEAKAGE
-from dfstrans.lab.compare.leakage import is_leakage_baseline
+from dfstrans.lab.compare.leakage import is_leakage_check
 from dfstrans.lab.compare.protocols import (
     BASELINES,
     BaselineName,
@@ -158,9 +158,9 @@ class Grid:
         return list(dict.fromkeys(names))
 
     def leakage_warning(self) -> str | None:
-        """A warning if recordings are in several parts of a split and the leakage baseline is not compared."""
+        """A warning if recordings are in several parts of a split and the leakage check is not compared."""
         shared = recordings_on_both_sides(self.episodes, self.splits)
-        if not shared or any(map(is_leakage_baseline, self.comparison.models)):
+        if not shared or any(map(is_leakage_check, self.comparison.models)):
             return None
         return (
             f"pieces of {counted(shared, 'recording')} are in both the training and the test part of a split, so "

@@ -1,4 +1,4 @@
-"""A baseline for data leakage: it uses the labels of neighbouring pieces and groups, and no sensor value.
+"""A check for data leakage: a model that uses the labels of neighbouring pieces and groups, and no sensor value.
 
 Neighbouring pieces of one long recording mostly have the same label. A random split puts some of them into training and
 others into the test part, so a model that only recognises where a piece comes from scores well. This detector measures
@@ -28,7 +28,7 @@ NOT_CUT = -1  # start of an episode that was not cut from a recording
 
 
 class LeakageSettings(DetectorSettings):
-    """The baseline has no settings except those of calibration."""
+    """The check has no settings except those of calibration."""
 
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
 
@@ -56,7 +56,7 @@ class Places(NamedTuple):
         )
 
 
-class LeakageBaseline(SingleStepClassifier):
+class LeakageCheck(SingleStepClassifier):
     """Interpolate the labels of the nearest training pieces of the same recording.
 
     An episode of a recording without training pieces gets the share of anomalies in its group, or else in all training
@@ -94,10 +94,10 @@ class LeakageBaseline(SingleStepClassifier):
         self.labels_ = stored.weights["label"].numpy()
 
 
-def is_leakage_baseline(model: str) -> bool:
-    """Whether a model, with any settings, is the leakage baseline and thus no rival.
+def is_leakage_check(model: str) -> bool:
+    """Whether a model, with any settings, is the leakage check and thus no rival.
 
-    >>> is_leakage_baseline("leakage"), is_leakage_baseline("leakage+seed=1"), is_leakage_baseline("boosting")
+    >>> is_leakage_check("leakage"), is_leakage_check("leakage+seed=1"), is_leakage_check("boosting")
     (True, True, False)
     """
     return model.split("+")[0] == LEAKAGE

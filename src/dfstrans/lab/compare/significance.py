@@ -11,7 +11,7 @@ from scipy.stats import t as student
 
 from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.lab.compare import LEAKAGE
-from dfstrans.lab.compare.leakage import is_leakage_baseline
+from dfstrans.lab.compare.leakage import is_leakage_check
 from dfstrans.lab.compare.runs import Run
 from dfstrans.training.calibration import too_few
 from dfstrans.training.evaluation import check_against_chance
@@ -125,19 +125,19 @@ def chance_warning(runs: Sequence[Run]) -> str | None:
 def leakage_warnings(runs: Mapping[str, Sequence[Run]]) -> list[str]:
     """How much of the scores data leakage may explain, and which models do not exceed it; `runs` by model.
 
-    Empty without the leakage baseline, or where the baseline ranks no test part better than at random.
+    Empty without the leakage check, or where it ranks no test part better than at random.
     """
-    baseline = {split_of(run): run for model, own in runs.items() if is_leakage_baseline(model) for run in own}
-    if not any(run.test["roc_auc"] not in (None, 0.5) for run in baseline.values()):
+    check = {split_of(run): run for model, own in runs.items() if is_leakage_check(model) for run in own}
+    if not any(run.test["roc_auc"] not in (None, 0.5) for run in check.values()):
         return []
     said = (
-        f"{LEAKAGE} looks at no value: its F1 of {_mean_f1([*baseline.values()]):.3f} comes only from knowing where an "
+        f"{LEAKAGE} looks at no value: its F1 of {_mean_f1([*check.values()]):.3f} comes only from knowing where an "
         "episode was recorded."
     )
     not_above = []
     for model, own in runs.items():
-        shared = [run for run in own if not is_leakage_baseline(model) and split_of(run) in baseline]
-        if shared and _mean_f1(shared) <= _mean_f1([baseline[split_of(run)] for run in shared]):
+        shared = [run for run in own if not is_leakage_check(model) and split_of(run) in check]
+        if shared and _mean_f1(shared) <= _mean_f1([check[split_of(run)] for run in shared]):
             not_above.append(f"{model} ({_mean_f1(shared):.3f})")
     if not_above:
         said += f" Models whose mean F1 on the same splits is not above it: {_listed(not_above)}."

@@ -171,9 +171,9 @@ def detector_for(name: str, overrides: dict[str, Any], episodes: Episodes) -> Ep
 
 
 def kind_of(name: str) -> type[EpisodeClassifier]:
-    """The class of a detector, or of the leakage baseline."""
+    """The class of a detector, or of the leakage check."""
     if name != LEAKAGE:
         return detector_kind(name)
-    from dfstrans.lab.compare.leakage import LeakageBaseline
+    from dfstrans.lab.compare.leakage import LeakageCheck
 
-    return LeakageBaseline
+    return LeakageCheck

@@ -127,9 +127,9 @@ def normal_episodes(episodes: Episodes) -> tuple[Episodes, list[str]]:
             f"expected normal episodes to inject faults into, got {len(episodes)} episodes that are all labelled "
             "anomalous; give recordings of normal operation"
         )
-    left_out = len(episodes) - len(normal)
-    are = "is" if left_out == 1 else "are"
-    return normal, [f"{counted(left_out, 'episode')} labelled anomalous {are} skipped"] if left_out else []
+    skipped = len(episodes) - len(normal)
+    are = "is" if skipped == 1 else "are"
+    return normal, [f"{counted(skipped, 'episode')} labelled anomalous {are} skipped"] if skipped else []
 
 
 def inject_faults(
@@ -159,7 +159,7 @@ def inject_faults(
             "training does not see all of them"
         )
     drawn = _drawn(normal, sensors, requests, settings, TWINS, advance)
-    statements += _left_out("faults", len(drawn), len(requests))
+    statements += _skipped("faults", len(drawn), len(requests))
     twins: list[tuple[int, InjectedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
     twins.sort(key=lambda one: one[0])  # twins next to each other in the file
     rows, faults = zip(*twins, strict=True)
@@ -195,7 +195,7 @@ def inject_each(
     """
     requests = [(row, condition) for condition in conditions for row in range(len(normal))]
     drawn = _drawn(normal, sensors, requests, settings, TRIALS, advance)
-    statements = _left_out("trials", len(drawn), len(requests))
+    statements = _skipped("trials", len(drawn), len(requests))
     return Injection(normal, sensors, tuple(row for row, _ in drawn), tuple(fault for _, fault in drawn), statements)
 
 
@@ -219,7 +219,7 @@ def _drawn(
     return found
 
 
-def _left_out(what: str, n_drawn: int, n_wanted: int) -> tuple[str, ...]:
+def _skipped(what: str, n_drawn: int, n_wanted: int) -> tuple[str, ...]:
     """A remark about faults that are visible nowhere."""
     if n_drawn == n_wanted:
         return ()

@@ -38,11 +38,13 @@ def verdict(result: StudyResult) -> list[str]:
         elif not any(condition.detected for condition in distinguished):
             below_threshold.append(f"{kind} (at {_strengths(distinguished)})")
         elif reliable is None:
-            sometimes.append(f"{kind} (at most {max(condition.recall or 0.0 for condition in distinguished):.0%})")
+            sometimes.append(
+                f"{kind} (at most {100 * max(condition.recall or 0.0 for condition in distinguished):.0f} %)"
+            )
         else:
             reliably.append(f"{kind} from {KINDS[kind].shown(reliable)} on")
     said = {
-        f"found in at least {RELIABLE:.0%} of the trials": reliably,
+        f"found in at least {100 * RELIABLE:.0f} % of the trials": reliably,
         "found sometimes, but not reliably at the strengths tested": sometimes,
         "ranked above normal episodes, but never above the threshold": below_threshold,
         "not distinguished from normal episodes at the strengths tested": hidden,
@@ -169,6 +171,6 @@ def _label(condition: ConditionResult | None, metric: str) -> str:
     if condition is None:
         return ""
     value = condition.value(metric)
-    shown = "–" if value is None else f"{value:.0%}"
+    shown = "–" if value is None else f"{100 * value:.0f} %"
     below = f"at {condition.strength:g}" if metric == "recall" else f"of {condition.detected}"
     return f"<b>{shown}</b><br><span style='font-size:11px'>{below}</span>"

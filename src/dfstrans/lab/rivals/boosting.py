@@ -80,7 +80,7 @@ TREES = BoostingSettings(n_sensors=1)  # argument defaults
 
 @dataclass(kw_only=True, eq=False, repr=False)  # only writes the constructor
 class BoostingClassifier(SingleStepClassifier):
-    """Boosted trees on per-sensor statistics: the baseline that a network must beat to justify its cost.
+    """Boosted trees on per-sensor statistics: what a network must beat to justify its cost.
 
     See the fields of `BoostingSettings` and `DecisionSettings` for the arguments. Trees handle missing sensors
     natively.
