@@ -310,7 +310,7 @@ def test_every_sensor_is_documented(sensor: Sensor) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_planted_fault_is_documented(kind: str) -> None:
+def test_every_kind_of_injected_fault_is_documented(kind: str) -> None:
     lines = (ROOT / "docs" / "how-to" / "test-without-labels.md").read_text().splitlines()
     (row,) = (line for line in lines if line.startswith(f"| `{kind}` |"))
     cells = [cell.strip() for cell in row.strip("|").split("|")]
