@@ -94,14 +94,14 @@ def list_few(items: Iterable[Any], limit: int = 5) -> str:
     return ", ".join(texts[:limit]) + (f", … ({len(texts)} in all)" if len(texts) > limit else "")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "choose among these") -> str:
     """Suggest a known name for an unknown one.
 
     >>> did_you_mean("tapnett", ["tapnet", "boosting"]), did_you_mean("svm", ["tapnet", "boosting"])
     ('did you mean tapnet?', 'choose among these')
     """
     similar = get_close_matches(name, list(known), n=1)
-    return f"did you mean {similar[0]}?" if similar else "choose among these"
+    return f"did you mean {similar[0]}?" if similar else otherwise
 
 
 def showing_options() -> bool:

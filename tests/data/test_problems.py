@@ -158,6 +158,28 @@ def test_check_goes_on_after_unreadable_labels_and_wrong_columns(tmp_path: Path)
     assert "got time, a, b; correct group_column" in column
 
 
+def test_check_goes_on_after_wrong_tables_and_a_length_that_is_too_long(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.csv"
+    runs.write_text("id,time,a\n" + "".join(f"{name},{n},{n % 3}\n" for name in "xyz" for n in range(9)))
+    (tmp_path / "labels.csv").write_text("id,label\nx,0\ny,1\nz,1\n")
+    (tmp_path / "faults.csv").write_text("id,fault,start\ny,jam,20\ny,jam,4\nz,jam,30\n")
+    found = problems_of(runs, group_column="lable", time_column="tame", length=50)
+    assert len(found) == 4
+    for words in (
+        "expected a column 'tame' in",
+        "runs.csv or in the label table",
+        "id, label; correct group_column: did you mean label?",
+        "in row 1 of",
+        "(1 more row cannot be used either)",
+        "at least 50 points, got at most 9; choose a smaller length",
+    ):
+        assert any(words in problem for problem in found), words
+    folder = write(tmp_path / "folder", "1.csv", "2.csv")
+    (folder / "labels.csv").write_text("run,state\n1,ok\n")
+    wrong, unlabelled = problems_of(folder, label_column="nope", time_column="when")[:2]
+    assert "expected a column 'nope'" in wrong + unlabelled
+
+
 # ---- folders that name labels and groups --------------------------------------------------------------------------
 
 

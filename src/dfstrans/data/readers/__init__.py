@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting, current_problems, report
+from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collecting, current_problems, report, reporting
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
 from dfstrans.data.readers.containers import CONTAINER
 from dfstrans.data.readers.cutting import cut_if_requested
@@ -91,7 +91,8 @@ def _prepared(reader: Reader, path: Path, options: ReadOptions) -> Episodes:
     if not reader.cuts:
         if "drop_sensors" not in reader.options:
             episodes = drop_sensors(episodes, options, path)
-        episodes = cut_if_requested(prepare(episodes, options), options)
+        with reporting():  # so that a check can go on and suggest what suits these recordings
+            episodes = cut_if_requested(prepare(episodes, options), options)
     return episodes.without_copies() if options.drop_duplicates else episodes
 
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from dfstrans.data.problems import reporting
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.data.readers.tables import MISSING, TIME_NAMES
-from dfstrans.errors import DfstransError, list_few, option_name
+from dfstrans.data.readers.tables import MISSING, TIME_NAMES, Table
+from dfstrans.errors import DfstransError, did_you_mean, list_few, option_name
 
 _SYNONYMS = {
     "id": ("episode_id", "episode", "episodeid", "id", "series_id", "sample_id", "run_id", "run", "sequence_id"),
@@ -78,11 +78,19 @@ def require_column(names: Sequence[str], wanted: str, option: str, source: Path)
     """Return the column called `wanted`, the value of `option`; raise an error if there is none."""
     found = find_column(names, wanted)
     if found is None:
-        raise DfstransError(
-            f"expected a column {wanted!r} in {source} ({option_name(option)}), got {list_few(names, 20)}; "
-            f"correct {option_name(option)}"
-        )
+        raise _no_column(wanted, option, [(names, source)])
     return found
+
+
+def _no_column(wanted: str, option: str, places: Sequence[tuple[Sequence[str], Path]]) -> DfstransError:
+    """Return the error that none of these tables, each with its columns, has the column called `wanted`."""
+    where = " or in the label table ".join(str(path) for _, path in places)
+    got = " and ".join(list_few(dict.fromkeys(names), 20) for names, _ in places)
+    remedy = did_you_mean(wanted, [bare_name(name) for names, _ in places for name in names], "")
+    return DfstransError(
+        f"expected a column {wanted!r} in {where} ({option_name(option)}), got {got}; correct {option_name(option)}"
+        + (f": {remedy}" if remedy else "")
+    )
 
 
 def warn_of_second_label(sensors: Sequence[str], label: str | None, source: Path) -> None:
@@ -132,13 +140,24 @@ def dropped_columns(names: Sequence[str], options: ReadOptions) -> set[str]:
     return {found for name in options.drop_sensors if (found := find_column(names, name)) is not None}
 
 
-def without_missing_columns(names: Sequence[str], options: ReadOptions, source: Path) -> ReadOptions:
-    """Report each option that names a column which does not exist, and return the options without them."""
-    named = [f"{role}_column" for role in _SYNONYMS]
-    missing = {name for name in named if (wanted := getattr(options, name)) and find_column(names, wanted) is None}
-    for name in sorted(missing):
-        with reporting():
-            require_column(names, getattr(options, name), name, source)
+def without_missing_columns(
+    names: Sequence[str], options: ReadOptions, source: Path, label_table: Table | None = None
+) -> ReadOptions:
+    """Report each option that names a column which does not exist, and return the options without them.
+
+    A column with the id, label or group may also be in the label table.
+    """
+    missing = []
+    for role in _SYNONYMS:
+        option = f"{role}_column"
+        places = [(names, source)]
+        if label_table is not None and role != "time":
+            places.append((label_table.names, label_table.path))
+        wanted = getattr(options, option)
+        if wanted is not None and all(find_column(there, wanted) is None for there, _ in places):
+            missing.append(option)
+            with reporting():
+                raise _no_column(wanted, option, places)
     for name in options.drop_sensors:
         with reporting():
             require_column(names, name, "drop_sensors", source)

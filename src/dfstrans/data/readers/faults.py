@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes, Fault, mark_points
 from dfstrans.data.grid import SECONDS
+from dfstrans.data.problems import reporting
 from dfstrans.data.readers.columns import bare_name, find_column, to_texts
 from dfstrans.data.readers.labels import find_table, ids_of_rows, label_table_columns
 from dfstrans.data.readers.opening import EmptyTableError, ReadOptions
 from dfstrans.data.readers.tables import MISSING, Table, is_number, is_table, open_table, table_stem, without_suffix
 from dfstrans.data.readers.times import Times, offset, to_times
-from dfstrans.errors import DfstransError, list_few, option_name
+from dfstrans.errors import DfstransError, counted, list_few, option_name
 
 _FAULT_COLUMNS = {
     "kind": ("fault", "kind", "fault_kind", "cause"),
@@ -51,8 +52,15 @@ def with_faults(
     precise when the recording is cut. Recordings without labels take them from the table.
     """
     path = options.faults or find_table(recordings, _FAULTS)
-    if path is None or (options.faults is None and path.absolute() == recordings.absolute()):
-        return episodes
+    if path is not None and (options.faults is not None or path.absolute() != recordings.absolute()):
+        with reporting():
+            return _with_fault_table(episodes, recordings, path, options, labelled_by_row=labelled_by_row)
+    return episodes
+
+
+def _with_fault_table(
+    episodes: Episodes, recordings: Path, path: Path, options: ReadOptions, *, labelled_by_row: bool
+) -> Episodes:
     try:
         rows = _read_fault_table(path, options)
     except (EmptyTableError, _NoFaultColumnsError) as error:
@@ -82,9 +90,16 @@ def with_faults(
             f"others in {path}: {list_few(unknown)}; correct the ids, or remove the rows"
         )
     found: dict[str, list[Fault]] = {}
+    bad: list[DfstransError] = []
     for number, row in enumerate(rows, start=1):
         where = f"in row {number} of {path}"
-        found.setdefault(row["id"], []).append(_fault(row, episodes, position[row["id"]], where))
+        try:
+            found.setdefault(row["id"], []).append(_fault(row, episodes, position[row["id"]], where))
+        except DfstransError as error:
+            bad.append(error)
+    if bad:
+        more = f" ({counted(len(bad) - 1, 'more row')} cannot be used either)" if len(bad) > 1 else ""
+        raise DfstransError(f"{bad[0]}{more}")
     if options.length is not None and episodes.labels is not None:
         episodes = _with_label_as_fault(episodes, found, labelled_by_row)
     _compare_with_labels(episodes, found, path, options)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
-from dfstrans.data.readers.columns import Roles, require_dropped, warn_of_second_label, without_missing_columns
+from dfstrans.data.readers.columns import Roles, warn_of_second_label, without_missing_columns
 from dfstrans.data.readers.containers import LAYOUT_OPTIONS, ContainerTable, is_container, with_likely_layout
 from dfstrans.data.readers.faults import is_fault_table, with_faults
 from dfstrans.data.readers.gathering import gather
@@ -50,16 +50,17 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
         with reporting(file, skip):
             _require_depth(path, file, options)
             tables.append(_open(file, options))
-    names = [name for table in tables for name in table.names]
-    if label_path is None and names:
-        options = without_missing_columns(list(dict.fromkeys(names)), options, path)
-    require_dropped(names, options, path)
-    elsewhere: dict[str, str] = {}
+    names = list(dict.fromkeys(name for table in tables for name in table.names))
+    there: Table | None = None
+    with reporting():
+        there = None if label_path is None else open_table(label_path)
+    if names:
+        options = without_missing_columns(names, options, path, there)
+    elsewhere = roles_in_label_table(names, there, options)
     label_table = None
     with reporting():
-        elsewhere = roles_in_label_table(names, label_path, options)
-        if label_path is not None:
-            label_table = read_label_table(label_path, options, elsewhere, ids_are_files=True)
+        if there is not None:
+            label_table = read_label_table(there, options, elsewhere, ids_are_files=True)
             _report_other_episodes(path, files, label_table, options)
     parts: list[Rows] = []
     for table in tables:
@@ -77,8 +78,9 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     episodes = gather(join_files(parts), options)
     by_row = label_table is None and episodes.labels is not None and not any(table.one_label for table in tables)
     if label_table is not None:
-        episodes = label_table.apply(episodes)
-    episodes = _with_folder_roles(episodes, path, options)
+        episodes = label_table.apply(episodes[[name in label_table.label for name in episodes.ids.tolist()]])
+    with reporting():
+        episodes = _with_folder_roles(episodes, path, options)
     return with_faults(episodes, path, options, labelled_by_row=by_row)
 
 

@@ -14,7 +14,7 @@ from dfstrans.data.conversion import check_unique
 from dfstrans.data.episodes import Episodes, Fault
 from dfstrans.data.readers.columns import Roles, find_column, find_roles, to_coded_texts, to_texts
 from dfstrans.data.readers.opening import ReadOptions
-from dfstrans.data.readers.tables import MISSING, Table, is_number, is_table, open_table, table_stem, without_suffix
+from dfstrans.data.readers.tables import MISSING, Table, is_number, is_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, list_few, option_name
 
 UNLABELLED = -1
@@ -158,11 +158,15 @@ def _mapped(counts: Mapping[str, int], options: ReadOptions, source: Path | str,
             column,
         )
     if unknown:
+        normal = likely_normal(counts)
+        example = ",".join(
+            f"{word}={int(word != normal)}" for word in [normal, *(w for w in counts if w != normal)][:4]
+        )
         raise UnreadableLabelsError(
             f"expected labels 0 (normal) or 1 (anomalous) in {source}, got {list_few(unknown)}; specify which "
-            f"value means normal (perhaps {option_name('normal_value', likely_normal(counts))}) or anomalous "
+            f"value means normal (perhaps {option_name('normal_value', normal)}) or anomalous "
             f"({option_name('anomalous_value', ...)}), or the meaning of each "
-            f"({option_name('label_map', 'ok=0,worn=1')})",
+            f"({option_name('label_map', example)})",
             column,
         )
     return {word: label for word, label in found.items() if label is not None}
@@ -214,7 +218,7 @@ class LabelTable:
 
         With `keep_labels`, existing labels are kept.
         """
-        ids = episodes.ids.tolist()
+        ids: list[str] = episodes.ids.tolist()
         unlabelled = [name for name in ids if name not in self.label]
         if unlabelled:
             raise DfstransError(
@@ -243,16 +247,21 @@ def with_kinds(episodes: Episodes, kinds: Sequence[str]) -> Episodes:
 
 
 def read_label_table(
-    path: Path, options: ReadOptions, columns: Mapping[str, str], *, ids_are_files: bool = False
+    table: Table, options: ReadOptions, columns: Mapping[str, str], *, ids_are_files: bool = False
 ) -> LabelTable:
     """Read a table with the columns id, label and optionally group: those in `columns`, or under their usual names."""
-    table = open_table(path)
+    path = table.path
     options = options.model_copy(update={f"{role}_column": name for role, name in columns.items()})
     id_column, label_column, group_column = label_table_columns(table, options)
     if id_column is None or label_column is None:
+        likely = _likely_columns(table)
+        named = ", ".join(
+            option_name(f"{role}_column", found or likely[role])
+            for role, found in (("id", id_column), ("label", label_column))
+        )
         raise DfstransError(
             f"expected the columns id and label in the label table {path}, got {list_few(table.names)}; rename them, "
-            f"or name them ({option_name('id_column', ...)}, {option_name('label_column', ...)})"
+            f"or name them ({named})"
         )
     wanted = [name for name in (id_column, label_column, group_column) if name]
     content = table.read(dict.fromkeys(wanted, "text"))
@@ -270,6 +279,18 @@ def read_label_table(
     )
 
 
+def _likely_columns(table: Table) -> dict[str, Any]:
+    """Guess the columns of a label table: the first with a value of its own in each row, and that with fewest values.
+
+    `...` stands for a column that cannot be guessed.
+    """
+    content = table.read(dict.fromkeys(table.names, "text"))
+    distinct = {name: len(to_texts(column).drop_null().unique()) for name, column in content.items()}
+    id_column = next((name for name, n in distinct.items() if n == len(content[name])), ...)
+    several = {name: n for name, n in distinct.items() if n > 1 and name != id_column}
+    return {"id": id_column, "label": min(several, key=lambda name: several[name], default=...)}
+
+
 def ids_of_rows(column: Any, path: Path) -> list[str]:
     """Return the id of each row of a label or fault table; raise an error if one is missing."""
     ids: list[str | None] = to_texts(column).to_pylist()
@@ -279,31 +300,21 @@ def ids_of_rows(column: Any, path: Path) -> list[str]:
     return [name for name in ids if name]
 
 
-def covers(path: Path, ids: Iterable[str], options: ReadOptions) -> bool:
+def covers(table: Table, ids: Iterable[str], options: ReadOptions) -> bool:
     """Return whether a label table has a row for each of these episodes."""
-    table = open_table(path)
     id_column = label_table_columns(table, options)[0]
     return id_column is not None and set(ids) <= set(to_texts(table.read({id_column: "text"})[id_column]).to_pylist())
 
 
-def roles_in_label_table(names: Sequence[str], label_table: Path | None, options: ReadOptions) -> dict[str, str]:
+def roles_in_label_table(names: Sequence[str], label_table: Table | None, options: ReadOptions) -> dict[str, str]:
     """Return the columns named in the options that only the label table has, by role, not the recordings (`names`)."""
-    found: dict[str, str] = {}
-    for role in _LABEL_TABLE_ROLES:
-        option = f"{role}_column"
-        wanted = getattr(options, option)
-        if label_table is None or wanted is None or find_column(names, wanted):
-            continue
-        there = open_table(label_table).names
-        column = find_column(there, wanted)
-        if column is None:
-            raise DfstransError(
-                f"expected a column {wanted!r} ({option_name(option)}) in the recordings or in their label table "
-                f"{label_table}, got {list_few(dict.fromkeys(names), 20)} and {list_few(there, 20)}; correct "
-                f"{option_name(option)}"
-            )
-        found[role] = column
-    return found
+    there = () if label_table is None else label_table.names
+    named = {role: getattr(options, f"{role}_column") for role in _LABEL_TABLE_ROLES}
+    return {
+        role: column
+        for role, name in named.items()
+        if name is not None and find_column(names, name) is None and (column := find_column(there, name))
+    }
 
 
 def roles_of_recordings(names: Sequence[str], options: ReadOptions, elsewhere: Collection[str], source: Path) -> Roles:

@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.problems import NoRecordingsError, Problem, report
+from dfstrans.data.problems import NoRecordingsError, Problem, report, reporting
 from dfstrans.data.readers.columns import (
     Roles,
     find_column,
     find_roles,
     require_column,
-    require_dropped,
     to_coded_texts,
     warn_of_second_label,
     without_missing_columns,
@@ -50,13 +49,15 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     label_path = options.labels or find_table(path, "labels")
     if label_path is not None and label_path.absolute() == path.absolute():
         label_path = None
+    label_table: Table | None = None
+    if label_path is not None and (options.labels is not None or _names_other_columns(table, options)):
+        with reporting():
+            label_table = open_table(label_path)
     if PARQUET_KEY in table.metadata:
         episodes = _read_own_parquet(table, options)
     else:
-        if label_path is None:
-            options = without_missing_columns(table.names, options, path)
-        require_dropped(table.names, options, path)
-        elsewhere = roles_in_label_table(table.names, label_path, options)
+        options = without_missing_columns(table.names, options, path, label_table)
+        elsewhere = roles_in_label_table(table.names, label_table, options)
         roles = _roles_of_long_table(table, options, elsewhere)
         rows = check_rows([read_rows(table, roles)], options)
         if not rows:
@@ -64,13 +65,22 @@ def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
         warn_of_second_label(rows[0].sensors, roles.label, path)
         episodes = gather(interpret_labels(rows, options, path)[0], options)
     wanted, by_row = options.labels is not None or bool(elsewhere), episodes.labels is not None
-    if label_path is not None and (
-        wanted or (episodes.labels is None and _label_table_matches(label_path, episodes, path, options))
-    ):
-        keep_labels = options.labels is None and "label" not in elsewhere
-        episodes = read_label_table(label_path, options, elsewhere).apply(episodes, keep_labels=keep_labels)
-        by_row &= keep_labels
+    with reporting():
+        if label_path is not None and label_table is None and not wanted and episodes.labels is None:
+            label_table = open_table(label_path)
+        if label_table is not None and (
+            wanted or (episodes.labels is None and _label_table_matches(label_table, episodes, path, options))
+        ):
+            keep_labels = options.labels is None and "label" not in elsewhere
+            episodes = read_label_table(label_table, options, elsewhere).apply(episodes, keep_labels=keep_labels)
+            by_row &= keep_labels
     return with_faults(episodes, path, options, labelled_by_row=by_row)
+
+
+def _names_other_columns(table: Table, options: ReadOptions) -> bool:
+    """Return whether the options name columns that the table lacks; they may be those of the label table."""
+    named = (options.id_column, options.label_column, options.group_column)
+    return any(name is not None and find_column(table.names, name) is None for name in named)
 
 
 def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str, str]) -> Roles:
@@ -111,12 +121,12 @@ def likely_id(table: Table, roles: Roles) -> str | None:
     return max(stretches, key=lambda name: stretches[name], default=None)
 
 
-def _label_table_matches(label_path: Path, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
+def _label_table_matches(table: Table, episodes: Episodes, path: Path, options: ReadOptions) -> bool:
     """Return whether a label table next to the file is about these episodes; one called `labels` may not be."""
-    if table_stem(label_path).lower() != "labels" or covers(label_path, episodes.ids.tolist(), options):
+    if table_stem(table.path).lower() != "labels" or covers(table, episodes.ids.tolist(), options):
         return True
     warnings.warn(
-        f"ignored the label table {label_path}: it lacks some episodes of {path.name}, which stay unlabelled; if it "
+        f"ignored the label table {table.path}: it lacks some episodes of {path.name}, which stay unlabelled; if it "
         f"belongs to them, add the rows and name it ({option_name('labels', ...)})",
         stacklevel=3,
     )
