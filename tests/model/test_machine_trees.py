@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from sklearn.ensemble import ExtraTreesClassifier
 
-from dfstrans import Episodes
 from dfstrans.model.forest import Forest
 from dfstrans.model.machine_trees import N_LARGEST, MachineTrees, own_features
 
 RNG = np.random.default_rng(0)
 
 
-def labelled(labels: np.ndarray, groups: list[str] | None = None) -> Episodes:
-    return Episodes.from_arrays(np.zeros((len(labels), 1, 4)), labels=labels, groups=groups)
+def grown(statistics: np.ndarray, labels: np.ndarray, groups: np.ndarray | None = None, n: int = 50) -> MachineTrees:
+    return MachineTrees.fit(statistics, labels, groups, weight=1.0, trees=n, seed=0)
 
 
 def test_forest_votes_as_scikit_learn_does() -> None:
@@ -30,7 +29,7 @@ def fleet() -> tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees]:
     labels = np.tile(np.r_[np.ones(4), np.zeros(16)], 8).astype(np.int8)
     level = np.repeat(np.linspace(0, 1, 8), 20)
     statistics = (level + 0.004 * RNG.normal(size=160) + 0.03 * labels)[:, None, None] * np.ones((1, 2, 3))
-    trees = MachineTrees.fit(statistics, labelled(labels, groups.tolist()), 1.0, 50, 0)
+    trees = grown(statistics, labels, groups)
     return statistics, labels, groups, trees
 
 
@@ -50,7 +49,7 @@ def test_one_machine_in_training_serves_others_that_are_compared_with_themselves
     fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
 ) -> None:
     statistics, labels, groups, _ = fleet
-    trees = MachineTrees.fit(statistics[:20], labelled(labels[:20], groups[:20].tolist()), 1.0, 50, 0)
+    trees = grown(statistics[:20], labels[:20], groups[:20])
     assert trees.machines == ("m0",)
     usual = 0.45 + 0.004 * RNG.normal(size=(30, 1, 1)) * np.ones((1, 2, 3))
     probe, machine = np.array([0.45, 0.48])[:, None, None] * np.ones((1, 2, 3)), np.array(["new", "new"])
@@ -63,7 +62,7 @@ def test_without_a_known_machine_the_fleet_answers(
     fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
 ) -> None:
     statistics, labels, _, trees = fleet
-    alone = MachineTrees.fit(statistics, labelled(labels), 1.0, 50, 0)
+    alone = grown(statistics, labels)
     assert alone.own is None
     assert alone.machines == ()
     strange = np.array(["unknown"] * len(labels))
@@ -75,7 +74,7 @@ def test_trees_are_restored_from_their_arrays(
     fleet: tuple[np.ndarray, np.ndarray, np.ndarray, MachineTrees],
 ) -> None:
     statistics, labels, groups, trees = fleet
-    for one in (trees, MachineTrees.fit(statistics, labelled(labels), 1.0, 5, 0)):
+    for one in (trees, grown(statistics, labels, n=5)):
         restored = MachineTrees.from_arrays(one.to_arrays(), one.machines)
         np.testing.assert_array_equal(restored.logits(statistics, groups), one.logits(statistics, groups))
 
@@ -92,6 +91,18 @@ def test_memory_for_logits_does_not_grow_with_the_number_of_episodes(
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.5 * peaks[0]
+
+
+def test_training_needs_little_memory_beside_its_statistics_and_features() -> None:
+    n = 400
+    statistics, labels = RNG.normal(size=(n, 30, 24)), np.arange(n) % 2
+    statistics[labels == 1] += 9
+    groups = np.repeat([f"m{i}" for i in range(8)], n // 8)
+    tracemalloc.start()
+    grown(statistics, labels, groups, n=1)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * statistics.nbytes  # features take one: twice as many numbers, of half the precision
 
 
 def test_largest_deviations_do_not_tell_which_sensor_deviates() -> None:

@@ -45,7 +45,8 @@ class Baseline(NamedTuple):
         """
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "All-NaN|Degrees of freedom", RuntimeWarning)
-            low, median, high = np.nanquantile(statistics, [0.25, 0.5, 0.75], axis=0)
+            quantile = np.nanquantile if np.isnan(statistics).any() else np.quantile  # the same, but much faster
+            low, median, high = quantile(statistics, [0.25, 0.5, 0.75], axis=0)
             return cls(len(statistics), median, high - low, np.nanstd(statistics, axis=0))
 
 

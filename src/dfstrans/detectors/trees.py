@@ -164,14 +164,23 @@ class TreesClassifier(SingleStepClassifier, KnowsMachines):
         self.trees_ = MachineTrees.from_arrays(arrays, tuple(name for name, _ in stored.record.machines))
 
 
-def train_trees(task: TrainingTask, segment_length: int, n_trees: int) -> MachineTrees:
-    """Train on the training part.
+def train_trees(task: TrainingTask, segment_length: int, n_trees: int, *, on_both: bool = False) -> MachineTrees:
+    """Train on the training part, or on the validation part as well.
 
-    The recordings of the validation part join the baselines, without a look at their labels.
+    The recordings of the validation part join the baselines either way, without a look at their labels.
     """
     parts = (task.train, task.validation)
-    statistics = [episode_statistics(part, task.scaler, segment_length) for part in parts]
-    weight = positive_weight(task.train.require_labels(), task.training)
-    trees = MachineTrees.fit(statistics[0], task.train, weight, n_trees, task.training.seed)
+    statistics = np.concatenate([episode_statistics(part, task.scaler, segment_length) for part in parts])
+    labels = np.concatenate([part.require_labels() for part in parts])
     groups = join([part.groups for part in parts])
-    return trees.with_baselines(np.concatenate(statistics), groups)
+    learned = slice(None if on_both else len(task.train))
+    trees = MachineTrees.fit(
+        statistics[learned],
+        labels[learned],
+        None if groups is None else groups[learned],
+        weight=positive_weight(labels[learned], task.training),
+        trees=n_trees,
+        seed=task.training.seed,
+        threads=torch.get_num_threads(),  # which a comparison limits in each of its processes
+    )
+    return trees.with_baselines(statistics, groups)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.baselines import MIN_RECORDINGS, Baseline, Baselines
-from dfstrans.data.episodes import Episodes
 from dfstrans.data.statistics import Statistics
 from dfstrans.errors import Note, reading_option_name
 from dfstrans.model.forest import Features, Forest
@@ -35,22 +35,37 @@ class MachineTrees(NamedTuple):
     baselines: Baselines | None = None
 
     @classmethod
-    def fit(cls, statistics: Statistics, episodes: Episodes, weight: float, trees: int, seed: int) -> Self:
+    def fit(
+        cls,
+        statistics: Statistics,
+        labels: npt.NDArray[Any],
+        groups: Groups,
+        *,
+        weight: float,
+        trees: int,
+        seed: int,
+        threads: int = 1,
+    ) -> Self:
         """Learn the baselines and both forests; `weight` is that of an anomalous episode."""
         from sklearn.ensemble import ExtraTreesClassifier  # which prediction does without
 
-        labels, groups = episodes.require_labels(), episodes.groups
+        def grow(features: Callable[[slice], Features]) -> Forest:
+            model = ExtraTreesClassifier(trees, random_state=seed, n_jobs=threads)
+            rows = _stacked(features, len(statistics))
+            return Forest.from_votes(model.fit(rows, labels, np.where(labels == 1, weight, 1.0)))
 
-        def grow(features: Features) -> Forest:
-            model = ExtraTreesClassifier(trees, random_state=seed, n_jobs=-1)
-            return Forest.from_votes(model.fit(features, labels, np.where(labels == 1, weight, 1.0)))
-
-        usual, baselines = np.nanmedian(statistics, axis=0), _baselines(statistics, groups)
-        complete = _fill(statistics, usual)
-        fleet = grow(fleet_features(complete))
-        if baselines is None:
+        sensors = range(statistics.shape[1])  # one by one, since a median copies what it is of
+        usual = np.stack([np.nanmedian(statistics[:, sensor], axis=0) for sensor in sensors])
+        baselines = _baselines(statistics, groups)
+        fleet = grow(lambda part: fleet_features(_fill(statistics[part], usual)))
+        if baselines is None or groups is None:
             return cls(usual, fleet)
-        return cls(usual, fleet, grow(own_features(complete, baselines.deviations(statistics, groups))), baselines)
+
+        def beside(part: slice) -> Features:
+            deviations = baselines.deviations(statistics[part], groups[part])
+            return own_features(_fill(statistics[part], usual), deviations)
+
+        return cls(usual, fleet, grow(beside), baselines)
 
     def with_baselines(self, statistics: Statistics, groups: Groups) -> Self:
         """Return the same forests with the baselines of these recordings beside those of training."""
@@ -127,6 +142,16 @@ def own_features(statistics: Statistics, deviations: Statistics) -> Features:
     largest = np.sort(size.max(axis=2), axis=1)[:, ::-1][:, :N_LARGEST]
     columns = [_rows(statistics), _rows(deviations), size.max(axis=1), largest]
     return np.concatenate(columns, axis=1, dtype=np.float32)
+
+
+def _stacked(features: Callable[[slice], Features], n_episodes: int) -> Features:
+    """Return the features of all episodes; besides the result, only those of a few are in memory."""
+    width = features(slice(0, 1)).shape[1]
+    found = np.empty((n_episodes, width), dtype=np.float32)
+    for start in range(0, n_episodes, EPISODES_AT_ONCE):
+        part = slice(start, start + EPISODES_AT_ONCE)
+        found[part] = features(part)
+    return found
 
 
 def _rows(cells: Statistics) -> Statistics:

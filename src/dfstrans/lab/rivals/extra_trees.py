@@ -63,7 +63,8 @@ class ExtraTreesRival(SingleStepClassifier):
     def _train(self, task: TrainingTask) -> TrainingResult:
         labels = task.train.require_labels()
         weight = positive_weight(labels, task.training)
-        model = ExtraTreesClassifier(task.network.trees, random_state=task.training.seed, n_jobs=-1)
+        threads = torch.get_num_threads()  # which a comparison limits; -1 would be all cores in each of its processes
+        model = ExtraTreesClassifier(task.network.trees, random_state=task.training.seed, n_jobs=threads)
         model.fit(statistics_of_all(task.train, task.scaler), labels, np.where(labels == 1, weight, 1.0))
         self.forest_ = Forest.from_votes(model)
         return TrainingResult(odds=1.0)  # trees grow until leaves are pure, so the weight does not raise their votes
