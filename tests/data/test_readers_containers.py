@@ -104,6 +104,45 @@ def write_runs(folder: Path, states: dict[str, str]) -> None:
             file["state"], file["fs"] = state, 100
 
 
+def test_attributes_name_the_sampling_rate_and_the_sensors(tmp_path: Path) -> None:
+    for n, rate in enumerate((500, 500, 250)):
+        with h5py.File(tmp_path / f"{n}.h5", "w") as file:
+            file.attrs["Sampling Rate [Hz]"] = rate
+            data = file.create_dataset("daq/acc", data=BY_TIME[0])
+            data.attrs["channels"], data.attrs["units"] = ["x", "y", "z"], "g"
+    episodes = load_episodes(tmp_path / "0.h5", dataset="daq/acc")
+    assert (episodes.sensors, episodes.units) == (("x", "y", "z"), ("g", "g", "g"))
+    assert (episodes.interval, episodes.time_unit) == (0.002, "s")
+    assert load_episodes(tmp_path / "0.h5", dataset="daq/acc", sampling_rate=10).interval == 0.1
+    with pytest.raises(DfstransError, match=r"500 Hz in 0.h5, 250 Hz in 2.h5; resample .*sampling_rate=…"):
+        load_episodes(tmp_path, dataset="daq/acc")
+    (tmp_path / "2.h5").unlink()
+    folder = load_episodes(tmp_path, dataset="daq/acc")
+    assert (folder.sensors, folder.units, folder.interval) == (episodes.sensors, episodes.units, 0.002)
+
+
+def test_measurements_are_no_labels(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["status"] = np.zeros((30, 2, 50)), np.linspace(0, 1, 30)
+    _, problems = read_episodes(tmp_path / "a.h5")
+    assert "label_dataset" not in problems.merged()[0].message
+    with pytest.raises(DfstransError, match=r"expected labels in 'status'.*got 30 different numbers"):
+        load_episodes(tmp_path / "a.h5", dataset="x", label_dataset="status")
+
+
+def test_fields_of_a_matlab_struct_are_datasets(tmp_path: Path) -> None:
+    names = np.array(["a", "b", "c"], dtype=object)
+    savemat(tmp_path / "one.mat", {"rec": {"fs": 250.0, "signal": BY_TIME[0], "names": names}})
+    savemat(tmp_path / "many.mat", {"rec": [{"signal": one, "state": n} for n, one in enumerate(BY_TIME)]})
+    one = load_episodes(tmp_path / "one.mat", dataset="rec/signal")
+    assert (one.sensors, one.interval) == (("a", "b", "c"), 0.004)
+    many = load_episodes(
+        tmp_path / "many.mat", dataset="rec/signal", axis="episode,time,sensor", label_dataset="rec/state"
+    )
+    assert_array_equal(many.values, BY_TIME.transpose(0, 2, 1))
+    assert many.require_labels().tolist() == [0, 1]
+
+
 def test_folder_of_hdf5_files_is_read_as_one_episode_each(tmp_path: Path) -> None:
     write_runs(tmp_path, {"run_1.h5": "new", "run_2.h5": "worn", "run_10.h5": "new"})
     options = {"dataset": "daq/signals", "axis": "sensor,time", "label_dataset": "state", "sampling_rate": 100}

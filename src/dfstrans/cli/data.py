@@ -17,7 +17,7 @@ from dfstrans.data.problems import Problem, Problems
 from dfstrans.data.readers import load_episodes, read_episodes
 from dfstrans.data.tally import Finding
 from dfstrans.data.writers import save_episodes
-from dfstrans.errors import Note
+from dfstrans.errors import Note, list_few
 
 _LEVELS = ("error", "warning", "info")
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Check and convert recordings.")
@@ -46,7 +46,7 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
         findings, content = list(found.findings), found.to_dict()
         lines = [str(episodes), f"  missing   {100 * found.missing:.2f} % of the values"]
         if found.fault_kinds:
-            lines.append("  kinds     " + ", ".join(f"{kind} {n}" for kind, n in found.fault_kinds.items()))
+            lines.append("  kinds     " + list_few((f"{kind} {n}" for kind, n in found.fault_kinds.items()), 20))
     if as_json:
         print_json({**content, "findings": [asdict(finding) for finding in findings], "skipped": skipped})
     else:
