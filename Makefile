@@ -22,7 +22,7 @@ demo: $(READY)  ## simulate elevators, train, evaluate, diagnose, commission a n
 test: $(READY)  ## the fast tests
 	$(BIN)/python -m pytest -n 2
 
-test-all: $(READY)  ## the fast tests and the slow proofs
+test-all: $(READY)  ## the fast and the slow tests
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
 
 lint: $(READY)  ## style

@@ -29,7 +29,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
     "inject": "Inject known faults into normal recordings, and measure how well they are found.",
     "compare": "Compare detectors on the same splits, with significance tests.",
     "reproduce": "Reproduce a table or a figure of the paper.",
-    "experiments": "Compute a queue of runs for the paper's tables, or show how far it is.",
+    "experiments": "Compute a queue of runs for the paper's tables, or show its progress.",
     "encoding": "Analyse positional encodings.",
 }
 

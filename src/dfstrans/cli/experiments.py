@@ -1,4 +1,4 @@
-"""`dfstrans experiments`: compute a queue of runs for the paper's tables, or show how far it is."""
+"""`dfstrans experiments`: compute a queue of runs for the paper's tables, or show its progress."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STATUS = "Example: dfstrans experiments status results/queue.toml"
 FIELDS = ("results", "model", "finished", "runs", "hours_left")
 COLUMNS = tuple(name.replace("_", " ") for name in FIELDS)
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Compute a queue of runs, or show how far it is.")
+app = typer.Typer(add_completion=False, no_args_is_help=True, help="Compute a queue of runs, or show its progress.")
 
-Queue = Annotated[Path, typer.Argument(help="TOML file with the wanted runs, most telling first.")]
+Queue = Annotated[Path, typer.Argument(help="TOML file that lists the runs, the most informative first.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", help="Folder for the results (default: that of the queue).", show_default=False),
@@ -40,7 +40,7 @@ def run(
 ) -> None:
     """Compute the unfinished runs of a queue, one after the other in one thread.
 
-    Finished runs are kept as those of `dfstrans reproduce`. Stop it at any time and repeat it to resume at the epoch.
+    Finished runs are stored as by `dfstrans reproduce`. Stop it at any time; the same command resumes it.
     The exit code is 1 if a run failed.
     """
     from dfstrans.lab.paper.queue import compute_queue, progress_of, read_queue
@@ -69,7 +69,7 @@ def run(
 
 @app.command("status", epilog=STATUS)
 def status(queue: Queue = Path("results/queue.toml"), out: Out = None, as_json: AsJson = False) -> None:
-    """Show which runs of a queue are finished, and how long the others take, as far as is known."""
+    """Show which runs of a queue are finished, and how long the others take, if that is known."""
     from dfstrans.lab.paper.queue import progress_of, read_queue
 
     wanted = read_queue(queue)

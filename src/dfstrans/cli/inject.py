@@ -73,7 +73,9 @@ def inject(
         Literal["random", "grouped"],
         typer.Option(help="What stays together in a split: an episode and its copies, or a whole group."),
     ] = "random",
-    preset: Annotated[Preset, typer.Option(help="Starting point of the network and training options.")] = "tuned",
+    preset: Annotated[
+        Preset, typer.Option(help="Base settings: the defaults of dfstrans (tuned), or the paper's.")
+    ] = "tuned",
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:

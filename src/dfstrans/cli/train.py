@@ -45,7 +45,7 @@ def train(
         typer.Option(help="Base settings: the defaults of dfstrans (tuned), or the paper's network and training."),
     ] = "tuned",
     model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""

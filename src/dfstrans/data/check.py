@@ -149,7 +149,7 @@ def _value_findings(check: DataCheck) -> Iterator[Finding]:
         yield _warning(
             f"sensors that rise at every step: {list_few(check.counters)}; "
             + (f"if one is the time, name it ({time}); " if check.interval is None else "")
-            + "a counter only tells a detector when something was recorded, so leave it out "
+            + "a counter only tells a detector when something was recorded, so drop it "
             f"({reading_option_name('drop_sensors', ','.join(check.counters))})"
         )
     constant = [name for name in check.constant_sensors if name not in check.offset_sensors]
@@ -181,7 +181,7 @@ def _presence_findings(check: DataCheck, tally: Tally) -> Iterator[Finding]:
     ]
     if much:
         drop = reading_option_name("drop_sensors", ...)
-        yield _warning(f"many missing values in {list_few(much)}: find out why, or leave the sensors out ({drop})")
+        yield _warning(f"many missing values in {list_few(much)}: find out why, or drop the sensors ({drop})")
     filled = check.episodes - len(check.empty_episodes)
     absent = [
         f"{name} ({counted(filled - n, 'episode')})"

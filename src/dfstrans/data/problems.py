@@ -15,7 +15,7 @@ from dfstrans.errors import DfstransError, counted
 
 @dataclass(frozen=True)
 class Problem:
-    """What was expected and what came, how often, one example, and the option that resolves it.
+    """What was expected and what was found, how often, one example, and the option that resolves it.
 
     Problems with the same `kind` are shown as one. `error` is the exception that the problem was, if it was one.
     """

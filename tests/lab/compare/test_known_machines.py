@@ -93,7 +93,7 @@ def test_runs_without_a_baseline_are_read_as_those_that_know_nothing(runs: list[
 
 
 def test_baseline_of_seen_machines_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DfstransError, match=r"baseline='own' only with split='grouped'.*leave it out"):
+    with pytest.raises(DfstransError, match=r"baseline='own' only with split='grouped'.*omit it"):
         Comparison(Path("fleet.h5"), tmp_path, MODELS, baseline="own")
 
 

@@ -125,7 +125,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 )
 def test_options_that_a_target_does_not_have_are_refused(target: str, refused: set[str], tmp_path: Path) -> None:
     for name in refused:
-        with pytest.raises(DfstransError, match=f"expected {name} only with .*, got it with {target}; leave it out"):
+        with pytest.raises(DfstransError, match=f"expected {name} only with .*, got it with {target}; omit it"):
             reproduce(Request(target, tmp_path, compute=nothing, **GIVEN[name]))
 
 

@@ -54,7 +54,7 @@ class ReadOptions(Settings):
     )
     skip_bad_files: bool = Field(default=False, description="Skip files with problems, and list them.")
     text_as_missing: bool = Field(default=False, description="Treat text among the numbers of a sensor as missing.")
-    drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to ignore, separated by commas.")
+    drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to drop, separated by commas.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
     dataset: str | None = Field(default=None, description="Dataset with the values in HDF5 or MATLAB.")

@@ -78,7 +78,7 @@ def check_baseline(split: SplitKind, baseline: BaselineName) -> None:
     if baseline != "none" and split != "grouped":
         raise DfstransError(
             f"expected {option_name('baseline', baseline)} only with {option_name('split', 'grouped')}, got it with a "
-            f"{split} split, where machines of the test part are also in training; leave it out"
+            f"{split} split, where machines of the test part are also in training; omit it"
         )
 
 

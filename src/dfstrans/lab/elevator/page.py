@@ -81,7 +81,7 @@ def fault_figure(journey: Journey) -> go.Figure:
 
 
 def _recorded(signals: npt.NDArray[np.float64], sensors: tuple[str, ...]) -> npt.NDArray[np.float64]:
-    """The recorded ones of the 20 signals: (n_samples, n_sensors)."""
+    """Those of the 20 signals that are recorded: (n_samples, n_sensors)."""
     return signals[:, [SENSOR_NAMES.index(name) for name in sensors]]
 
 

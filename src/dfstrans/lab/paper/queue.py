@@ -84,7 +84,7 @@ class Wanted(NamedTuple):
 
 
 def read_queue(path: Path) -> list[Wanted]:
-    """The runs that a file wants, most telling first; unknown and repeated ones are refused."""
+    """The runs that a file lists, the most informative first; unknown and repeated ones are refused."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

@@ -148,7 +148,7 @@ def _check_options(request: Request) -> None:
         if request.target not in having or useless:
             raise DfstransError(
                 f"expected {option_name(name)} only with {', '.join(having)}{' with times' if useless else ''}, got it "
-                f"with {request.target}; leave it out"
+                f"with {request.target}; omit it"
             )
     known: dict[str, tuple[Sequence[str] | None, Iterable[str]]] = {
         "data_sets": (request.data_sets, DATA_SETS),
