@@ -342,6 +342,11 @@ def test_suggested_length_says_if_a_class_remains_too_small() -> None:
     assert "1 anomalous and 19 normal pieces, still too few" in findings(one)
 
 
+def test_time_without_a_unit_has_a_remedy() -> None:
+    assert "(a step of 0.5): write it into the header" in findings(noisy(20, 50, interval=0.5))
+    assert "unit of the time" not in findings(noisy(20, 50, interval=0.5, time_unit="s"))
+
+
 @pytest.mark.parametrize("length", [500, 5000])
 def test_episodes_of_a_good_length_get_no_suggestion(length: int) -> None:
     assert "too long" not in findings(noisy(20, length))

@@ -79,7 +79,9 @@ CYCLES = "shot,batch,a,quality\n" + "".join(f"{n // 9},B{n // 18},{n % 7},bad\n"
 
 
 def test_check_goes_on_with_the_likely_id_if_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / "cycles.csv").write_text(CYCLES)
+    header, *rows = CYCLES.splitlines()
+    gaps = [f"{header},half", *(f"{row},{'' if n < 45 else 1}" for n, row in enumerate(rows))]
+    (tmp_path / "cycles.csv").write_text("\n".join(gaps))
     episodes, problems = read_episodes(tmp_path / "cycles.csv")
     assert episodes is not None
     assert len(episodes) == 10

@@ -298,3 +298,10 @@ def test_sampling_rate_gives_rows_without_time_their_seconds(tmp_path: Path) -> 
     (tmp_path / "timed.csv").write_text("id,time,a\nx,0,1\nx,1,2\n")
     with pytest.raises(DfstransError, match="without a time for sampling_rate, got a time column"):
         load_episodes(tmp_path / "timed.csv", sampling_rate=4)
+
+
+@pytest.mark.parametrize(("header", "unit"), [("time_ms", "ms"), ("Zeit in min", "min"), ("time [Sekunden]", "s")])
+def test_unit_of_the_time_is_found_in_its_header(header: str, unit: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(f"id,{header},T_min\nx,0,1\nx,2,3\n")
+    episodes = load_episodes(tmp_path / "a.csv")
+    assert (episodes.sensors, episodes.interval, episodes.time_unit) == (("T_min",), 2, unit)

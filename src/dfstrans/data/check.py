@@ -104,6 +104,13 @@ def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]
             f"{list_few(check.partly_anomalous)}; the label applies to the whole episode; the location of the "
             "fault is used to evaluate diagnoses"
         )
+    if check.interval is not None and not episodes.time_unit:
+        yield _info(
+            f"the unit of the time is unknown (a step of {check.interval:g}): write it into the header, such as "
+            "time [s] or time [min], so that durations can be given and shown; or leave out the time column "
+            f"({reading_option_name('drop_sensors', ...)}) and give the points per second "
+            f"({reading_option_name('sampling_rate', ...)})"
+        )
     if check.empty_episodes:
         yield _warning(f"episodes without any value: {list_few(check.empty_episodes)}; leave them out")
     if check.slower_episodes:

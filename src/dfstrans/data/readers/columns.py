@@ -26,6 +26,7 @@ _SYNONYMS = {
     "group": ("group", "group_id", "machine", "machine_id", "channel", "device", "asset"),
 }
 _UNIT = re.compile(r"(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])]")
+_TIME_UNIT = re.compile(r"(?<=[^\W_]{2})[_ ](in )?(ns|us|µs|ms|s|sec|min|h)$")  # T_min is a temperature
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(inf|infinity|nan)$"
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_null)
 
@@ -58,6 +59,8 @@ def find_roles(names: Sequence[str], options: ReadOptions, source: Path) -> Role
         free = {bare_name(name).lower(): name for name in reversed(names) if name not in chosen.values()}
         if {"x", "y"} <= free.keys() or {"y", "z"} <= free.keys():
             free.pop("y")  # an axis, not a label
+        if role == "time":
+            free = {_TIME_UNIT.sub("", key): name for key, name in free.items()} | free
         if chosen[role] is None:
             chosen[role] = next((free[synonym] for synonym in synonyms if synonym in free), None)
     dropped = dropped_columns(names, options)

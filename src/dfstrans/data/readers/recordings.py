@@ -110,11 +110,14 @@ def _roles_of_long_table(table: Table, options: ReadOptions, elsewhere: dict[str
 
 
 def likely_id(table: Table, roles: Roles) -> str | None:
-    """Return the column that most finely divides the rows into stretches with a value of their own, if there is one."""
+    """Return the column without gaps that most finely divides the rows into stretches with a value of their own."""
     stretches: dict[str, int] = {}
     columns = table.read(dict.fromkeys(roles.sensors, "text"))
     for name in roles.sensors:
-        codes = to_coded_texts(columns[name]).indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        indices = to_coded_texts(columns[name]).indices
+        if indices.null_count:
+            continue
+        codes = indices.to_numpy(zero_copy_only=False)
         n = 1 + int(np.count_nonzero(np.diff(codes)))
         if 1 < n == len(np.unique(codes)) and n * _ROWS_OF_EPISODE <= len(codes):
             stretches[name] = n

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dfstrans.data.grid import Floats, Index
+from dfstrans.data.grid import SECONDS, Floats, Index
 from dfstrans.data.readers.columns import is_text, name_and_unit
 from dfstrans.data.readers.tables import MISSING
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -25,6 +25,12 @@ _EARLIEST, _LATEST = 19_000_101_000_000, 21_001_231_235_959  # as YYYYMMDDhhmmss
 _OFFSET = r"\d(?P<zone>Z|z|[+-]\d\d(?::?\d\d)?)$"  # at the end of a time
 _EPOCH = 946_684_800.0, 4_102_444_800.0  # seconds from 1970 to 2000 and to 2100
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "µs": 1e6, "ns": 1e9}
+_UNIT_NAMES = {
+    **dict.fromkeys(("sec", "secs", "second", "seconds", "sek", "sekunde", "sekunden"), "s"),
+    **dict.fromkeys(("msec", "millisecond", "milliseconds", "millisekunden"), "ms"),
+    **dict.fromkeys(("minute", "minutes", "minuten"), "min"),
+    **dict.fromkeys(("hour", "hours", "stunde", "stunden", "std"), "h"),
+}
 _EXACT = 1 << 53  # 64-bit floats cannot represent all larger integers
 
 
@@ -95,9 +101,7 @@ def to_times(column: Any, name: str, source: Path) -> Times:
         whole = column.cast(pa.int32()) if kind.bit_width == 32 else column
         seconds = np.asarray(whole.cast(pa.int64()).to_numpy() / per_second, dtype=np.float64)
         return Times(seconds, "s", of_day=pa.types.is_time(kind))
-    bare, unit = name_and_unit(name)
-    if not unit and bare.lower().endswith("_s"):
-        unit = "s"
+    unit = _unit_of_time(name)
     if pa.types.is_integer(kind):
         return _whole_times(np.asarray(column.cast(pa.int64(), safe=False).to_numpy()), unit)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
@@ -106,6 +110,19 @@ def to_times(column: Any, name: str, source: Path) -> Times:
         f"expected times in column {name!r} of {source} as numbers or dates, got {kind}; convert them, or "
         f"name another column ({option_name('time_column', ...)})"
     )
+
+
+def _unit_of_time(header: str) -> str:
+    """Return the unit in the header of a time column, empty if there is none.
+
+    >>> [_unit_of_time(header) for header in ("time [sec]", "t_ms", "Zeit in min", "Minutes", "T", "time [samples]")]
+    ['s', 'ms', 'min', 'min', '', 'samples']
+    """
+    bare, unit = name_and_unit(header)
+    if not unit:
+        last = re.split(r"[_ ]", bare.lower())[-1]
+        return _UNIT_NAMES.get(last, last if last in SECONDS and last != bare.lower() else "")
+    return _UNIT_NAMES.get(unit.lower(), unit)
 
 
 def _whole_times(numbers: Index, unit: str) -> Times:
