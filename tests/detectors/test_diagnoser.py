@@ -138,6 +138,29 @@ def test_commissioned_machine_changes_the_trees_and_not_the_network(committee: P
     assert [one["trees"] for one in before] != [one["trees"] for one in after]
 
 
+def test_a_commissioned_machine_is_diagnosed_by_its_own_habits(committee: Path, tmp_path: Path) -> None:
+    detector = Diagnoser.load(committee)
+    new = replace(GROUPED, values=np.asarray(GROUPED.values) + 7, groups=np.full(len(GROUPED), "new"))
+    usual = new[new.require_labels() == 0]
+    before = list(detector.diagnose(usual))
+    assert all(one.instrument_suspected for one in before)
+    assert {one.symptom for one in before[0].health} == {"out of training range"}
+    detector.commission(replace(new, labels=None, faults=None))
+    detector.save(tmp_path / "model")
+    loaded = Diagnoser.load(tmp_path / "model")
+    after = list(loaded.diagnose(usual))
+    assert not any(one.instrument_suspected for one in after)
+    assert {one.compared_with.machine for one in after} == {"new"}
+    assert 0.5 < np.median([one.deviation for one in after]) < 2 < np.median([one.deviation for one in before])
+    shifted = np.asarray(usual.values[:1]).copy()
+    shifted[:, 0] += 20
+    diagnosis = next(loaded.diagnose(replace(usual[:1], values=shifted)))
+    assert diagnosis.top_sensors(1)[0].direction == "higher than normal"
+    assert "times its normal spread above its normal value on machine new" in diagnosis.summary()
+    own = next(Diagnoser.load(committee).with_own_baselines(new).diagnose(usual[:1]))
+    assert own.compared_with.machine == "new"
+
+
 def test_a_machine_without_a_baseline_lowers_trust_until_it_is_commissioned(
     committee: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

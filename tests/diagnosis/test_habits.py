@@ -33,8 +33,8 @@ def test_a_machine_is_compared_with_its_own_recordings(fleet: Fleet) -> None:
     for name in ("m1", "m2"):
         own = fleet.of(name)
         assert (own.machine, own.recordings, own.why_all) == (name, COUNTS[name], "")
-        assert np.ptp(own.course.of_length(4, usual=4)) < 4
-        assert np.ptp(own.course.of_length(7, usual=4)) < 4
+        assert np.ptp(own.course.of_length(80, 20, usual=4)) < 4
+        assert np.ptp(own.course.of_length(140, 20, usual=4)) < 4
 
 
 def test_a_machine_with_few_recordings_is_compared_with_all_and_it_says_why(fleet: Fleet) -> None:

@@ -88,22 +88,44 @@ def test_normal_range_follows_the_course_of_a_signal_over_time() -> None:
     ramp = np.linspace(0, 30, 120)
     values = ramp + random.normal(size=(60, 2, 120))
     course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=40, n_segments=3)
-    low, high = np.moveaxis(course.of_length(3, usual=3), -1, 0)  # (place, sensor)
+    low, high = np.moveaxis(course.of_length(120, 40, usual=3), -1, 0)  # (place, sensor)
     assert len(low) == 120  # a place for each point, not one block per segment
     assert 0.98 < ((values >= low.T) & (values <= high.T)).mean() < 1
     assert (high - low).max() < 10
-    other = course.of_length(5, usual=3)
+    other = course.of_length(200, 40, usual=3)
     assert other.shape == (5, 2, 2)
     assert (other == other[0]).all()
     assert (other[0, :, 0] < 1).all()
     assert (other[0, :, 1] > 29).all()
 
 
+def test_normal_range_of_recordings_of_all_lengths_follows_their_course() -> None:
+    random = np.random.default_rng(0)
+    lengths = random.integers(70, 200, size=60)
+    ramps = [np.linspace(0, 30, length) + random.normal(size=(2, length)) for length in lengths]
+    course = NormalCourse.fit(Episodes.from_arrays(ramps), segment_length=40, n_segments=0)
+    for length in (75, 120, 400):
+        found = course.of_length(length, 40, usual=0)
+        assert len(found) % -(-length // 40) == 0
+        middle = found.mean(axis=2)[:, 0]
+        assert np.ptp(middle) > 25
+        assert (found[..., 1] - found[..., 0]).max() < 10
+
+
+def test_points_below_the_range_make_a_cell_low_though_its_mean_is_within() -> None:
+    course = np.tile([[[0.0, 10.0]]], (2, 1, 1))
+    values = np.full((1, 20), 6, dtype=np.float32)
+    values[0, :3] = -5
+    assert level_in_range(values, 10, course)[:, 0].tolist() == pytest.approx([-1.3, 0.2])
+    values[0, 5:7] = 15
+    assert abs(level_in_range(values, 10, course)[0, 0]) < 1  # on both sides: another shape
+
+
 def test_a_place_without_normal_values_has_no_range() -> None:
     values = np.zeros((2, 1, 12), dtype=np.float32)
     values[1] = 10
     values[:, :, 8:] = np.nan
-    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=3).of_length(3, usual=3)
+    course = NormalCourse.fit(Episodes.from_arrays(values), segment_length=4, n_segments=3).of_length(12, 4, usual=3)
     np.testing.assert_allclose(course[:8, 0], [[0.1, 9.9]] * 8)
     assert np.isnan(course[8:]).all()
 

@@ -60,7 +60,7 @@ def test_a_reference_survives_its_arrays(tiny: Diagnoser, normal: Episodes, refe
     np.testing.assert_allclose(again.deviation(scores), reference.deviation(scores), rtol=2e-2)
     np.testing.assert_allclose(again.fleet.of(None).health.usual, reference.fleet.of(None).health.usual, rtol=1e-6)
     for n_segments in (3, 5):
-        course, stored = (one.fleet.of(None).course.of_length(n_segments, 3) for one in (reference, again))
+        course, stored = (one.fleet.of(None).course.of_length(12 * n_segments, 12, 3) for one in (reference, again))
         np.testing.assert_allclose(stored, course, 1e-6)
         for name, band in reference.bands(n_segments).items():
             np.testing.assert_allclose(again.band(n_segments, name).edge, band.edge, rtol=1e-5, atol=1e-6)

@@ -97,7 +97,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
     def check_lengths(self, episodes: Episodes, network: Any) -> None:
         """Reject episodes that are too short or too long for these settings."""
 
-    def _learn_reference(self, train: Episodes) -> None:
+    def _learn_reference(self, train: Episodes, validation: Episodes) -> None:
         """Learn the reference for diagnoses; only detectors that diagnose need one."""
 
     # ---- fit ----------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         probabilities = self.calibration_.probabilities(logits)
         self.threshold_ = choose_threshold(labels, probabilities, task.training)
         self.metrics_ = {"validation": evaluate_probabilities(labels, probabilities, self.threshold_.value).to_dict()}
-        self._learn_reference(train)
+        self._learn_reference(train, validation)
 
     # ---- read ---------------------------------------------------------------------------------------------------
 

@@ -162,6 +162,13 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
             return None
         return "own" if groups is not None and str(groups[row]) in self.machines_ else "fleet"
 
+    def _with_machines(self, episodes: Episodes) -> Self:
+        """Add what is usual for the signals of these machines, from the recordings that look normal."""
+        found = super()._with_machines(episodes)
+        if found.machines_ and len(episodes):
+            found.reference_ = found.reference_.with_machines(found, episodes[_look_normal(found, episodes)])
+        return found
+
     def evaluate_members(self, X: Any, y: npt.ArrayLike | None = None) -> dict[str, Evaluation]:  # noqa: N803
         """Return the detection metrics of the committee and of each member by name; empty without a committee."""
         episodes, committee = self.check_input(X, y), self.committee_
@@ -221,10 +228,13 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
 
     # ---- the normal reference and the known faults are part of the model ----------------------------------------
 
-    def _learn_reference(self, train: Episodes) -> None:
+    def _learn_reference(self, train: Episodes, validation: Episodes) -> None:
         labels = train.require_labels()
         self.reference_ = NormalReference.fit(self, train[labels == 0], seed=self.training_settings_.seed)
         self.known_cases_ = KnownCases.of(self, train[labels == 1])
+        if train.groups is not None and validation.groups is not None:
+            others = (validation.require_labels() == 0) & ~np.isin(validation.groups, train.groups)
+            self.reference_ = self.reference_.with_machines(self, validation[others])
 
     def _stored(self) -> StoredModel:
         stored, cases = super()._stored(), self.known_cases_
@@ -257,6 +267,14 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.reference_ = NormalReference.from_arrays(stored.reference)
         self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), stored.reference[KNOWN_FEATURES])
         return self
+
+
+def _look_normal(detector: Diagnoser, episodes: Episodes) -> npt.NDArray[np.bool_]:
+    """Return which episodes are called normal, but at least the less suspicious half of each machine's."""
+    probabilities = detector.calibration_.probabilities(detector._checked_logits(episodes))
+    groups = episodes.require_groups()
+    medians = {str(name): np.median(probabilities[groups == name]) for name in np.unique(groups)}
+    return np.asarray(probabilities <= np.maximum(detector.threshold_.value, [medians[str(name)] for name in groups]))
 
 
 def _require_choice(setting: str, given: str, known: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -87,19 +88,22 @@ class KnowsMachines(EpisodeClassifier):
                 f"({option_name('machine', ...)}), or the column that does ({reading_option_name('group_column', ...)})"
             )
         self._check_machines(groups, replace)
-        statistics = self.statistics(episodes)
-        self.trees_ = self.trees_.with_baselines(statistics, groups)
+        episodes = dataclasses.replace(episodes, groups=groups)
+        found, statistics = self._with_machines(episodes), self.statistics(episodes)
+        self.__dict__ = {**vars(found)}  # only now, so that nothing has changed after a failure
         return {str(name): assess_baseline(statistics[groups == name]) for name in np.unique(groups)}
 
     def with_own_baselines(self, X: Any) -> Self:  # noqa: N803
         """Return a copy that compares machines without a baseline with these recordings of theirs, without labels."""
         episodes = self.check_input(X)
         unknown = self.machines_without_baseline(episodes)
+        return self._with_machines(episodes[np.isin(episodes.require_groups(), unknown)]) if unknown else self
+
+    def _with_machines(self, episodes: Episodes) -> Self:
+        """Return a copy with the baselines of the machines of these episodes, from all that have enough."""
         found = copy.copy(self)
-        if unknown and episodes.groups is not None and self.trees_ is not None:
-            rows = np.isin(episodes.groups, unknown)
-            own = episodes[rows]
-            found.trees_ = self.trees_.with_baselines(self.statistics(own), own.groups)
+        if self.trees_ is not None:
+            found.trees_ = self.trees_.with_baselines(self.statistics(episodes), episodes.groups)
         return found
 
     def _check_machines(self, groups: npt.NDArray[np.str_], replace: bool) -> None:

@@ -48,7 +48,7 @@ def diagnose(
         n_segments, decision = scores.n_segments, decide(row, scores.logit)
         starts = np.arange(n_segments) * length
         habits = reference.fleet.of(episode.group)
-        course = habits.course.of_length(n_segments, reference.n_segments)
+        course = habits.course.of_length(episode.values.shape[1], length, reference.n_segments)
         bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
         diagnosis = Diagnosis(
             temporal_attention=scores.temporal_attention,
@@ -63,7 +63,7 @@ def diagnose(
             threshold=detector.decision_threshold,
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),
-            deviation=reference.deviation(scores),
+            deviation=reference.deviation(scores) / habits.distance,
             contribution=scores.contribution - reference.band(n_segments, "contribution").centre,
             bands=reference.bands(n_segments),
             level=level_in_range(episode.values, length, course),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from dfstrans.diagnosis.clock import Clock
+from dfstrans.diagnosis.habits import MAX_LEVEL
 from dfstrans.diagnosis.schema import (
     DIAGNOSIS_SCHEMA_VERSION,
     BaselineUsed,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:  # which loads scikit-learn
 MAX_CHANGED_PAIRS = 20
 SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the typical distance from normal
+FAR_FROM_NORMAL = 2  # times the normal spread of a sensor on its machine
 BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
 MOST_LEADING = 3  # maximum number of sensors named for a segment
 
@@ -71,7 +73,7 @@ class Diagnosis(AttentionScores):
     segment_bounds: Array
     deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
     contribution: Array  # to the logit, beyond the normal contribution
-    level: Array  # of the mean value in its normal range; see `level_in_range`
+    level: Array  # of the values in their normal range; see `level_in_range`
     bands: Mapping[str, NormalBand]  # normal band of each of the eight scores, by name
     usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
     compared_with: ComparedWith  # the recordings behind `usual_course` and `health`
@@ -347,7 +349,7 @@ class Diagnosis(AttentionScores):
         if len(self.without_readings) == len(self.sensors):
             return f"{self.episode_id}: no diagnosis, because no sensor has any readings."
         sentences = [f"{self.episode_id}: {'; '.join(self._verdict_clauses())}."]
-        sentences += filter(None, (self.members_words, self.baseline_words))
+        sentences += filter(None, (self.spread_words, self.members_words, self.baseline_words))
         if self.is_anomaly and self.trust is not None:
             sentences.append(f"Attention is {self.trust.support}: {self.trust.reason}.")
         if self.occlusion is not None:
@@ -373,6 +375,20 @@ class Diagnosis(AttentionScores):
         """The symptoms of the first sensor of the ranking, each with its share of the points."""
         own = (finding for finding in self.health if finding.sensor == self.top_sensor)
         return ", ".join(f"{finding.symptom} ({100 * finding.share:.0f} % of its points)" for finding in own)
+
+    @property
+    def spread_words(self) -> str:
+        """How far the first sensor is from its normal value on this machine; empty if not far, or not compared with it.
+
+        The spread is the distance from the middle to the edge of the range of the machine's normal recordings.
+        """
+        sensor, machine = self.top_sensors(1)[0], self.compared_with.machine
+        level = self.level[sensor.segments[0].segment, self.sensors.index(sensor.sensor)]
+        if not machine or abs(level) < FAR_FROM_NORMAL:
+            return ""
+        times = f"{abs(level):.0f}" if abs(level) < MAX_LEVEL else f"over {MAX_LEVEL:.0f}"
+        side = "above" if level > 0 else "below"
+        return f"There, {sensor.sensor} is {times} times its normal spread {side} its normal value on machine {machine}."
 
     @property
     def leading_words(self) -> str:

@@ -1,7 +1,7 @@
 """What is normal for one machine: the range of its signals over time, and how often its sensors show symptoms.
 
-A machine is a group of episodes. It is compared with its own normal recordings if there are enough of them, else with
-those of all machines.
+A machine is a group of episodes. It is compared with its own normal recordings if there are enough of them, in training
+or when it was commissioned, else with those of all machines.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ MAX_RECORDINGS = 300  # of a machine; a random sample if there are more
 MAX_VALUES = 1 << 19  # numbers in the courses of single machines, 2 MB in a file
 
 COURSE_TAIL = 0.01  # share of normal values below the range of a signal, and also above
-PLACES = 200  # in an episode of the usual length, at which the range is known
+PLACES = 200  # in an episode, at which the range is known
 POINTS_AT_PLACE = 8  # of each recording
 SMALLEST_RANGE = 1e-6  # for sensors that never move
 MAX_LEVEL = 1e3
 REACH = 2  # neighbouring places on each side that smooth the range
+OUTSIDE = 0.1  # smallest share of points on one side of the range that counts if the mean is within it
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class NormalCourse:
     """The lowest and the highest value of each sensor in normal recordings, without the most extreme 1 % on each side.
 
     Shape:
-        by_segment (place, sensor, 2), with the same number of places in each segment, and none if lengths vary;
-        pooled (sensor, 2); in the sensors' units
+        by_segment (place, sensor, 2), with the same number of places in each segment; if lengths vary, evenly spaced
+        over each episode from its start to its end; pooled (sensor, 2); in the sensors' units
     """
 
     by_segment: Array
@@ -50,28 +51,41 @@ class NormalCourse:
 
     @classmethod
     def fit(cls, normal: Episodes, segment_length: int, n_segments: int) -> NormalCourse:
-        """Learn from normal episodes; values by place come from those with `n_segments` segments (0: none)."""
+        """Learn from normal episodes; values by place come from those with `n_segments` segments (0: lengths vary)."""
         alike, anything = [], []
-        n_places = n_segments * places_per_segment(segment_length, n_segments)
+        n_places, per_place = PLACES, POINTS_AT_PLACE
+        if n_segments:
+            n_places = n_segments * places_per_segment(segment_length, n_segments)
+            per_place = min(per_place, n_segments * segment_length // n_places)
         for episode in normal:
             values, length = episode.values, episode.values.shape[1]
-            anything.append(values[:, _evenly(length, PLACES)])
-            if n_places and count_segments(length, segment_length) == n_segments:
-                points = n_segments * segment_length
-                padded = np.pad(values, ((0, 0), (0, points - length)), constant_values=np.nan)
-                per_place = min(POINTS_AT_PLACE, points // n_places)
-                chosen = padded[:, _evenly(points, n_places * per_place)]
-                alike.append(chosen.reshape(len(values), n_places, per_place))
+            anything.append(values[:, _evenly(length, min(length, PLACES))])
+            if n_segments and count_segments(length, segment_length) != n_segments:
+                continue
+            points = n_segments * segment_length or length
+            padded = np.pad(values, ((0, 0), (0, points - length)), constant_values=np.nan)
+            chosen = padded[:, _evenly(points, n_places * per_place)]
+            alike.append(chosen.reshape(len(values), n_places, per_place))
         pooled = _range(np.concatenate(anything, axis=1))
         if not alike:
             return cls(np.zeros((0, *pooled.shape)), pooled)
         return cls(smooth_range(_range(np.concatenate(alike, axis=2)).transpose(1, 0, 2)), pooled)
 
-    def of_length(self, n_segments: int, usual: int) -> Array:
-        """Return the course for `n_segments` segments (place, sensor, 2): constant unless that number is `usual`."""
+    def of_length(self, length: int, segment_length: int, usual: int) -> Array:
+        """Return the course for an episode of `length` points: (place, sensor, 2).
+
+        It is constant unless the episode has the `usual` number of segments; if there is none (0), the range is known
+        by the share of the episode that has passed.
+        """
+        n_segments = count_segments(length, segment_length)
         if n_segments == usual and len(self.by_segment):
             return self.by_segment
-        return np.broadcast_to(self.pooled, (n_segments, *self.pooled.shape))
+        if usual or not len(self.by_segment):
+            return np.broadcast_to(self.pooled, (n_segments, *self.pooled.shape))
+        n_places = n_segments * places_per_segment(segment_length, n_segments)
+        passed = (np.arange(n_places) + 0.5) * (n_segments * segment_length / n_places) / length
+        rows = np.minimum(passed * len(self.by_segment), len(self.by_segment) - 1)
+        return self.by_segment[rows.astype(np.int64)]
 
 
 def places_per_segment(segment_length: int, n_segments: int) -> int:
@@ -79,9 +93,8 @@ def places_per_segment(segment_length: int, n_segments: int) -> int:
     return int(np.clip(PLACES // max(n_segments, 1), 1, segment_length))
 
 
-def _evenly(length: int, most: int) -> npt.NDArray[np.int64]:
-    """Return the indices of at most `most` evenly spaced points."""
-    count = min(length, most)
+def _evenly(length: int, count: int) -> npt.NDArray[np.int64]:
+    """Return the indices of evenly spaced points; if there are fewer, they are repeated."""
     return ((np.arange(count) + 0.5) * length / max(count, 1)).astype(np.int64)
 
 
@@ -110,7 +123,8 @@ def smooth_range(course: Array, reach: int = REACH) -> Array:
 def level_in_range(values: npt.NDArray[np.float32], segment_length: int, course: Array) -> Array:
     """Return where the mean of each cell lies in its normal range: 0 is the middle, −1 and 1 are the edges.
 
-    Cells without any value, or without a normal range, are in the middle.
+    If the mean is within the range, but many points are above it and far fewer below, 1 plus their share; likewise
+    below. Cells without any value, or without a normal range, are in the middle.
 
     Shape:
         values (sensor, point), course (place, sensor, 2) → (segment, sensor)
@@ -118,8 +132,26 @@ def level_in_range(values: npt.NDArray[np.float32], segment_length: int, course:
     mean = cell_statistics(values, segment_length)[..., CELL_STATISTICS.index("mean")]
     with np.errstate(invalid="ignore"):
         low, high = np.moveaxis(course.reshape(len(mean), -1, *course.shape[1:]).mean(axis=1), -1, 0)
-        level = (mean - (low + high) / 2) / np.maximum((high - low) / 2, SMALLEST_RANGE)
-    return np.asarray(np.clip(np.nan_to_num(level), -MAX_LEVEL, MAX_LEVEL))
+        level = np.nan_to_num((mean - (low + high) / 2) / np.maximum((high - low) / 2, SMALLEST_RANGE))
+    above, below = _shares_outside(values, segment_length, course)
+    for share, other, sign in ((above, below, 1), (below, above, -1)):
+        level = np.where((np.abs(level) <= 1) & (share >= OUTSIDE) & (share > 2 * other), sign * (1 + share), level)
+    return np.asarray(np.clip(level, -MAX_LEVEL, MAX_LEVEL))
+
+
+def _shares_outside(values: npt.NDArray[np.float32], segment_length: int, course: Array) -> tuple[Array, Array]:
+    """Return the shares of each cell's points above and below the range at their place: (segment, sensor) each."""
+    length = values.shape[1]
+    n_segments = count_segments(length, segment_length)
+    rows = np.arange(length) * len(course) // (n_segments * segment_length)
+    low, high = np.moveaxis(course[rows], (0, 2), (2, 0))  # (sensor, point)
+    starts = np.arange(n_segments) * segment_length
+    points = np.diff(np.append(starts, length))
+    above, below = (
+        np.add.reduceat(mask, starts, axis=1, dtype=np.float64).T / points[:, None]
+        for mask in (values > high, values < low)
+    )
+    return above, below
 
 
 # ---- one machine and all machines -----------------------------------------------------------------------------------
@@ -129,12 +161,17 @@ def level_in_range(values: npt.NDArray[np.float32], segment_length: int, course:
 class Habits:
     """What is normal for one machine, or for all machines together.
 
-    `why_all` says why all machines are taken together; it is empty where machines are not told apart.
+    `why_all` says why all machines are taken together; it is empty where machines are not told apart. `distance` is how
+    far each sensor of this machine usually is from the normal examples of training: 1, or more on machines beside them.
+
+    Shape:
+        distance (sensor,)
     """
 
     course: NormalCourse
     health: HealthReference
     recordings: int
+    distance: Array
     machine: str = ""  # empty: all machines
     why_all: str = ""
 
@@ -144,7 +181,16 @@ class Habits:
     ) -> Habits:
         """Learn from normal episodes; `n_segments` is their usual number of segments (0: none)."""
         course = NormalCourse.fit(normal, segment_length, n_segments)
-        return cls(course, HealthReference.fit(normal, scaler), len(normal), name)
+        return cls(course, HealthReference.fit(normal, scaler), len(normal), np.ones(normal.n_sensors), name)
+
+    @classmethod
+    def of_machine(
+        cls, name: str, normal: Episodes, scaler: SensorScaler, segment_length: int, n_segments: int
+    ) -> Habits:
+        """Learn from a machine's normal episodes, or a random selection of them."""
+        if len(normal) > MAX_RECORDINGS:
+            normal = normal[np.sort(np.random.default_rng(0).choice(len(normal), MAX_RECORDINGS, replace=False))]
+        return cls.fit(normal, scaler, segment_length, n_segments, name)
 
 
 @dataclass(frozen=True)
@@ -161,18 +207,27 @@ class Fleet:
     ) -> Fleet:
         """Learn what is normal for all machines from a sample, and for each machine from all its normal episodes."""
         together = Habits.fit(sample, scaler, segment_length, n_segments)
-        if normal.groups is None:
-            return cls(together)
-        names, counts = np.unique(normal.groups, return_counts=True)
         most = MAX_VALUES // max(together.course.by_segment.size, together.course.pooled.size)
-        machines = {}
+        return cls(together).with_machines(normal, scaler, segment_length, n_segments, most)
+
+    def with_machines(
+        self, normal: Episodes, scaler: SensorScaler, segment_length: int, n_segments: int, most: int | None = None
+    ) -> Fleet:
+        """Return this fleet with the habits of the machines of these episodes, of each with enough of them.
+
+        With `most`, only of those with the most episodes.
+        """
+        if normal.groups is None:
+            return self
+        names, counts = np.unique(normal.groups, return_counts=True)
+        machines = dict(self.machines)
         for row in np.argsort(-counts, kind="stable")[:most]:
+            name = str(names[row])
+            machines.pop(name, None)  # what was usual before is outdated
             if counts[row] >= MIN_RECORDINGS:
-                name, own = str(names[row]), np.flatnonzero(normal.groups == names[row])
-                if len(own) > MAX_RECORDINGS:
-                    own = np.sort(np.random.default_rng(0).choice(own, MAX_RECORDINGS, replace=False))
-                machines[name] = Habits.fit(normal[own], scaler, segment_length, n_segments, name)
-        return cls(together, machines, told_apart=True)
+                own = normal[np.flatnonzero(normal.groups == name)]
+                machines[name] = Habits.of_machine(name, own, scaler, segment_length, n_segments)
+        return replace(self, machines=machines, told_apart=True)
 
     def of(self, machine: str | None) -> Habits:
         """Return what is normal for a machine, or for all machines, with the reason.
@@ -225,6 +280,7 @@ def _to_arrays(habits: Habits) -> Arrays:
         "health": habits.health.usual,
         "course.by_segment": habits.course.by_segment,
         "course.pooled": habits.course.pooled,
+        "distance": habits.distance,
     }
     return {name: values.astype(np.float32, order="C") for name, values in arrays.items()}
 
@@ -233,4 +289,5 @@ def _from_arrays(arrays: Arrays, prefix: str, recordings: int, machine: str = ""
     health, by_segment, pooled = (
         arrays[prefix + name].astype(np.float64) for name in ("health", "course.by_segment", "course.pooled")
     )
-    return Habits(NormalCourse(by_segment, pooled), HealthReference(health), recordings, machine)
+    distance = arrays.get(prefix + "distance", np.ones(len(pooled))).astype(np.float64)
+    return Habits(NormalCourse(by_segment, pooled), HealthReference(health), recordings, distance, machine)

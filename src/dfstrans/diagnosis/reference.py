@@ -8,7 +8,7 @@ scatter around a mean that none of them matches. See ADR 0012 for the alternativ
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -39,6 +39,7 @@ MAX_EPISODES = 400  # enough for a 99 % quantile
 MIN_EPISODES = 30
 MAX_VALUES = 1 << 25  # numbers in memory, unless that leaves fewer than MIN_EPISODES episodes
 MIN_OF_USUAL_LENGTH = 10
+MAX_DISTANCES = 50  # episodes that show how far a machine usually is from the others
 
 EXAMPLES = 64  # per segment
 POOLED_EXAMPLES = 256  # more for episodes of many segments
@@ -90,6 +91,18 @@ class NormalReference:
             pooled=_pooled_norms(scores, seed),
             fleet=Fleet.fit(sample, normal, detector.scaler_, detector.network_settings_.segment_length, n_segments),
         )
+
+    def with_machines(self, detector: Detector, normal: Episodes) -> NormalReference:
+        """Return this reference with the habits of machines beside those of training, of each with enough episodes."""
+        length = detector.network_settings_.segment_length
+        fleet = self.fleet.with_machines(normal, detector.scaler_, length, self.n_segments)
+        machines = dict(fleet.machines)
+        for name in set(normal.require_groups().tolist()) & set(machines):
+            rows = np.flatnonzero(normal.groups == name)
+            some = normal[rows[:: -(-len(rows) // MAX_DISTANCES)]]
+            distances = np.concatenate([self.deviation(scores) for scores in episode_scores(detector, some)])
+            machines[name] = replace(machines[name], distance=np.maximum(np.median(distances, axis=0), 1))
+        return replace(self, fleet=replace(fleet, machines=machines))
 
     def bands(self, n_segments: int) -> dict[str, NormalBand]:
         """Return the normal band of each of the eight scores, for an episode of `n_segments` segments."""

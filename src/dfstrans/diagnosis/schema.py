@@ -64,7 +64,7 @@ class RankedSensor:
     contribution: float
     """Contribution to the logit over all segments beyond the normal one; above 0 it points to an anomaly."""
     direction: Literal["higher than normal", "lower than normal", "another shape"]
-    """Whether its mean is above, below or within the range of normal values in its first segment of the ranking."""
+    """Whether it is above, below or within the range of normal values in its first segment of the ranking."""
     loss: float | None
     """If `ranked_by` is `occlusion`: drop in the logit when it is made normal in its decisive segment; else null."""
     segments: list[RankedSegment]
@@ -192,7 +192,10 @@ class RawScores:
     contribution: list[Any]
     """Contribution to the logit beyond the normal one: (segment, sensor)."""
     level: list[Any]
-    """Place of the mean in the range of normal values: 0 is its middle, 1 and -1 are its edges: (segment, sensor)."""
+    """Place in the range of normal values: 0 is its middle, 1 and -1 are its edges: (segment, sensor).
+
+    It is that of the mean, unless many points are outside on one side only.
+    """
     loss: list[Any] | None
     """Drop in the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
     places: list[Any]
