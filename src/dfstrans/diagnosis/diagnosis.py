@@ -8,20 +8,18 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from dfstrans.diagnosis.attention import ComparedAttention
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.habits import MAX_LEVEL
 from dfstrans.diagnosis.schema import (
     DIAGNOSIS_SCHEMA_VERSION,
     BaselineUsed,
-    BeyondBand,
     ComparedWith,
     DetectorCheck,
     DiagnosisContent,
     HealthFinding,
-    RankedPair,
     RankedSegment,
     RankedSensor,
     RawScores,
@@ -29,7 +27,7 @@ from dfstrans.diagnosis.schema import (
     TrustVerdict,
     nested_lists,
 )
-from dfstrans.diagnosis.scores import SCORES, Array, AttentionScores, NormalBand, rank_segments, rank_sensors
+from dfstrans.diagnosis.scores import SCORES, Array, largest, rank_segments, rank_sensors
 from dfstrans.diagnosis.words import (
     LEARNED_LITTLE,
     RANKED_BY_DROP,
@@ -39,12 +37,10 @@ from dfstrans.diagnosis.words import (
     describe_baseline,
     describe_members,
 )
-from dfstrans.errors import DfstransError
 
 if TYPE_CHECKING:  # which loads scikit-learn
     from dfstrans.training.evaluation import ChanceCheck
 
-MAX_CHANGED_PAIRS = 20
 SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the typical distance from normal
 FAR_FROM_NORMAL = 2  # times the normal spread of a sensor on its machine
@@ -53,12 +49,12 @@ MOST_LEADING = 3  # maximum number of sensors named for a segment
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays make == ambiguous and repr long
-class Diagnosis(AttentionScores):
+class Diagnosis(ComparedAttention):
     """The diagnosis of one episode: its probability, the deviation of sensors and segments, and the paper's scores.
 
     Shape:
-        segment_bounds (segment, 2), start and end in the unit of `clock`; deviation, contribution, level, occlusion
-        (segment, sensor); usual_course (place, sensor, 2), see `places`; the eight scores as in `AttentionScores`
+        deviation, contribution, level, occlusion (segment, sensor); usual_course (place, sensor, 2), see `places`; the
+        times of segments and places are in the unit of `clock`
     """
 
     episode_id: str
@@ -69,12 +65,9 @@ class Diagnosis(AttentionScores):
     raw_logit: float  # before calibration
     network_logit: float  # `contribution` and `occlusion` are parts of it
     threshold: float
-    sensors: tuple[str, ...]
-    segment_bounds: Array
     deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
     contribution: Array  # to the logit, beyond the normal contribution
     level: Array  # of the values in their normal range; see `level_in_range`
-    bands: Mapping[str, NormalBand]  # normal band of each of the eight scores, by name
     usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
     compared_with: ComparedWith  # the recordings behind `usual_course` and `health`
     health: tuple[HealthFinding, ...]
@@ -206,14 +199,14 @@ class Diagnosis(AttentionScores):
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
-        return [self._ranked_sensor(int(sensor)) for sensor in _largest(self.sensor_ranking, n)]
+        return [self._ranked_sensor(int(sensor)) for sensor in largest(self.sensor_ranking, n)]
 
     def top_segments(self, n: int = 3) -> list[RankedSegment]:
         """The first segments of the ranking."""
-        return [self._ranked_segment(int(segment)) for segment in _largest(self.segment_ranking, n)]
+        return [self._ranked_segment(int(segment)) for segment in largest(self.segment_ranking, n)]
 
     def _ranked_sensor(self, sensor: int) -> RankedSensor:
-        name, segments = self.sensors[sensor], _largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
+        name, segments = self.sensors[sensor], largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
         value = float(self.sensor_ranking[sensor])
         return RankedSensor(
             name,
@@ -245,7 +238,7 @@ class Diagnosis(AttentionScores):
         """Return the sensor that makes the number of a segment, and those that come near it and stand out, too."""
         values = self.ranking[segment]
         least = max(BESIDE_STRONGEST * values.max(), STANDS_OUT if self.occlusion is None else 0.0)
-        first, *others = _largest(values, MOST_LEADING)
+        first, *others = largest(values, MOST_LEADING)
         return [self.sensors[sensor] for sensor in (first, *(other for other in others if values[other] >= least))]
 
     @property
@@ -254,93 +247,6 @@ class Diagnosis(AttentionScores):
         per_segment = len(self.usual_course) // self.n_segments
         share = (np.arange(per_segment) + 0.5) / per_segment
         return np.asarray((self.segment_bounds[:, :1] + share * np.diff(self.segment_bounds[0])).ravel())
-
-    # ---- attention and its normal band ------------------------------------------------------------------------------
-
-    def excess(self, score: str) -> Array:
-        """Return how far one of the eight scores is above normal, in its shape: 0 is the normal median, 1 the edge."""
-        return self.bands[score].excess(getattr(self, score))
-
-    def top_pairs(self, n: int = 3) -> list[RankedPair]:
-        """Return the sensor pairs with attention furthest above the normal band, each in its most unusual segment."""
-        excess = self.excess("spatial_attention")
-        largest = excess.max(axis=0)
-        np.fill_diagonal(largest, -np.inf)
-        return [
-            RankedPair(self.sensors[q], self.sensors[k], int(excess[:, q, k].argmax()), float(largest[q, k]))
-            for q, k in zip(*np.unravel_index(_largest(largest.ravel(), n), largest.shape), strict=True)
-            if np.isfinite(largest[q, k])
-        ]
-
-    @cached_property
-    def changed_pairs(self) -> list[RankedPair]:
-        """Return the top pairs that are beyond their normal band."""
-        return [pair for pair in self.top_pairs(MAX_CHANGED_PAIRS) if pair.excess > 1]
-
-    @cached_property
-    def beyond_band(self) -> list[BeyondBand]:
-        """Return attention above its 99 % normal band: sensors, then segments, then pairs, the furthest first.
-
-        A pair is listed with the consecutive segments around its most unusual one.
-        """
-        by_sensor = self.excess("global_spatial_relevance").tolist()
-        by_segment, by_pair = self.excess("global_temporal_relevance"), self.excess("spatial_attention")
-        sensors = [
-            self._beyond_band((name,), (0, self.n_segments - 1), excess)
-            for name, excess in zip(self.sensors, by_sensor, strict=True)
-            if excess > 1
-        ]
-        segments = [
-            self._beyond_band((), run, float(by_segment[run[0] : run[1] + 1].max())) for run in runs(by_segment > 1)
-        ]
-        pairs = []
-        for pair in self.changed_pairs:
-            names = pair.query_sensor, pair.key_sensor
-            course = by_pair[:, self.sensors.index(names[0]), self.sensors.index(names[1])]
-            around = next(run for run in runs(course > 1) if run[0] <= pair.segment <= run[1])
-            pairs.append(self._beyond_band(names, around, pair.excess))
-        return [one for found in (sensors, segments, pairs) for one in sorted(found, key=lambda one: -one.excess)]
-
-    def _beyond_band(self, sensors: tuple[str, ...], run: tuple[int, int], excess: float) -> BeyondBand:
-        first, last = run
-        when = f"segment {first}" if first == last else f"segments {first}-{last}"
-        names = "-".join(sensors)
-        what = (f"relevance of {when}", f"relevance of {names}", f"{names} coupling in {when}")[len(sensors)]
-        sentence = f"{what} is above its 99 % normal band ({excess:.1f} times the edge)"
-        start, end = float(self.segment_bounds[first, 0]), float(self.segment_bounds[last, 1])
-        return BeyondBand(sensors, first, last, start, end, excess, sentence)
-
-    def related_sensors(self, sensor: str, segment: int) -> pd.DataFrame:
-        """Return the attention of a sensor to the others in a segment: its row of B^(τ), the largest first, by sensor.
-
-        Columns: the attention, its normal median and its excess (1 is the edge of the 99 % band).
-        """
-        row = self._check_segment(segment), self._check_sensor(sensor)
-        return self._compare_with_normal("spatial_attention", row, pd.Index(self.sensors, name="sensor"))
-
-    def triggers(self, sensor: str, segment: int) -> pd.DataFrame:
-        """Return the attention of a segment to the others of a sensor: its row of A^(s), the largest first, by segment.
-
-        Columns as in `related_sensors`.
-        """
-        row = self._check_sensor(sensor), self._check_segment(segment)
-        return self._compare_with_normal("temporal_attention", row, pd.RangeIndex(self.n_segments, name="segment"))
-
-    def _compare_with_normal(self, score: str, row: tuple[int, int], index: pd.Index) -> pd.DataFrame:
-        attention = getattr(self, score)
-        normal = np.broadcast_to(self.bands[score].centre, attention.shape)
-        columns = {"attention": attention[row], "normal": normal[row], "excess": self.excess(score)[row]}
-        return pd.DataFrame(columns, index=index).sort_values("attention", ascending=False, kind="stable")
-
-    def _check_sensor(self, sensor: str) -> int:
-        if sensor not in self.sensors:
-            raise DfstransError(f"expected one of the sensors {', '.join(self.sensors)}, got {sensor!r}; correct it")
-        return self.sensors.index(sensor)
-
-    def _check_segment(self, segment: int) -> int:
-        if not isinstance(segment, int | np.integer) or not 0 <= segment < self.n_segments:
-            raise DfstransError(f"expected a segment from 0 to {self.n_segments - 1}, got {segment!r}; correct it")
-        return segment
 
     # ---- output as text and as data ---------------------------------------------------------------------------------
 
@@ -487,23 +393,6 @@ class Diagnosis(AttentionScores):
             },
             **{name: nested_lists(values) for name, values in scores.items()},
         )
-
-
-def runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first and last index of each run of True.
-
-    >>> runs(np.array([True, False, True, True]))
-    [(0, 0), (2, 3)]
-    """
-    changes = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
-    return [(int(first), int(after) - 1) for first, after in changes.reshape(-1, 2)]
-
-
-def _largest(values: Array, n: int) -> npt.NDArray[np.intp]:
-    """Return the indices of the n largest values, the largest first."""
-    if n < 0:
-        raise DfstransError(f"expected n to be at least 0, got {n}; correct it")
-    return np.argsort(-values, kind="stable")[:n]
 
 
 def _direction(level: float) -> Literal["higher than normal", "lower than normal", "another shape"]:

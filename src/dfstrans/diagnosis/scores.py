@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.errors import DfstransError
+
 Array = npt.NDArray[np.float64]
 
 SCORES = (  # in the order of the paper's equations
@@ -110,6 +112,23 @@ def rank_sensors(cells: Array) -> Array:
 def rank_segments(cells: Array) -> Array:
     """Rank each segment by its highest cell: (segment, sensor) → (segment,)."""
     return np.asarray(cells.max(axis=1))
+
+
+def runs(mask: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return the first and last index of each run of True.
+
+    >>> runs(np.array([True, False, True, True]))
+    [(0, 0), (2, 3)]
+    """
+    changes = np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]])))
+    return [(int(first), int(after) - 1) for first, after in changes.reshape(-1, 2)]
+
+
+def largest(values: Array, n: int) -> npt.NDArray[np.intp]:
+    """Return the indices of the n largest values, the largest first."""
+    if n < 0:
+        raise DfstransError(f"expected n to be at least 0, got {n}; correct it")
+    return np.argsort(-values, kind="stable")[:n]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from dfstrans.diagnosis.diagnosis import runs
+from dfstrans.diagnosis.scores import runs
 from dfstrans.lab.elevator.journey import PHASES
 from dfstrans.lab.elevator.machine import SENSOR_NAMES, SENSORS
 from dfstrans.lab.elevator.motion import SAMPLING_RATE
