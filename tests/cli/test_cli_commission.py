@@ -80,8 +80,10 @@ def test_a_commissioned_machine_is_judged_better(model: Path, new: Path) -> None
     before = result_of("evaluate", model, new)
     assert before["without_baseline"] == ["x0", "x1"]
     out, err = output_of("commission", model, new)
-    assert out.splitlines()[0].startswith("x0: 28 recordings suffice: the medians of its two halves differ by")
-    assert out.splitlines()[1].startswith("x1: 28 recordings suffice")
+    assert out.splitlines()[0].startswith(
+        "x0: 28 recordings are enough: the typical values of two halves of them differ by"
+    )
+    assert out.splitlines()[1].startswith("x1: 28 recordings are enough")
     assert f"{model} now has the baselines of" in err
     after = result_of("evaluate", model, new)
     assert after["without_baseline"] == []
@@ -196,7 +198,7 @@ def test_models_that_know_no_machines_are_refused(new: Path, tmp_path: Path) -> 
     for kind in ("trees", "boosting"):
         output_of("train", tmp_path / "alone.npz", "--out", tmp_path / kind, "--model", kind)
     err = refused("commission", tmp_path / "trees", new)
-    assert "expected a model that was trained on recordings that name their machine" in err
+    assert "expected a model that learned what is normal for each machine" in err
     assert "(--group-column …)" in err
     said = "expected a model that compares each machine with itself, got one of the kind 'boosting'"
     assert said in refused("commission", tmp_path / "boosting", new)

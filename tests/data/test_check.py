@@ -181,7 +181,7 @@ def test_gaps_and_partly_anomalous_episodes_are_reported() -> None:
     result = checked(values, ids=["x", "y", "z"], faults=[[Fault(0, 8)], [Fault(1, 3)], []])
     assert result.gaps == {"x": 2, "z": 1}
     assert result.partly_anomalous == ("y",)
-    assert "3 points without a value of any sensor, in 2 episodes: x (2), z (1)" in messages(result, "info")
+    assert "no sensor has a value at 3 points in time, in 2 episodes: x (2), z (1)" in messages(result, "info")
     assert "1 episode with a fault in only part of the episode: y" in messages(result, "info")
 
 

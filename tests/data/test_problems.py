@@ -64,8 +64,14 @@ def test_same_problem_of_several_files_is_one(tmp_path: Path) -> None:
 
 
 def test_bad_files_are_skipped_and_listed(folder: Path) -> None:
-    with pytest.warns(UserWarning, match=r"skipped 6 files:[\s\S]*run_4.csv: expected numbers"):
+    for name in ("run_7", "run_8"):
+        (folder / f"{name}.csv").write_text(FILES["run_4"])
+    with pytest.warns(UserWarning, match="skipped 8 files") as warned:
         episodes = load_episodes(folder, skip_bad_files=True)
+    _, *rows = str(warned[0].message).splitlines()
+    assert rows[0].startswith("  3 files (run_4.csv, run_7.csv, run_8.csv): expected numbers in column 'a'")
+    assert len(rows) == 7  # the other reasons, and where all files are listed
+    assert "data check" in rows[-1]
     assert episodes.ids.tolist() == ["run_1", "run_2", "run_3"]
 
 

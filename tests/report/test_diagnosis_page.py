@@ -21,7 +21,7 @@ MEGABYTE = 1e6
 def test_page_shows_verdict_sensors_moments_trust_and_health(tmp_path: Path) -> None:
     text = words(write_diagnosis(tmp_path / "run.html", *made_diagnosis()))
     assert "run &lt;1&gt; Anomalous: probability 90.0 %" in text
-    assert "Look first at sensor S1" in text
+    assert "Start with sensor S1" in text
     assert "the time from 15 to 20 s" in text
     assert "Attention is supported" in text
     assert "S2 stuck 40 % 1 %" in text

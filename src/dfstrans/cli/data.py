@@ -36,7 +36,7 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
         *(_finding(problem) for problem in problems.merged()),
         *(Finding("warning", message) for message in warned),
     ]
-    skipped = {str(file): list(reasons) for file, reasons in problems.skipped.items()}
+    skipped = {str(file): [one.message for one in reasons] for file, reasons in problems.skipped.items()}
     content: dict[str, Any] = {"ok": False}
     lines = []
     if episodes is not None:
@@ -50,7 +50,7 @@ def check(data: Data, read: dict[str, Any], as_json: AsJson = False) -> None:
     if as_json:
         print_json({**content, "findings": [asdict(finding) for finding in findings], "skipped": skipped})
     else:
-        lines += [problems.describe_skipped()] if skipped else []
+        lines += [problems.describe_skipped(most=len(skipped))] if skipped else []
         findings.sort(key=lambda finding: _LEVELS.index(finding.level))
         lines += [f"{finding.level}: {finding.message}" for finding in findings] or ["nothing suspicious was found"]
         print("\n".join(lines))

@@ -12,7 +12,7 @@ import typer
 from dfstrans.cli.output import remark
 from dfstrans.data.baselines import MIN_RECORDINGS
 from dfstrans.data.episodes import Episodes
-from dfstrans.errors import DfstransError, Note, list_few
+from dfstrans.errors import DfstransError, Note, did_you_mean, list_few
 
 if TYPE_CHECKING:  # a wrong option is reported before torch loads
     from dfstrans.detectors.base import EpisodeClassifier
@@ -103,5 +103,7 @@ def compared_with_machines(
             if own_baseline
             else "commission them (`dfstrans commission`), or use --own-baseline"
         )
-        remark(f"machines without a baseline are compared with the fleet: {list_few(unknown)}; {remedy}")
+        meant = "" if machine is None else did_you_mean(machine, detector.machines_, "")
+        shown = f"{machine} ({meant})" if meant else list_few(unknown)
+        remark(f"machines without a baseline are compared with the fleet: {shown}; {remedy}")
     return Compared(detector, episodes, unknown)

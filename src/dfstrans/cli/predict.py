@@ -22,6 +22,7 @@ from dfstrans.errors import counted
 from dfstrans.files import atomic_write
 from dfstrans.settings import Precision
 
+_DIGITS = "%.6g"  # more only pretend precision; JSON has all digits
 app = typer.Typer(add_completion=False)
 
 
@@ -55,11 +56,11 @@ def predict(
     outside = warn_out_of_range(detector, episodes)
     if out is not None:
         with atomic_write(out) as temporary:
-            table.to_csv(temporary, index=False)
+            table.to_csv(temporary, index=False, float_format=_DIGITS)
         remark(f"predictions of {counted(len(table), 'episode')} written to {out}")
     if as_json:
         rows = table.to_dict(orient="records")
         known = {"threshold": detector.threshold_.value, "out_of_range": outside, "skipped": skipped}
         print_json({**known, "without_baseline": unknown, "predictions": rows})
     elif out is None:
-        print(table.to_csv(index=False), end="")
+        print(table.to_csv(index=False, float_format=_DIGITS), end="")

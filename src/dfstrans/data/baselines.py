@@ -141,7 +141,7 @@ def assess_baseline(statistics: Statistics) -> Suitability:
     spread = np.maximum(high - low, SMALLEST_SPREAD)
     change = float(np.median((np.abs(one - other) / spread)[moving])) if moving.any() else 0.0
     sufficient = n >= ENOUGH_RECORDINGS and change <= max(STEADY, BY_CHANCE / math.sqrt(n))
-    between = f"the medians of its two halves differ by {100 * change:.0f} % of the typical spread"
+    between = f"the typical values of two halves of them differ by {100 * change:.0f} % of the usual spread"
     if sufficient:
-        return Suitability(n, change, True, f"{n} recordings suffice: {between}")
-    return Suitability(n, change, False, f"{n} recordings may not suffice: {between}; add more recordings")
+        return Suitability(n, change, True, f"{n} recordings are enough: {between}")
+    return Suitability(n, change, False, f"{n} recordings may not be enough: {between}; add more")

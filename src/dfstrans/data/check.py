@@ -118,9 +118,9 @@ def _episode_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]
     if check.gaps:
         shown = [f"{name} ({count})" for name, count in check.gaps.items()]
         yield _info(
-            f"{counted(sum(check.gaps.values()), 'point')} without a value of any sensor, in "
-            f"{counted(len(check.gaps), 'episode')}: {list_few(shown)}; gaps in time are filled with such points, and "
-            "the network sees the previous value there"
+            f"no sensor has a value at {counted(sum(check.gaps.values()), 'point')} in time, in "
+            f"{counted(len(check.gaps), 'episode')}: {list_few(shown)}; this is how gaps in the time are read, and the "
+            "network sees the last value before them"
         )
     faulty = {name for faults in episodes.known_faults for fault in faults for name in fault.sensors}
     unknown = sorted(faulty - set(episodes.sensors))

@@ -280,7 +280,13 @@ class Episodes:
         if self.groups is not None:
             lines.append(f"groups    {len(set(self.groups.tolist()))}")
         if self.faults is not None:
-            lines.append(f"faults    {sum(map(len, self.faults))} with known location")
+            lengths = self.lengths.tolist()
+            located = sum(
+                fault.locates(length) for faults, length in zip(self.faults, lengths, strict=True) for fault in faults
+            )
+            total = sum(map(len, self.faults))
+            where = "with known location" if located == total else f"of whole episodes, {located} with known location"
+            lines.append(f"faults    {total if located == total else total - located} {where}")
         if self.truth is not None:
             lines.append(f"truth     graded, in segments of {self.truth.segment_length} points")
         megabytes = float(np.prod(self.shape)) * 4 / 1e6

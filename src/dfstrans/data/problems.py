@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from dfstrans.errors import DfstransError, counted
+from dfstrans.errors import DfstransError, counted, list_few
+
+MOST_LISTED = 5  # skipped files in a warning; more are counted by reason
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
-        self.skipped: dict[Path, tuple[str, ...]] = {}
+        self.skipped: dict[Path, tuple[Problem, ...]] = {}
 
     def add(self, problem: Problem) -> None:
         """Add a problem."""
@@ -62,8 +64,7 @@ class Problems:
     def skip(self, files: Iterable[Path]) -> None:
         """Turn the errors of these files into reasons for skipping them."""
         for file in files:
-            of_file = [one for one in self._found if one.file == file and one.level == "error"]
-            self.skipped[file] = tuple(one.message for one in of_file)
+            self.skipped[file] = tuple(one for one in self._found if one.file == file and one.level == "error")
             self._found = [one for one in self._found if one.file != file]
 
     def merged(self) -> list[Problem]:
@@ -95,10 +96,23 @@ class Problems:
             listed = "".join(f"\n  - {one}" for one in errors)
             raise DfstransError(f"expected readable recordings in {source}, got {len(errors)} problems:{listed}")
 
-    def describe_skipped(self) -> str:
-        """Return a table of the skipped files and the reasons."""
-        rows = "".join(f"\n  {file.name}: {'; '.join(reasons)}" for file, reasons in self.skipped.items())
-        return f"skipped {counted(len(self.skipped), 'file')}:{rows}"
+    def describe_skipped(self, most: int = MOST_LISTED) -> str:
+        """Return a table of the skipped files and the reasons; of more than `most`, one row per reason."""
+        if len(self.skipped) <= most:
+            rows = [f"{file.name}: {'; '.join(one.message for one in of)}" for file, of in self.skipped.items()]
+        else:
+            files: dict[str, list[Path]] = {}
+            example: dict[str, Problem] = {}
+            for file, problems in self.skipped.items():
+                for problem in problems:
+                    files.setdefault(problem.merge_key, []).append(file)
+                    example.setdefault(problem.merge_key, problem)
+            rows = [
+                f"{counted(len(of), 'file')} ({list_few((file.name for file in of), 3)}): {example[key].message}"
+                for key, of in sorted(files.items(), key=lambda one: -len(one[1]))
+            ]
+            rows.append("`dfstrans data check` with the same options lists each file")
+        return f"skipped {counted(len(self.skipped), 'file')}:" + "".join(f"\n  {row}" for row in rows)
 
 
 _current: ContextVar[Problems | None] = ContextVar("problems", default=None)

@@ -53,8 +53,8 @@ def load_with_recipe(
 ) -> Episodes:
     """Read recordings with the remembered options, except those that `overrides` gives anew.
 
-    Options that do not apply to the format of the recordings are left out, and so are those about labels if the
-    recordings have none and `need_labels` is false; a note names the options that were used.
+    Options that do not apply to the format of the recordings are left out, and so are those about labels and groups if
+    the recordings have none and `need_labels` is false; notes name the options that were used, and missing groups.
     """
     place = Path(path)
     replaced = {*overrides, *(_TOGETHER[name] for name in overrides if name in _TOGETHER)}
@@ -69,7 +69,8 @@ def load_with_recipe(
         if found is None:
             raise
         episodes, remembered, without = found
-        warnings.warn(f"the recordings are read without {without}: {error}", Note, stacklevel=3)
+        if without != "labels":  # which nobody needs here
+            warnings.warn(f"the recordings are read without {without}: {error}", Note, stacklevel=3)
     if remembered:
         options = ", ".join(option_name(name, _shown(value)) for name, value in remembered.items())
         warnings.warn(f"read as the model's training recordings: {options}", Note, stacklevel=3)

@@ -77,9 +77,9 @@ class KnowsMachines(EpisodeClassifier):
         require_interval(episodes, self.data_.interval, self.data_.time_unit)
         if self.trees_ is None or self.trees_.baselines is None:
             raise DfstransError(
-                "expected a model that was trained on recordings that name their machine, most of them with at least "
-                f"{MIN_RECORDINGS} of it, got one without baselines; name the machine of each recording "
-                f"({reading_option_name('group_column', ...)}) and train again"
+                "expected a model that learned what is normal for each machine, got one that did not; train one on "
+                f"at least {MIN_RECORDINGS} recordings of each of several machines, and name the column with the "
+                f"machine ({reading_option_name('group_column', ...)})"
             )
         groups = episodes.groups if machine is None else np.full(len(episodes), machine)
         if groups is None:
