@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dfstrans.cli.compare import Finished, Jobs, Threads, names_in
 from dfstrans.cli.output import AsJson, print_json, progress, remark
-from dfstrans.cli.runs import compute_with_progress, show_result
 from dfstrans.errors import option_name
-from dfstrans.lab.compare.figures import write_tables
-from dfstrans.lab.compare.grid import Comparison, Grid
 from dfstrans.lab.elevator.settings import Preset, SimulationSettings
-from dfstrans.lab.paper.request import Request, simulate_elevator
 from dfstrans.lab.paper.targets import TARGETS, WITHOUT_RESULT, table_path, target_of, would_replace
 from dfstrans.lab.paper.targets import reproduce as make
+
+if TYPE_CHECKING:  # a wrong option or label is reported before torch loads
+    from dfstrans.lab.compare.grid import Comparison
 
 EXAMPLE = "Example: dfstrans reproduce tab:timeparams --counts-only"
 QUICK = "--quick: one split, one epoch, 60 episodes. These are NOT RESULTS; they only check that everything works."
@@ -91,9 +90,14 @@ def reproduce(
     if target is None:
         _list_targets(as_json)
         return
+    label = target_of(target)
+    from dfstrans.cli.runs import show_result  # loads torch and plotly
+    from dfstrans.lab.compare.figures import write_tables
+    from dfstrans.lab.paper.request import Request
+
     given = {"epochs": epochs, "seed": seed}
     request = Request(
-        target_of(target),
+        label,
         Path("results") if out is None else out,
         data,
         data_sets=names_in(data_sets),
@@ -130,6 +134,9 @@ def reproduce(
 
 
 def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | None) -> dict[str, str]:
+    from dfstrans.cli.runs import compute_with_progress
+    from dfstrans.lab.compare.grid import Grid
+
     if comparison.data.name == f"elevator_{preset}.h5":
         _simulate(comparison.data, preset, jobs)
     remark(f"{comparison.store.stem}: {', '.join(comparison.models)}")
@@ -137,6 +144,8 @@ def _compute(comparison: Comparison, preset: Preset, jobs: int, threads: int | N
 
 
 def _simulate(path: Path, preset: Preset, jobs: int) -> None:
+    from dfstrans.lab.paper.request import simulate_elevator
+
     with progress("simulating", SimulationSettings.of(preset, {}).n_journeys) as advance:
         simulate_elevator(path, preset, advance, jobs)
 

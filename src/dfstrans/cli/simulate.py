@@ -11,7 +11,6 @@ from dfstrans.cli.options import options_from
 from dfstrans.cli.output import INTERRUPTED, AsJson, print_result, progress, remark
 from dfstrans.errors import DfstransError
 from dfstrans.lab.elevator.journey_file import interrupted_run, is_simulated, require_free, simulate_to_file
-from dfstrans.lab.elevator.page import write_journeys
 from dfstrans.lab.elevator.settings import PRESETS, Preset, SimulationSettings
 from dfstrans.lab.elevator.simulation import Fleet
 
@@ -53,7 +52,6 @@ def elevator(
 
     Repeat the same command to resume an interrupted run. --plot without --out only writes the page.
     """
-
     if out is None and not plot:
         raise DfstransError("expected --out FILE.h5, --plot, or both, got neither; add one")
     if out is not None and out.suffix.lower() not in (".h5", ".hdf5"):
@@ -74,7 +72,6 @@ def elevator(
 
 def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
     """Write the file and report anything unexpected."""
-
     if is_simulated(out, fleet):
         remark(f"{out} already holds these journeys; nothing to do")
         return
@@ -97,6 +94,7 @@ def _simulate(out: Path, fleet: Fleet, jobs: int, overwrite: bool) -> None:
 
 
 def _draw(page: Path, fleet: Fleet) -> Path:
+    from dfstrans.lab.elevator.page import write_journeys  # loads plotly, which a wrong option need not wait for
 
     if page.exists():
         remark(f"{page} will be replaced")

@@ -32,7 +32,15 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.splits import validation_split
 from dfstrans.detectors.parameters import Configurable
 from dfstrans.detectors.recipe import Recipe, load_with_recipe
-from dfstrans.detectors.saved_model import DataRecord, ModelRecord, StoredModel, load_model, save_model, settings_of
+from dfstrans.detectors.saved_model import (
+    DataRecord,
+    ModelRecord,
+    StoredModel,
+    load_model,
+    other_version,
+    save_model,
+    settings_of,
+)
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import DecisionSettings, Imbalance, Precision, ThresholdRule, setting_name
 from dfstrans.training.calibration import calibrate, choose_threshold
@@ -320,10 +328,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         try:
             self._restore(stored)
         except (RuntimeError, KeyError) as error:
-            raise DfstransError(
-                f"expected weights that fit the settings of {folder}, got different ones; restore the model from a "
-                f"backup or train it again ({str(error).splitlines()[0]})"
-            ) from error
+            reason = f"its weights do not fit its settings: {str(error).splitlines()[0]}"
+            raise other_version(folder, record.model_dump(), reason) from error
         self.sensors_, self.units_ = record.sensors, record.units
         self.classes_ = np.array([0, 1])
         self.best_epoch_, self.log_ = record.best_epoch, stored.log

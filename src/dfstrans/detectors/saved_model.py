@@ -215,9 +215,12 @@ def load_model(folder: Path) -> StoredModel:
     try:
         weights = safetensors.torch.load_file(folder / WEIGHTS)
         scaler = SensorScaler.from_dict(json.loads((folder / SCALER).read_text()))
-        log = read_log(folder / LOG)
         reference = safetensors.numpy.load_file(folder / REFERENCE) if REFERENCE in record.checksums else {}
         parts = json.loads((folder / PARTS).read_text(encoding="utf-8")) if PARTS in record.checksums else {}
+    except Exception as error:  # their checksums are right
+        raise other_version(folder, record.model_dump(), str(error)) from error
+    try:
+        log = read_log(folder / LOG)
     except Exception as error:
         raise _damaged(folder, str(error)) from error
     if scaler.sensors != record.sensors:
@@ -231,6 +234,9 @@ def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) 
         with settings_as_options(False):  # they are not options of the current command
             return kind(**content)
     except DfstransError as error:
+        saved = _read_content(folder)
+        if saved.get("own_checksum") == _own_checksum(saved):
+            raise other_version(folder, saved, str(error)) from error
         raise _damaged(folder, f"{RECORD}: {error}") from error
 
 
@@ -267,11 +273,18 @@ def _read_content(folder: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise DfstransError(f"expected a dfstrans model at {folder}, got a {RECORD} of another kind; check the path")
     if content.get("schema_version") != SCHEMA_VERSION:
-        raise OtherVersionError(
-            f"expected a model of schema version {SCHEMA_VERSION}, got {content.get('schema_version')} in {folder}; "
-            "install the version of dfstrans that wrote it (see versions in model.json), or train again"
-        )
+        raise other_version(folder, content)
     return content
+
+
+def other_version(folder: Path, content: dict[str, Any], reason: str = "") -> OtherVersionError:
+    """Return the error that an intact model was saved by a version of dfstrans with another format."""
+    writer, schema = (content.get("versions") or {}).get("dfstrans", "unknown"), content.get("schema_version")
+    return OtherVersionError(
+        f"expected a model that dfstrans {version('dfstrans')} can read (schema version {SCHEMA_VERSION}), got one in "
+        f"{folder} that another version saved (dfstrans {writer}, schema version {schema}{reason and f': {reason}'}); "
+        f"train it again (dfstrans train RECORDINGS --out {folder}), or use the version that saved it"
+    )
 
 
 def _with_checksum(record: ModelRecord) -> dict[str, Any]:

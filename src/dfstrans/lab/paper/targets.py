@@ -2,91 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from dfstrans.errors import DfstransError, did_you_mean, option_name
 from dfstrans.lab.compare.protocols import PROTOCOLS
 from dfstrans.lab.compare.variants import check_models, check_names
-from dfstrans.lab.paper.diagnoses import diagnoses
-from dfstrans.lab.paper.encodings import encodings
-from dfstrans.lab.paper.machines import machines
-from dfstrans.lab.paper.parameters import parameters_by_sensors, time_and_parameters
 from dfstrans.lab.paper.printed import DETECTION
-from dfstrans.lab.paper.request import DATA_SETS, QUICK, Outcome, Request, with_record
-from dfstrans.lab.paper.tables import ablation, detection
+
+if TYPE_CHECKING:  # wrong labels are refused before torch loads
+    from dfstrans.lab.paper.request import Outcome, Request
 
 
 class Target(NamedTuple):
-    """A table or figure; `options` are those that not every target has."""
+    """A table or figure; `options` are those that not every target has.
+
+    `make` is a function from a request to an outcome, as module.function of this package.
+    """
 
     what: str
     takes: Literal["seconds", "minutes to an hour", "hours to days"]
-    make: Callable[[Request], Outcome]
+    make: str
     options: tuple[str, ...] = ()
     panels: tuple[str, ...] = ()  # labels of panels, which are drawn with the whole figure
 
 
 TABLE = ("data_sets", "protocol", "models", "folds", "threads")
 TARGETS: dict[str, Target] = {
-    "tab:qresults": Target("detection: DFStrans and its rivals on four data sets", "hours to days", detection, TABLE),
-    "tab:qresults_pe": Target("detection: the vanilla and the faithful encoding", "hours to days", detection, TABLE),
+    "tab:qresults": Target(
+        "detection: DFStrans and its rivals on four data sets", "hours to days", "tables.detection", TABLE
+    ),
+    "tab:qresults_pe": Target(
+        "detection: the vanilla and the faithful encoding", "hours to days", "tables.detection", TABLE
+    ),
     "tab:linear_comp": Target(
-        "detection: convolutional and linear segment embeddings", "hours to days", detection, TABLE
+        "detection: convolutional and linear segment embeddings", "hours to days", "tables.detection", TABLE
     ),
     "tab:timeparams": Target(
         "parameters, and training seconds per epoch (--counts-only: seconds)",
         "hours to days",
-        time_and_parameters,
+        "parameters.time_and_parameters",
         ("data_sets", "models", "threads", "counts_only"),
     ),
-    "tab:n_params_s": Target("parameters by number of sensors", "seconds", parameters_by_sensors, ("counts_only",)),
-    "fig:n_param_s": Target("the same as a figure", "seconds", parameters_by_sensors),
-    "fig:frequencyRatio": Target("which frequencies the encodings contain", "seconds", encodings),
-    "fig:reconstruction_comparison": Target("how sharply the encodings represent positions", "seconds", encodings),
+    "tab:n_params_s": Target(
+        "parameters by number of sensors", "seconds", "parameters.parameters_by_sensors", ("counts_only",)
+    ),
+    "fig:n_param_s": Target("the same as a figure", "seconds", "parameters.parameters_by_sensors"),
+    "fig:frequencyRatio": Target("which frequencies the encodings contain", "seconds", "encodings.encodings"),
+    "fig:reconstruction_comparison": Target(
+        "how sharply the encodings represent positions", "seconds", "encodings.encodings"
+    ),
     "fig:pe_comparisons": Target(
-        "the encodings as images", "seconds", encodings, panels=("fig:vanilla_pe", "fig:dft_pe")
+        "the encodings as images", "seconds", "encodings.encodings", panels=("fig:vanilla_pe", "fig:dft_pe")
     ),
     "fig:lsa": Target(
         "a journey over bumps: signals, b^G, and B at two bumps and a quiet moment",
         "minutes to an hour",
-        diagnoses,
+        "diagnoses.diagnoses",
         ("model",),
         ("fig:PAJ38", "fig:GSRPAJ38", "fig:lsa_t34", "fig:lsa_t58", "fig:lsa_t75"),
     ),
     "fig:mix": Target(
         "a journey with friction: signals, A^G, a^G, B^G and b^G",
         "minutes to an hour",
-        diagnoses,
+        "diagnoses.diagnoses",
         ("model",),
         ("fig:mix1", "fig:mix2", "fig:mix3", "fig:mix4", "fig:mix5"),
     ),
     "fig:lta": Target(
         "one sensor over time: a^(s) of faulty and normal journeys",
         "minutes to an hour",
-        diagnoses,
+        "diagnoses.diagnoses",
         ("model",),
         ("fig:paj_ax_local", "fig:paj_ay_local", "fig:paj_id_local"),
     ),
     "fig:at_scores": Target(
         "AT_k by k and kind of fault, with random and bottom weights",
         "minutes to an hour",
-        diagnoses,
+        "diagnoses.diagnoses",
         ("model",),
         ("fig:PAJ_AT", "fig:FJ_AT"),
     ),
     "ablation": Target(
         "not in the paper: the gain of each change to its training and network",
         "hours to days",
-        ablation,
+        "tables.ablation",
         (*TABLE, "seeds"),
     ),
     "machines": Target(
         "not in the paper: the committee, trees and their rivals, on machines of training and on others",
         "hours to days",
-        machines,
+        "machines.machines",
         TABLE,
     ),
 }
@@ -107,11 +116,15 @@ WITHOUT_RESULT: dict[str, str] = {
 
 def reproduce(request: Request) -> Outcome:
     """Make a table or a figure of the paper."""
+    from dfstrans.lab.paper.request import QUICK, with_record  # loads torch
+
     request = replace(request, target=target_of(request.target))
     _check_options(request)
     if request.quick:
         request = replace(request, out=request.out / "quick", folds=QUICK["folds"], seeds=1)
-    return with_record(request, TARGETS[request.target].make(request))
+    module, _, function = TARGETS[request.target].make.partition(".")
+    make = getattr(import_module(f"dfstrans.lab.paper.{module}"), function)
+    return with_record(request, cast("Outcome", make(request)))
 
 
 def target_of(label: str) -> str:
@@ -131,7 +144,7 @@ def would_replace(request: Request) -> bool:
     """Whether a part of a table would overwrite the whole one, so that it must only be shown."""
     if request.finished:
         return bool(request.part)
-    smaller = [name for name in request.part if name != "folds" or request.folds < Request.folds]
+    smaller = [name for name in request.part if name != "folds" or request.folds < type(request).folds]
     return bool(smaller) and not request.quick and request.target in BESIDE and table_path(request).exists()
 
 
@@ -142,6 +155,8 @@ def table_path(request: Request) -> Path:
 
 def _check_options(request: Request) -> None:
     """Refuse options that the target does not have, and unknown names."""
+    from dfstrans.lab.paper.request import DATA_SETS  # loads torch
+
     for name in request.options:
         having = [label for label, target in TARGETS.items() if name in target.options]
         useless = request.counts_only and name != "counts_only"  # counts need no data
