@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from dfstrans.cli.machines import compared_with_machines
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.saved_model import TENSORBOARD, load_model
+from dfstrans.detectors.trees import TreesClassifier
 from tests.cli.command_line import output_of, refused, result_of
 
 pytestmark = [
@@ -80,15 +82,58 @@ def test_a_commissioned_machine_is_judged_better(model: Path, new: Path) -> None
     before = result_of("evaluate", model, new)
     assert before["without_baseline"] == ["x0", "x1"]
     out, err = output_of("commission", model, new)
-    assert out.splitlines()[0].startswith(
-        "x0: 28 recordings are enough: the typical values of two halves of them differ by"
-    )
-    assert out.splitlines()[1].startswith("x1: 28 recordings are enough")
+    lines = out.splitlines()
+    assert lines[0].startswith("x0: 28 recordings are enough: the typical values of two halves of them differ by")
+    assert re.fullmatch(r" +called anomalous: \d+ before, \d+ with this baseline", lines[1])
+    assert lines[2].startswith("x1: 28 recordings are enough")
     assert f"{model} now has the baselines of" in err
     after = result_of("evaluate", model, new)
     assert after["without_baseline"] == []
     assert after["pr_auc"] > before["pr_auc"] + 0.1
     assert "without a baseline" not in output_of("predict", model, new)[1]
+
+
+def test_false_alarms_of_a_machine_are_limited(trained: Path, model: Path, new: Path) -> None:
+    detector = load_detector(trained)
+    common = detector.threshold_.value
+    detector.threshold_ = detector.threshold_.model_copy(update={"value": 0.01})  # does not fit any machine
+    detector.save(model)
+    _, err = output_of("commission", model, new)
+    assert re.search(r"warning: \d+ of 28 recordings of x0 are called anomalous, but in validation only", err)
+    assert "limit the false alarms on this machine (--false-alarms 1/week --replace)" in err
+    wrong = refused("commission", model, new, "--replace", "--false-alarms", "few")
+    assert "write for example --false-alarms 1/week" in wrong
+    options = ("--replace", "--false-alarms", "10/hour")  # 28 recordings of 48 s: 3.7 alarms
+    machines = result_of("commission", model, new, *options)["machines"]
+    assert all(0 < one["alarms_left"] <= 3 < len(one["alarms"]) and one["threshold"] > 0.01 for one in machines)
+    out, err = output_of("commission", model, new, *options)
+    assert "are called anomalous" not in err
+    assert f"instead of 0.01, so that {machines[0]['alarms_left']} remain" in out
+    found = load_detector(model)
+    assert isinstance(found, TreesClassifier)
+    episodes = found.load_episodes(new)
+    assert (found.thresholds(episodes) > 0.01).all()
+    assert "machines with their own threshold: x0 " in output_of("predict", model, new)[1]
+    table = result_of("predict", model, new)["predictions"]
+    assert [row["anomalous"] for row in table] == found.predict(episodes).tolist()
+    left = sum(one["alarms_left"] for one in machines)
+    assert sum(row["anomalous"] for row in table) == left
+    evaluated = result_of("evaluate", model, new)
+    assert evaluated["true_positives"] + evaluated["false_positives"] == left
+    weeks = 56 * 48 / 604_800
+    assert evaluated["false_alarms_per_week"] == pytest.approx(evaluated["false_positives"] / weeks)
+    assert common != 0.01
+
+
+def test_the_threshold_of_a_model_follows_from_wanted_false_alarms(trained: Path, tmp_path: Path) -> None:
+    data, options = trained.parent / "fleet.npz", ("--model", "trees", "--set", "trees=5", "--false-alarms")
+    threshold = result_of("train", data, "--out", tmp_path / "model", *options, "20 per hour")["threshold"]
+    assert threshold["note"].startswith("false-alarm rate of at most 0.266667")
+    both = refused("train", data, "--out", tmp_path / "other", *options, "1/day", "--threshold-rule", "f1")
+    assert "got --false-alarms and --threshold-rule; drop one" in both
+    save_episodes(replace(load_detector(trained).load_episodes(data), interval=None), tmp_path / "timeless.npz")
+    timeless = refused("train", tmp_path / "timeless.npz", "--out", tmp_path / "other", *options, "1/day")
+    assert "expected recordings of known duration for --false-alarms" in timeless
 
 
 def test_labels_do_not_matter_and_the_result_is_json(trained: Path, new: Path, tmp_path: Path) -> None:
@@ -103,7 +148,8 @@ def test_labels_do_not_matter_and_the_result_is_json(trained: Path, new: Path, t
         found.append((result, result_of("predict", place, new)["predictions"]))
     assert found[0] == found[1] == found[2]
     first = found[0][0]["machines"][0]
-    assert first.keys() == {"machine", "recordings", "change", "sufficient", "note"}
+    suitability = {"machine", "recordings", "change", "drifting", "sufficient", "note"}
+    assert first.keys() == suitability | {"alarms_before", "alarms", "threshold", "alarms_left"}
     assert (first["machine"], first["recordings"], first["sufficient"]) == ("x0", 28, True)
 
 

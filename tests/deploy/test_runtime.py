@@ -58,6 +58,11 @@ def test_scores_equal_those_of_torch(detector: Diagnoser, runtime: OnnxDetector,
 def test_a_committee_decides_as_in_python(tmp_path: Path) -> None:
     episodes = replace(tiny_episodes(), groups=np.array([f"m{row % 4}" for row in range(36)]))
     detector = Diagnoser.from_settings(**{**TINY, "members": "committee"}).fit(episodes)
+    assert detector.trees_ is not None
+    assert detector.trees_.baselines is not None
+    highest = float(detector.predict_proba(episodes[::4])[:, 1].max())
+    baselines = detector.trees_.baselines.with_thresholds({"m0": highest + 1e-3})
+    detector.trees_ = detector.trees_._replace(baselines=baselines)
     detector.save(tmp_path / "model")
     export_onnx(tmp_path / "model", tmp_path / "model.onnx")
     runtime = OnnxDetector.load(tmp_path / "model.onnx", threads=1)
@@ -65,6 +70,8 @@ def test_a_committee_decides_as_in_python(tmp_path: Path) -> None:
     for given in (episodes, unknown, np.asarray(episodes.values)):
         np.testing.assert_allclose(runtime.decision_function(given), detector.decision_function(given), atol=1e-5)
         np.testing.assert_allclose(runtime.predict_proba(given), detector.predict_proba(given), atol=1e-5)
+        np.testing.assert_array_equal(runtime.predict(given), detector.predict(given))
+    assert not runtime.predict(episodes)[::4].any()
     assert (runtime.decision_function(unknown) != runtime.decision_function(episodes)).any()
     certain = {**runtime.record.calibration, "shift": 1e4}
     runtime.record = replace(runtime.record, calibration=certain)

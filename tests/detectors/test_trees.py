@@ -41,7 +41,7 @@ def test_commission_adds_a_machine_without_labels_and_tells_whether_that_suffice
     unlabelled = Episodes.from_arrays(np.asarray(new.values), groups=new.groups)
     found = detector.commission(unlabelled)
     assert set(found) == {"x0", "x1"}
-    assert found["x0"].n_recordings == 12
+    assert found["x0"].suitability.n_recordings == 12
     assert (detector.decision_function(new) != before).any()
     detector.save(tmp_path / "model")
     again = load_detector(tmp_path / "model")

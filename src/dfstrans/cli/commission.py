@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 
-from dfstrans.cli.machines import Machine, of_machine
+from dfstrans.cli.machines import FalseAlarmRule, Machine, of_machine
 from dfstrans.cli.options import Data, Model, reading, with_or_without_labels
 from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.data.episodes import Episodes
@@ -16,7 +16,13 @@ from dfstrans.data.grid import seconds_of
 from dfstrans.detectors.registry import load_detector
 from dfstrans.errors import DfstransError, counted, list_few
 
+if TYPE_CHECKING:  # which load torch
+    from dfstrans.detectors.base import EpisodeClassifier
+    from dfstrans.detectors.trees import Commissioned
+
 app = typer.Typer(add_completion=False)
+MARGIN = 0.1  # share of alarms beyond that of normal recordings in validation
+BY_CHANCE = 0.01  # how probable more alarms may be by chance
 
 
 @app.command(epilog="Example: dfstrans commission model first_weeks.csv --machine lift-7")
@@ -33,6 +39,7 @@ def commission(
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace the baseline of machines that already have one.")
     ] = False,
+    false_alarms: FalseAlarmRule = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn what is normal for a machine from its recordings, without labels or training.
@@ -41,6 +48,9 @@ def commission(
     """
     from dfstrans.detectors.trees import KnowsMachines  # loads torch
     from dfstrans.detectors.workflow import save_again, scorable
+    from dfstrans.training.false_alarms import FalseAlarms
+
+    rule = None if false_alarms is None else FalseAlarms.parse(false_alarms)
 
     detector = load_detector(model)
     if not isinstance(detector, KnowsMachines):
@@ -52,24 +62,52 @@ def commission(
     if before is not None:
         episodes = recordings_before(episodes, before)
     episodes, _ = scorable(detector, episodes, remark)
-    found = detector.commission(of_machine(episodes, machine), replace=replace)
+    found = detector.commission(of_machine(episodes, machine), replace=replace, false_alarms=rule)
     save_again(detector, model)
+    for name, one in found.items():
+        _warn_of_alarms(name, one, detector)
     if as_json:
-        machines = [
-            {
-                "machine": name,
-                "recordings": one.n_recordings,
-                "change": one.change,
-                "sufficient": one.sufficient,
-                "note": one.note,
-            }
-            for name, one in found.items()
-        ]
-        print_json({"model": str(model), "machines": machines})
+        print_json({"model": str(model), "machines": [_as_json(name, one) for name, one in found.items()]})
         return
     for name, one in found.items():
-        print(f"{name}: {one.note}")
+        print(f"{name}: {one.suitability.note}")
+        print(f"{' ' * len(name)}  called anomalous: {one.alarms_before} before, {len(one.alarms)} with this baseline")
+        if one.threshold > detector.threshold_.value:
+            words = f"threshold {one.threshold:.4g} instead of {detector.threshold_.value:.4g}"
+            print(f"{' ' * len(name)}  {words}, so that {one.alarms_left} remain")
     remark(f"{model} now has the baselines of {counted(len(detector.machines_), 'machine')}")
+
+
+def _as_json(name: str, found: Commissioned) -> dict[str, Any]:
+    suitability = found.suitability
+    return {
+        "machine": name,
+        "recordings": suitability.n_recordings,
+        "change": suitability.change,
+        "drifting": list(suitability.drifting),
+        "sufficient": suitability.sufficient,
+        "note": suitability.note,
+        "alarms_before": found.alarms_before,
+        "alarms": list(found.alarms),
+        "threshold": found.threshold,
+        "alarms_left": found.alarms_left,
+    }
+
+
+def _warn_of_alarms(name: str, found: Commissioned, detector: EpisodeClassifier) -> None:
+    """Warn if far more of a machine's recordings are called anomalous than normal ones were in validation."""
+    from scipy.stats import binom
+
+    validation, n = detector.metrics_["validation"], found.suitability.n_recordings
+    false, normal = (validation.get(key) or 0 for key in ("false_positives", "true_negatives"))
+    rate = (false + 1) / (false + normal + 2)  # a little above the measured one, which rests on few recordings
+    if found.alarms_left / n < rate + MARGIN or binom.sf(found.alarms_left - 1, n, rate) > BY_CHANCE:
+        return
+    remark(
+        f"warning: {found.alarms_left} of {n} recordings of {name} are called anomalous, but in validation only "
+        f"{false} of {false + normal} normal ones were; look at the most probable ({list_few(found.alarms)}): if they "
+        "are faults, leave them out; if not, limit the false alarms on this machine (--false-alarms 1/week --replace)"
+    )
 
 
 def recordings_before(episodes: Episodes, date: str) -> Episodes:

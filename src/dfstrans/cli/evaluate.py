@@ -40,6 +40,7 @@ def evaluate(
     from dfstrans.detectors.diagnoser import Diagnoser
     from dfstrans.detectors.workflow import PARTS, evaluate_diagnoses, part_of, scorable  # loads torch
     from dfstrans.training.committee import COMMITTEE
+    from dfstrans.training.false_alarms import weekly_false_alarms
 
     detector = load_detector(model)
     episodes = detector.load_episodes(data, **read)
@@ -50,6 +51,7 @@ def evaluate(
     alone = {name: one.to_dict() for name, one in members.items()}
     committee = detector.committee_ if isinstance(detector, Diagnoser) else None
     weighed = None if committee is None else {"network_weight": committee.network_weight, "members": alone}
+    weekly = weekly_false_alarms(tested, figures["false_positives"])
     outside = warn_out_of_range(detector, tested)
     found = None
     if diagnosis:
@@ -57,10 +59,17 @@ def evaluate(
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
         known = {"part": part, **figures, "out_of_range": outside, "skipped": skipped}
-        beside = {"without_baseline": unknown, "committee": weighed, "diagnosis": found}
+        beside: dict[str, Any] = {
+            "without_baseline": unknown,
+            "committee": weighed,
+            "diagnosis": found,
+            "false_alarms_per_week": weekly,
+        }
         print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return
     print_figures({part: figures, **{f"{name} alone": one for name, one in alone.items()}})
+    if weekly is not None:
+        print(f"false alarms per machine and week: {weekly:.3g}")
     if found is not None:
         _print_assessment(found)
 

@@ -23,6 +23,14 @@ Machine = Annotated[
     str | None,
     typer.Option("--machine", help="The machine of all these recordings. Default: the groups of the recordings."),
 ]
+FalseAlarmRule = Annotated[
+    str | None,
+    typer.Option(
+        "--false-alarms",
+        help="At most so many false alarms of a machine, such as 1/week: choose the threshold accordingly.",
+        metavar="N/PERIOD",
+    ),
+]
 OwnBaseline = Annotated[
     bool,
     typer.Option(
@@ -96,6 +104,10 @@ def compared_with_machines(
     if own_baseline:
         usable = episodes if beside is None else scorable(detector, beside, lambda _: None).episodes
         detector = detector.with_own_baselines(of_machine(usable, machine))
+    thresholds = dict(zip(episodes.groups.tolist(), detector.thresholds(episodes), strict=True))
+    own = [f"{name} {value:.4g}" for name, value in thresholds.items() if value != detector.threshold_.value]
+    if own:
+        remark(f"machines with their own threshold: {list_few(own)}")
     unknown = detector.machines_without_baseline(episodes)
     if unknown:
         remedy = (

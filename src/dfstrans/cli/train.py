@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from dfstrans.cli.machines import FalseAlarmRule
 from dfstrans.cli.options import Data, reading, setting_options, warn_of_guessing
 from dfstrans.cli.output import (
     INTERRUPTED,
@@ -19,6 +20,7 @@ from dfstrans.cli.output import (
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.detectors.registry import detector_kind, detector_names
+from dfstrans.errors import DfstransError
 from dfstrans.settings import DFSTRANS, Preset
 
 if TYPE_CHECKING:  # a wrong option is reported before torch loads
@@ -45,6 +47,7 @@ def train(
         typer.Option(help="Base settings: the defaults of dfstrans (tuned), or the paper's network and training."),
     ] = "tuned",
     model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
+    false_alarms: FalseAlarmRule = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,12 +55,19 @@ def train(
     kind = detector_kind(model)
     from dfstrans.detectors.network import NetworkClassifier  # torch loads after the name of the detector is checked
     from dfstrans.detectors.workflow import partial_folder, train_model
+    from dfstrans.training.false_alarms import FalseAlarms
 
     if preset != "tuned":  # an option overrides --set
         settings = {**settings, "preset": preset}
+    rule = None if false_alarms is None else FalseAlarms.parse(false_alarms)
+    if rule is not None and "threshold_rule" in settings:
+        raise DfstransError("expected one rule for the threshold, got --false-alarms and --threshold-rule; drop one")
     detector = kind.from_settings(**settings)  # refuses wrong settings before the recordings are read
     episodes = load_episodes(data, **read)
     remark(repr(episodes))
+    if rule is not None:
+        limit = {"threshold_rule": "false-alarm-rate", "threshold_value": rule.share(episodes)}
+        detector = kind.from_settings(**settings, **limit)
     earlier = model_written_at(out)
     warn_of_overlap(split, read)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
@@ -12,11 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.statistics import Statistics
+from dfstrans.errors import list_few
 
 MIN_RECORDINGS = 3  # of a machine, for a baseline
 ENOUGH_RECORDINGS = 10  # with fewer, a baseline counts as short
 STEADY = 0.5  # of the typical spread; a larger change of the median between halves means that more recordings help
 BY_CHANCE = 2.5  # times 1/√n: twice the typical change of the median, in spreads, of n recordings that do not drift
+DRIFT_VISIBLE = 12  # recordings from which on a drift can be told from chance
+DRIFT = 2.0  # spreads within a third of the recordings; a larger change from the first third to the last is no chance
+DRIFT_BY_CHANCE = 12.0  # times 1/√n: a change that one of many sensors without drift may show in n recordings
 BORROWED = 5  # recordings that the spread of other machines is worth
 RELIED_ON = 3  # recordings at which the comparison with the own machine has half of its largest weight
 LARGEST_WEIGHT = 0.75  # of that comparison; the rest belongs to the comparison with the fleet
@@ -28,6 +32,8 @@ AT_REST = 1e-9  # largest spread of a statistic that does not move, apart from r
 class Baseline(NamedTuple):
     """The normal statistics of one machine.
 
+    `threshold` is the lowest probability of an alarm on this machine; NaN: that of the model.
+
     Shape:
         median, spread (the distance between the quartiles) and deviation (the standard one): (sensor, statistic)
     """
@@ -36,6 +42,7 @@ class Baseline(NamedTuple):
     median: Statistics
     spread: Statistics
     deviation: Statistics
+    threshold: float = math.nan
 
     @classmethod
     def of(cls, statistics: Statistics) -> Self:
@@ -53,13 +60,15 @@ class Baseline(NamedTuple):
 class Suitability(NamedTuple):
     """Whether a baseline rests on enough recordings.
 
-    `change` is the typical difference between the medians of two halves of the recordings, as a share of the spread.
+    `change` is the typical difference between the medians of two halves of the recordings, as a share of the spread;
+    `drifting` are the sensors whose statistics move steadily from the first recordings to the last.
     """
 
     n_recordings: int
     change: float | None
     sufficient: bool
     note: str
+    drifting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +97,21 @@ class Baselines:
     def add(self, machine: str, statistics: Statistics) -> Self:
         """Return these baselines and one more machine's."""
         return type(self)({**self.machines, machine: Baseline.of(statistics)}, self.typical_spread)
+
+    def with_thresholds(self, thresholds: Mapping[str, float]) -> Self:
+        """Return these baselines with thresholds for machines among them."""
+        changed = {name: self.machines[name]._replace(threshold=value) for name, value in thresholds.items()}
+        return type(self)({**self.machines, **changed}, self.typical_spread)
+
+    def thresholds(
+        self, groups: npt.NDArray[np.str_] | None, n_episodes: int, default: float
+    ) -> npt.NDArray[np.float64]:
+        """Return the threshold of each episode: that of its machine, or the default."""
+        found = np.full(n_episodes, default)
+        for name, rows in self._rows(groups):
+            if not math.isnan(self.machines[name].threshold):
+                found[rows] = self.machines[name].threshold
+        return found
 
     def deviations(self, statistics: Statistics, groups: npt.NDArray[np.str_] | None) -> Statistics:
         """Return arcsinh((x − median) / spread) of each statistic on its machine, 0 without a baseline or a value.
@@ -125,23 +149,45 @@ class Baselines:
         return np.maximum(np.where(resting, baseline.deviation, shrunk), SMALLEST_SPREAD)
 
 
-def assess_baseline(statistics: Statistics) -> Suitability:
-    """Tell whether recordings suffice for a baseline: enough of them, and medians that no longer move.
+def assess_baseline(statistics: Statistics, sensors: Sequence[str]) -> Suitability:
+    """Tell whether recordings, in order of time, suffice for a baseline: enough of them, and medians that do not move.
 
     Shape:
         statistics (recording, sensor, statistic)
     """
-    n, statistics = len(statistics), statistics[:, ~np.isnan(statistics).any(axis=(0, 2))]  # sensors without gaps
+    n, complete = len(statistics), ~np.isnan(statistics).any(axis=(0, 2))
+    statistics, names = statistics[:, complete], np.asarray(sensors)[complete]
     if n < 2 * MIN_RECORDINGS:
         note = f"{n} recordings are too few to tell how stable the baseline is; add {ENOUGH_RECORDINGS} or more"
         return Suitability(n, None, False, note)
-    one, other = (np.median(half, axis=0) for half in (statistics[::2], statistics[1::2]))
     low, high = np.quantile(statistics, [0.25, 0.75], axis=0)
-    moving = high - low > SMALLEST_SPREAD
-    spread = np.maximum(high - low, SMALLEST_SPREAD)
+    moving, spread = high - low > SMALLEST_SPREAD, np.maximum(high - low, SMALLEST_SPREAD)
+    one, other = (np.median(half, axis=0) for half in (statistics[::2], statistics[1::2]))
     change = float(np.median((np.abs(one - other) / spread)[moving])) if moving.any() else 0.0
-    sufficient = n >= ENOUGH_RECORDINGS and change <= max(STEADY, BY_CHANCE / math.sqrt(n))
-    between = f"the typical values of two halves of them differ by {100 * change:.0f} % of the usual spread"
-    if sufficient:
-        return Suitability(n, change, True, f"{n} recordings are enough: {between}")
-    return Suitability(n, change, False, f"{n} recordings may not be enough: {between}; add more")
+    drift = _drift(statistics) if n >= DRIFT_VISIBLE else np.zeros(len(names))
+    drifting = tuple(names[drift > max(DRIFT, DRIFT_BY_CHANCE / math.sqrt(n))].tolist())
+    steady = change <= max(STEADY, BY_CHANCE / math.sqrt(n)) and 2 * len(drifting) < max(len(names), 2)
+    sufficient = n >= ENOUGH_RECORDINGS and steady
+    note = f"{n} recordings {'are' if sufficient else 'may not be'} enough: the typical values of two halves of them "
+    note += f"differ by {100 * change:.0f} % of the usual spread"
+    if drifting:
+        note += f"; {list_few(drifting)} drifted from the first third to the last, by up to {drift.max():.1f} spreads"
+    remedy = "use a period without drift, or a longer one" if drifting else "add more"
+    return Suitability(n, change, sufficient, note if sufficient else f"{note}; {remedy}", drifting)
+
+
+def _drift(statistics: Statistics) -> npt.NDArray[np.float64]:
+    """Return how far each sensor moved from the first third of the recordings to the last, in spreads within a third.
+
+    A drift of the level is in a third of the statistics, so their upper quartile is taken.
+
+    Shape:
+        (recording, sensor, statistic) → (sensor,)
+    """
+    thirds = np.array_split(statistics, 3)
+    medians = [np.median(third, axis=0) for third in thirds]
+    rest = np.concatenate([third - median for third, median in zip(thirds, medians, strict=True)])
+    low, high = np.quantile(rest, [0.25, 0.75], axis=0)
+    return np.asarray(
+        np.quantile(np.abs(medians[2] - medians[0]) / np.maximum(high - low, SMALLEST_SPREAD), 0.75, axis=1)
+    )

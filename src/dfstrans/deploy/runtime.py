@@ -98,7 +98,7 @@ class OnnxDetector:
 
     @property
     def threshold(self) -> float:
-        """The lowest probability at which an episode counts as anomalous."""
+        """The lowest probability at which an episode counts as anomalous; a machine may have its own."""
         return float(self.record.threshold["value"])
 
     def decision_function(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
@@ -112,7 +112,9 @@ class OnnxDetector:
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """Return 1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
-        return (self.predict_proba(X)[:, 1] >= self.threshold).astype(np.int64)
+        episodes, baselines = self.check_input(X), self._trees and self._trees.baselines
+        own = baselines.thresholds(episodes.groups, len(episodes), self.threshold) if baselines else self.threshold
+        return (self.predict_proba(episodes)[:, 1] >= own).astype(np.int64)
 
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
         """Yield all outputs of the network, a few episodes at a time, in order."""

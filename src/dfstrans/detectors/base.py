@@ -218,7 +218,12 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """Return 1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
-        return (self.predict_proba(X)[:, 1] >= self.threshold_.value).astype(np.int64)
+        episodes = self.check_input(X)
+        return (self.predict_proba(episodes)[:, 1] >= self.thresholds(episodes)).astype(np.int64)
+
+    def thresholds(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        """Return the lowest probability at which each of these episodes counts as anomalous: (n_episodes,)."""
+        return np.full(len(episodes), self.threshold_.value)
 
     def score(self, X: Any, y: npt.ArrayLike | None = None, sample_weight: Any = None) -> float:  # noqa: N803
         """Return the accuracy; the labels are `y`, or those of the episodes."""
@@ -230,7 +235,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         episodes = self.check_input(X, y)
         warn_of_silent_sensors(episodes)
         probabilities = self.calibration_.probabilities(self._checked_logits(episodes))
-        return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value)
+        own = self.thresholds(episodes)
+        return evaluate_probabilities(episodes.require_labels(), probabilities, self.threshold_.value, own)
 
     def evaluate_test(self, test: Episodes) -> None:
         """Add the metrics of the test part to those of the detector."""

@@ -179,8 +179,8 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         combined = committee.logits(network, votes)
         require_finite_logits(episodes, combined)
         found = {COMMITTEE: self.calibration_.probabilities(combined), **committee.probabilities(network, votes)}
-        labels, threshold = episodes.require_labels(), self.threshold_.value
-        return {name: evaluate_probabilities(labels, one, threshold) for name, one in found.items()}
+        labels, threshold, own = episodes.require_labels(), self.threshold_.value, self.thresholds(episodes)
+        return {name: evaluate_probabilities(labels, one, threshold, own) for name, one in found.items()}
 
     def evaluate_test(self, test: Episodes) -> None:
         """Add the metrics of the test part to those of the detector and of its members."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from dfstrans.errors import DfstransError, list_few, option_name, reading_option
 from dfstrans.model.machine_trees import MachineTrees
 from dfstrans.settings import DetectorSettings
 from dfstrans.training.calibration import positive_weight
+from dfstrans.training.false_alarms import FalseAlarms
 
 
 class TreesSettings(DetectorSettings):
@@ -34,6 +35,16 @@ class TreesSettings(DetectorSettings):
     segment_length: int | None = Field(
         default=None, ge=1, description="Points per segment; by default a tenth of the median episode, at most 100."
     )
+
+
+class Commissioned(NamedTuple):
+    """What commissioning found out about a machine."""
+
+    suitability: Suitability
+    alarms_before: int  # recordings that were called anomalous without this baseline
+    alarms: tuple[str, ...]  # those that still are, at the threshold of the model; the most probable first
+    threshold: float  # of this machine
+    alarms_left: int  # at that threshold
 
 
 class KnowsMachines(EpisodeClassifier):
@@ -66,16 +77,45 @@ class KnowsMachines(EpisodeClassifier):
         X: Any,  # noqa: N803
         machine: str | None = None,
         *,
+        false_alarms: FalseAlarms | None = None,
         replace: bool = False,
-    ) -> dict[str, Suitability]:
+    ) -> dict[str, Commissioned]:
         """Learn the baseline of machines from their recordings, without labels, and tell whether these suffice.
 
         All recordings are of `machine`, or of the machines that their groups name. The detector is changed; save it to
-        keep the baselines. A quarter of the recordings may be anomalous.
+        keep the baselines. A quarter of the recordings may be anomalous. With `false_alarms`, a machine on which more
+        of these recordings would be alarms gets a higher threshold of its own.
         """
+        episodes = self._to_commission(X, machine, replace)
+        found = self._with_machines(episodes)
+        statistics, groups, told = self.statistics(episodes), episodes.require_groups(), {}
+        before, after = (one.calibration_.probabilities(one._checked_logits(episodes)) for one in (self, found))
+        for name in map(str, np.unique(groups)):
+            rows = np.flatnonzero(groups == name)
+            threshold = self.threshold_.value
+            if false_alarms is not None:
+                threshold = false_alarms.threshold(after[rows], episodes[rows], threshold)
+            by_time = rows if episodes.starts is None else rows[np.argsort(episodes.starts[rows], kind="stable")]
+            likeliest = rows[np.argsort(-after[rows], kind="stable")]
+            told[name] = Commissioned(
+                assess_baseline(statistics[by_time], episodes.sensors),
+                alarms_before=int((before[rows] >= self.thresholds(episodes[rows])).sum()),
+                alarms=tuple(episodes.ids[likeliest[after[likeliest] >= self.threshold_.value]].tolist()),
+                threshold=threshold,
+                alarms_left=int((after[rows] >= threshold).sum()),
+            )
+        own = {name: one.threshold for name, one in told.items() if one.threshold > self.threshold_.value}
+        assert found.trees_ is not None
+        assert found.trees_.baselines is not None  # as checked before
+        found.trees_ = found.trees_._replace(baselines=found.trees_.baselines.with_thresholds(own))
+        self.__dict__ = {**vars(found)}  # only now, so that nothing has changed after a failure
+        return told
+
+    def _to_commission(self, X: Any, machine: str | None, replace: bool) -> Episodes:  # noqa: N803
+        """Return the checked recordings with the machine of each."""
         episodes = self.check_input(X)
         require_interval(episodes, self.data_.interval, self.data_.time_unit)
-        if self.trees_ is None or self.trees_.baselines is None:
+        if not self.machines_:
             raise DfstransError(
                 "expected a model that learned what is normal for each machine, got one that did not; train one on "
                 f"at least {MIN_RECORDINGS} recordings of each of several machines, and name the column with the "
@@ -88,10 +128,14 @@ class KnowsMachines(EpisodeClassifier):
                 f"({option_name('machine', ...)}), or the column that does ({reading_option_name('group_column', ...)})"
             )
         self._check_machines(groups, replace)
-        episodes = dataclasses.replace(episodes, groups=groups)
-        found, statistics = self._with_machines(episodes), self.statistics(episodes)
-        self.__dict__ = {**vars(found)}  # only now, so that nothing has changed after a failure
-        return {str(name): assess_baseline(statistics[groups == name]) for name in np.unique(groups)}
+        return dataclasses.replace(episodes, groups=groups)
+
+    def thresholds(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        """Return the lowest probability at which each episode counts as anomalous, on its machine: (n_episodes,)."""
+        baselines, common = self.trees_ and self.trees_.baselines, self.threshold_.value
+        if baselines is None:
+            return super().thresholds(episodes)
+        return baselines.thresholds(episodes.groups, len(episodes), common)
 
     def with_own_baselines(self, X: Any) -> Self:  # noqa: N803
         """Return a copy that compares machines without a baseline with these recordings of theirs, without labels."""

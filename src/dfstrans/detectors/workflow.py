@@ -318,7 +318,7 @@ def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFra
         {
             "episode_id": episodes.ids,
             "probability": probabilities,
-            "anomalous": (probabilities >= detector.threshold_.value).astype(int),
+            "anomalous": (probabilities >= detector.thresholds(detector.check_input(episodes))).astype(int),
             "raw_logit": logits,
         }
     )

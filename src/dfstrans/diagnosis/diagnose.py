@@ -41,7 +41,7 @@ def diagnose(
     occlusion.
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
-    decide = detector.decisions(episodes)
+    decide, thresholds = detector.decisions(episodes), detector.thresholds(episodes)
     for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
         if not np.isfinite(scores.logit):
             require_finite_logits(episodes[row], np.array([scores.logit]))
@@ -60,7 +60,7 @@ def diagnose(
             baseline=decision.baseline,
             raw_logit=decision.raw_logit,
             network_logit=scores.logit,
-            threshold=detector.decision_threshold,
+            threshold=float(thresholds[row]),
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),
             deviation=reference.deviation(scores) / habits.distance,

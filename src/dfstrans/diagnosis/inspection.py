@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -53,9 +54,8 @@ class Detector(Protocol):
     def decisions(self, episodes: Episodes) -> Callable[[int, float], Decision]:
         """Return a function that decides from the row of an episode and the logit of its network."""
 
-    @property
-    def decision_threshold(self) -> float:
-        """The lowest probability at which an episode counts as anomalous."""
+    def thresholds(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        """Return the lowest probability at which each of these episodes counts as anomalous: (n_episodes,)."""
 
     @property
     def learned_little(self) -> bool:

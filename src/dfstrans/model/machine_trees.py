@@ -123,7 +123,8 @@ class MachineTrees(NamedTuple):
         if "own.first" not in arrays:
             return cls(arrays["usual"], fleet)
         own = Forest(**{name: arrays[f"own.{name}"] for name in Forest._fields})
-        columns = [arrays[f"baselines.{name}"] for name in Baseline._fields]
+        unset = {"baselines.threshold": np.full(len(machines), np.nan)} | arrays  # models of earlier versions lack it
+        columns = [unset[f"baselines.{name}"] for name in Baseline._fields]
         found = {name: Baseline(int(n), *rest) for name, n, *rest in zip(machines, *columns, strict=True)}
         return cls(arrays["usual"], fleet, own, Baselines(found, arrays["baselines.typical_spread"]))
 

@@ -125,7 +125,7 @@ def choose_threshold(labels: Labels, probabilities: Scores, settings: DecisionSe
         f1 = f1_score(labels, probabilities >= value)
         return Threshold(value=value, rule=rule, note=f"F1 {f1:.3f} on {len(labels)} validation episodes")
     assert settings.threshold_value is not None  # checked by the settings
-    return _false_alarm_threshold(probabilities[labels == 0], settings.threshold_value)
+    return false_alarm_threshold(probabilities[labels == 0], settings.threshold_value)
 
 
 def too_few(rule: ThresholdRule, n_anomalous: int, n_normal: int) -> list[str]:
@@ -185,7 +185,8 @@ def expected_f1_threshold(probabilities: Scores) -> float:
     return float(expected.max() / 2)
 
 
-def _false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
+def false_alarm_threshold(normal: Scores, rate: float) -> Threshold:
+    """Return the lowest threshold at which at most this share of normal episodes counts as anomalous."""
     allowed = math.floor(rate * len(normal) + 1e-9)
     descending = np.sort(normal)[::-1]
     if allowed >= len(descending):

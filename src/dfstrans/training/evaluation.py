@@ -43,9 +43,14 @@ class Evaluation:
         return dataclasses.asdict(self)
 
 
-def evaluate_probabilities(labels: Labels, probabilities: Scores, threshold: float) -> Evaluation:
-    """Compare anomaly probabilities with labels; an episode counts as anomalous from the threshold on."""
-    called = probabilities >= threshold
+def evaluate_probabilities(
+    labels: Labels, probabilities: Scores, threshold: float, own: Scores | None = None
+) -> Evaluation:
+    """Compare anomaly probabilities with labels; an episode counts as anomalous from the threshold on.
+
+    `own` are the thresholds of the episodes, if some machines have another one.
+    """
+    called = probabilities >= (threshold if own is None else own)
     from sklearn.metrics import roc_auc_score  # slow to import, and not needed to name figures
 
     truth = labels == 1

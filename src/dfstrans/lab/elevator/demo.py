@@ -114,14 +114,14 @@ def commission_unseen(detector: Diagnoser, unseen: Episodes, folder: Path) -> Co
     """
     machine, tested = str(unseen.require_groups()[0]), unseen[1::2]
     before = detector.evaluate_members(tested)
-    suitability = detector.commission(replace(unseen[::2], labels=None, faults=None))[machine]
+    commissioned = detector.commission(replace(unseen[::2], labels=None, faults=None))[machine]
     save_again(detector, folder)
     after = detector.evaluate_members(tested)
     share = tested.n_anomalous / len(tested)
     lines = [
         f"{machine}, never seen in training: {len(tested)} test journeys, PR-AUC by chance {share:.2f}",
         f"before commissioning: PR-AUC {_by_member(before)}",
-        f"after commissioning:  PR-AUC {_by_member(after)}; {suitability.note}",
+        f"after commissioning:  PR-AUC {_by_member(after)}; {commissioned.suitability.note}",
     ]
     return Commissioned(machine, before[COMMITTEE].pr_auc, after[COMMITTEE].pr_auc, lines)
 
