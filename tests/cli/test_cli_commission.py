@@ -91,6 +91,7 @@ def test_a_commissioned_machine_is_judged_better(model: Path, new: Path) -> None
     assert after["without_baseline"] == []
     assert after["pr_auc"] > before["pr_auc"] + 0.1
     assert "without a baseline" not in output_of("predict", model, new)[1]
+    assert max(before["out_of_range"].values()) > 0.9 > 0.1 > max([*after["out_of_range"].values(), 0])
 
 
 def test_false_alarms_of_a_machine_are_limited(trained: Path, model: Path, new: Path) -> None:

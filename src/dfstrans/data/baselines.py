@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.statistics import Statistics
+from dfstrans.data.statistics import HIGHEST, LOWEST, Statistics
 from dfstrans.errors import list_few
 
 MIN_RECORDINGS = 3  # of a machine, for a baseline
@@ -26,6 +26,7 @@ RELIED_ON = 3  # recordings at which the comparison with the own machine has hal
 LARGEST_WEIGHT = 0.75  # of that comparison; the rest belongs to the comparison with the fleet
 RESTING = 8  # recordings after which a statistic that hardly changed counts as resting
 SMALLEST_SPREAD = 1e-3  # of a sensor's range in training
+REACH = 2.0  # spreads by which normal recordings may exceed the typical lowest and highest value
 AT_REST = 1e-9  # largest spread of a statistic that does not move, apart from rounding
 
 
@@ -55,6 +56,12 @@ class Baseline(NamedTuple):
             quantile = np.nanquantile if np.isnan(statistics).any() else np.quantile  # the same, but much faster
             low, median, high = quantile(statistics, [0.25, 0.5, 0.75], axis=0)
             return cls(len(statistics), median, high - low, np.nanstd(statistics, axis=0))
+
+    @property
+    def range(self) -> npt.NDArray[np.float64]:
+        """The lowest and highest value of each sensor that are normal here, on the scale of training: (sensor, 2)."""
+        ends = zip((LOWEST, HIGHEST), (-REACH, REACH), strict=True)
+        return np.stack([self.median[:, one] + times * self.spread[:, one] for one, times in ends], axis=-1)
 
 
 class Suitability(NamedTuple):

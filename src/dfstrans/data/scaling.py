@@ -86,12 +86,20 @@ class SensorScaler:
         scaled[..., self.constant, :] = np.where(np.isnan(values[..., self.constant, :]), np.nan, 0)
         return scaled
 
-    def count_out_of_range(self, episodes: Episodes) -> npt.NDArray[np.int64]:
-        """Count the values of each sensor outside its training range: (n_sensors,)."""
-        counts = np.zeros(len(self.sensors), dtype=np.int64)
+    def count_out_of_range(
+        self, episodes: Episodes, machines: Mapping[str, npt.NDArray[np.float64]] | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Count the values of each sensor outside its training range: (n_sensors,).
+
+        `machines` are ranges that are normal for a machine as well, on the scale of training: (sensor, 2) by name.
+        """
+        counts, machines = np.zeros(len(self.sensors), dtype=np.int64), machines or {}
+        span = np.where(self.constant, 0, self.maximum - self.minimum)
         for episode in episodes:
-            low, high = episode.values < self.minimum[:, None], episode.values > self.maximum[:, None]
-            counts += (low | high).sum(axis=1)
+            own = machines.get(episode.group or "", np.tile([0.0, 1.0], (len(span), 1)))
+            low = self.minimum + span * np.fmin(own[:, 0], 0)
+            high = self.maximum + span * np.fmax(own[:, 1] - 1, 0)
+            counts += ((episode.values < low[:, None]) | (episode.values > high[:, None])).sum(axis=1)
         return counts
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,6 +12,9 @@ from dfstrans.data.segments import Segments, count_segments, cut_segments
 Statistics = npt.NDArray[np.float64]
 OF_SEGMENT = ("mean", "deviation", "minimum", "maximum", "mean step", "largest step")
 OVER_SEGMENTS = ("mean", "minimum", "maximum", "deviation")
+LOWEST, HIGHEST = (  # of all values: the minimum of minima and the maximum of maxima
+    OVER_SEGMENTS.index(name) * len(OF_SEGMENT) + OF_SEGMENT.index(name) for name in ("minimum", "maximum")
+)
 N_STATISTICS = len(OF_SEGMENT) * len(OVER_SEGMENTS)
 VALUES_AT_ONCE = 1 << 18  # of a batch
 

@@ -7,7 +7,7 @@ validation part, calibration, threshold, metrics, saving and loading.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -104,6 +104,10 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
 
     def check_lengths(self, episodes: Episodes, network: Any) -> None:
         """Reject episodes that are too short or too long for these settings."""
+
+    def _machine_ranges(self) -> Mapping[str, npt.NDArray[np.float64]]:
+        """Return the range of each sensor that is normal for a machine, on the scale of training, by machine."""
+        return {}
 
     def _learn_reference(self, train: Episodes, validation: Episodes) -> None:
         """Learn the reference for diagnoses; only detectors that diagnose need one."""
@@ -243,9 +247,12 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self.metrics_["test"] = self.evaluate(test).to_dict()
 
     def out_of_range(self, X: Any) -> dict[str, float]:  # noqa: N803
-        """Return the share of values outside the training range by sensor, largest first; shares of 0 are omitted."""
+        """Return the share of values outside the training range by sensor, largest first; shares of 0 are omitted.
+
+        Values that are normal for their machine do not count.
+        """
         episodes = self.check_input(X)
-        shares = self.scaler_.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
+        shares = self.scaler_.count_out_of_range(episodes, self._machine_ranges()) / max(int(episodes.lengths.sum()), 1)
         order = np.argsort(-shares, kind="stable")
         return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -129,6 +130,10 @@ class KnowsMachines(EpisodeClassifier):
             )
         self._check_machines(groups, replace)
         return dataclasses.replace(episodes, groups=groups)
+
+    def _machine_ranges(self) -> Mapping[str, npt.NDArray[np.float64]]:
+        baselines = self.trees_ and self.trees_.baselines
+        return {} if baselines is None else {name: one.range for name, one in baselines.machines.items()}
 
     def thresholds(self, episodes: Episodes) -> npt.NDArray[np.float64]:
         """Return the lowest probability at which each episode counts as anomalous, on its machine: (n_episodes,)."""
