@@ -272,3 +272,57 @@ def test_label_table_keeps_types_of_fault(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("id,label\n1,ok\n2,worn\n")
     episodes = load_episodes(write(tmp_path, "1.csv", "2.csv"), label_map={"ok": 0, "worn": 1})
     assert [[(f.stop, f.kind) for f in faults] for faults in episodes.faults or ()] == [[], [(4, "worn")]]
+
+
+# ---- exports of other kinds ---------------------------------------------------------------------------------------
+
+
+def test_folder_with_several_machines_in_each_file_is_read_by_machine(tmp_path: Path) -> None:
+    rows = [f"{n},{machine},{n % 3},v2,{int(n > 7)}" for n in range(10) for machine in ("m1", "m2")]
+    for day in ("mon", "tue"):
+        (tmp_path / f"{day}.csv").write_text("\n".join(["time,machine,a,firmware,alarm", *rows]))
+    episodes, problems = read_episodes(tmp_path)
+    assert episodes is not None
+    assert len(episodes) == 4
+    several, text = problems.merged()
+    assert "got m1, m2 in its column 'machine'; if each has" in str(several)
+    assert "(id_column='machine') (also in 1 more file)" in str(several)
+    assert "firmware (v2)" in str(text)
+    episodes = load_episodes(tmp_path, id_column="machine", label_column="alarm", drop_sensors=["firmware"])
+    assert episodes.ids.tolist() == ["mon_m1", "mon_m2", "tue_m1", "tue_m2"]
+    assert episodes.groups is not None
+    assert episodes.groups.tolist() == ["m1", "m2", "m1", "m2"]
+    assert episodes.values[1, 0].tolist() == [n % 3 for n in range(10)]
+    assert [[(f.start, f.stop) for f in faults] for faults in episodes.faults or ()] == [[(8, 10)]] * 4
+
+
+def test_table_that_lists_the_files_is_their_label_table(tmp_path: Path) -> None:
+    head = "Messung;Presse 3\n\nZeit;a;b;\n"
+    for n in range(3):
+        (tmp_path / f"Hub {n}.CSV").write_text(head + "".join(f"{t};{t},5;2,5;\n" for t in range(6)))
+    (tmp_path / "Befunde.csv").write_text(
+        "Datei;Befund;Kunde\n" + "".join(f"Hub {n}.CSV;{'i.O.' if n else 'Riss'};X\n" for n in range(3))
+    )
+    with pytest.warns(Note) as warned:
+        episodes = load_episodes(tmp_path, label_column="Befund", normal_value="i.O.")
+    said = [str(one.message) for one in warned]
+    assert "labels are taken from Befunde.csv, which lists the files" in said
+    assert "skipped 2 lines before the header" in said
+    assert (episodes.sensors, episodes.require_labels().tolist()) == (("a", "b"), [1, 0, 0])
+    assert episodes.values[0, 0, 1] == 1.5
+
+
+def test_export_of_a_historian_is_read(tmp_path: Path) -> None:
+    rows = [f"{n // 9 + 1:02}-Feb-25 00:{n:02}:00,{tag},{n}" for n in range(9) for tag in ("FT1", "TT2")]
+    rows[4] = "01-Feb-25 00:02:00,FT1,No Data"
+    (tmp_path / "export.csv").write_text("\n".join(["Timestamp,Tag,Value", *rows]))
+    (tmp_path / "faults.csv").write_text(
+        "recording,fault,start,end\nexport,jam,1-Feb-2025 00:04:00,01-Feb-25 00:06:00\n"
+    )
+    _, problems = read_episodes(tmp_path / "export.csv", length=3)
+    assert "'No Data'; correct them, read them as missing (text_as_missing=True)" in str(problems.merged()[0])
+    with pytest.warns(UserWarning, match="'No Data'"):
+        episodes = load_episodes(tmp_path / "export.csv", length=3, text_as_missing=True)
+    assert (episodes.interval, episodes.require_labels().tolist()) == (60, [0, 1, 0])
+    assert episodes.starts is not None
+    assert str(episodes.starts[0]) == "2025-02-01T00:00:00.000000000"

@@ -115,7 +115,7 @@ def test_named_label_table_replaces_the_labels_of_the_recordings(tmp_path: Path)
         ("runs_labels", "id,label|x,1|y,", {}, "label in each row of .*got none in 2"),
         ("runs_labels", "id,label|01,0|02,1", {}, r"got none for x, y but for 01, 02; spell the ids identically"),
         ("runs_labels", "Takt,label|1,1|2,0", {"id_column": "Takt"}, "got none for x, y but for 1, 2"),
-        ("runs_labels", "Datei,Art|x,a|y,a|z,b", {}, r"\(id_column='Datei', label_column='Art'\)"),
+        ("runs_labels", "Teil,Art|x,a|y,a|z,b", {}, r"\(id_column='Teil', label_column='Art'\)"),
         ("runs_labels", LINES, {"group_column": "Halle"}, r"'Halle' in .*runs\.csv or in the label table "),
         ("labels", "id,label,Linie|x,0,west", {"group_column": "Linie"}, r"labels\.csv, got none for y"),
     ],

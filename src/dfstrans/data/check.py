@@ -77,8 +77,8 @@ def _class_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
     no_labels = "no labels: fine for prediction; to train, add a label column or a label table"
     if check.unlabelled and check.label_like_sensors:
         yield _warning(
-            f"{no_labels}; is {list_few(check.label_like_sensors)}, read as a sensor, the label? it is 0 in some "
-            "episodes and 1 in the others; if so, move it into an array called labels, or name the column "
+            f"{no_labels}; is {list_few(check.label_like_sensors)}, read as a sensor, the label? it is always 0 or 1; "
+            "if so, move it into an array called labels, or name the column "
             f"({reading_option_name('label_column', check.label_like_sensors[0])})"
         )
     elif check.unlabelled:

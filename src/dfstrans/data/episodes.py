@@ -285,8 +285,9 @@ class Episodes:
                 fault.locates(length) for faults, length in zip(self.faults, lengths, strict=True) for fault in faults
             )
             total = sum(map(len, self.faults))
-            where = "with known location" if located == total else f"of whole episodes, {located} with known location"
-            lines.append(f"faults    {total if located == total else total - located} {where}")
+            whole = [f"{total - located} of whole episodes"] if located < total else []
+            known = [f"{located} with known location"] if located or not whole else []
+            lines.append(f"faults    {', '.join(known + whole)}")
         if self.truth is not None:
             lines.append(f"truth     graded, in segments of {self.truth.segment_length} points")
         megabytes = float(np.prod(self.shape)) * 4 / 1e6

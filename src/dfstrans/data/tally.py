@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -19,6 +21,7 @@ ACTIVE_STEPS = 0.5  # share of steps that change the value; above it, a sensor i
 ACTIVE_EPISODES = 0.25  # share of active episodes; a sensor with fewer is a switch, which is never stuck
 FAR = 100  # interquartile ranges from the median; a value beyond is more likely an error than a measurement
 SAMPLE = 10_000  # values of a sensor kept for its quartiles
+_WRONG = re.compile(r"alarm|anomal|fault|fail|error|defect|label|störung|fehler", re.IGNORECASE)
 COUNTER_STEPS = 20  # a sensor that rises in each of at least so many steps counts up
 
 
@@ -85,7 +88,7 @@ class DataCheck:
     empty_episodes: tuple[str, ...]
     rounded_sensors: tuple[str, ...]  # with only a few distinct float32 values
     offset_sensors: tuple[str, ...]  # constant and large: perhaps rounded to one float32 value
-    label_like_sensors: tuple[str, ...]  # 0 throughout some episodes, 1 throughout the others
+    label_like_sensors: tuple[str, ...]  # 0 or 1 throughout each episode; or in each point, if the name says so
     telltale_sensors: tuple[str, ...]  # the same maximum in all normal episodes, and another in all anomalous ones
     partly_anomalous: tuple[str, ...]
     far_values: dict[str, FarValues]
@@ -219,6 +222,12 @@ def _far_values(tally: Tally, episodes: Episodes) -> dict[str, FarValues]:
     return found
 
 
+def _named_like_a_label(tally: Tally, names: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Mark sensors with only two values whose name says that something is wrong."""
+    two_values = (np.isnan(tally.sample) | np.isin(tally.sample, (0, 1))).all(axis=1)
+    return two_values & np.array([_WRONG.search(name) is not None for name in names], dtype=np.bool_)
+
+
 def _longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the length of the longest run of True along the last axis.
 
@@ -287,7 +296,11 @@ def summarize(episodes: Episodes, tally: Tally) -> DataCheck:
         empty_episodes=tuple(tally.empty_episodes),
         rounded_sensors=named(is_rounded(tally.min, tally.max)),
         offset_sensors=named(is_hidden_by_offset(tally.min, tally.max)),
-        label_like_sensors=named((tally.two_state == tally.present) & (tally.min == 0) & (tally.max == 1)),
+        label_like_sensors=named(
+            (tally.min == 0)
+            & (tally.max == 1)
+            & ((tally.two_state == tally.present) | _named_like_a_label(tally, names))
+        ),
         telltale_sensors=named(telltale & enough),
         partly_anomalous=tuple(episodes.ids[partly].tolist()),
         far_values=_far_values(tally, episodes) if n else {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -236,7 +237,8 @@ def to_numbers(column: Any) -> tuple[npt.NDArray[np.float32], BadCells | None]:
     if is_text(column):
         column, bad = _text_as_numbers(column)
     elif not any(check(column.type) for check in _NUMERIC):
-        bad = BadCells(len(column), len(column), 0, str(column[0].as_py()) if len(column) else "")
+        ends = [str(column[row].as_py()) for row in (0, -1)] if len(column) else [""]
+        bad = BadCells(len(column), len(column), 0, ends[0], Counter(ends))
         return np.full(len(column), np.nan, dtype=np.float32), bad
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())

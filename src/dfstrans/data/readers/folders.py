@@ -5,14 +5,16 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.problems import NoRecordingsError, Problem, current_problems, report, reporting
-from dfstrans.data.readers.columns import Roles, warn_of_second_label, without_missing_columns
+from dfstrans.data.readers.columns import Roles, to_texts, warn_of_second_label, without_missing_columns
 from dfstrans.data.readers.containers import LAYOUT_OPTIONS, ContainerTable, is_container, with_likely_layout
 from dfstrans.data.readers.faults import is_fault_table, with_faults
 from dfstrans.data.readers.gathering import gather
@@ -31,7 +33,7 @@ from dfstrans.data.readers.labels import (
 from dfstrans.data.readers.opening import Reader, ReadOptions
 from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide, likely_id
 from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, read_rows
-from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem
+from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
 
 _LEVELS = ("label", "group", "-")
@@ -50,10 +52,14 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
         with reporting(file, skip):
             _require_depth(path, file, options)
             tables.append(_open(file, options))
+    there = None if label_path is not None else _table_of_files(tables)
+    if there is not None:
+        label_path = there.path
+        tables = [table for table in tables if table is not there]
+        files = [file for file in files if file != label_path]
     names = list(dict.fromkeys(name for table in tables for name in table.names))
-    there: Table | None = None
     with reporting():
-        there = None if label_path is None else open_table(label_path)
+        there = open_table(label_path) if label_path is not None and there is None else there
     if names:
         options = without_missing_columns(names, options, path, there)
     elsewhere = roles_in_label_table(names, there, options)
@@ -69,7 +75,8 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
             parts.append(_read_file(path, table, roles, options))
     if len(tables) == len(parts) == 1:
         _warn_of_long_table(tables[0], roles)
-    parts = interpret_labels(check_rows(parts, options, skip, labelled=label_path is not None), options, path)
+    parts = check_rows(parts, options, skip, labelled=label_path is not None)
+    parts = interpret_labels([one for part in parts for one in part.by_id()], options, path)
     if _joins_files(options):
         parts = _join_folders(parts, path, files, options, skip)
     parts = _check_alone(_with_same_columns(parts, skip), options, skip)
@@ -183,17 +190,54 @@ def _report_other_episodes(path: Path, files: Sequence[Path], table: LabelTable,
         report(Problem(message, count=len(without_file), kind="label table"))
 
 
+def _table_of_files(tables: Sequence[Table]) -> Table | None:
+    """Return the table whose id column lists the other files: their label table, under another name than `labels`."""
+    columns = Counter(table.names for table in tables)
+    stems = {without_suffix(table.path.name) for table in tables}
+    for table in tables:
+        if len(tables) < 3 or columns[table.names] > 1:
+            continue
+        with suppress(DfstransError):
+            for column in table.read(dict.fromkeys(table.names, "text")).values():
+                listed = {without_suffix(name) for name in to_texts(column).drop_null().to_pylist()}
+                if listed and 2 * len(listed & stems) > len(listed):
+                    warnings.warn(f"labels are taken from {table.path.name}, which lists the files", Note, stacklevel=4)
+                    return table
+    return None
+
+
 # ---- checks that go on with the next file -----------------------------------------------------------------------
 
 
 def _read_file(folder: Path, table: Table, roles: Roles, options: ReadOptions) -> Rows:
-    rows = read_rows(table, roles)
-    if len(rows.ids) > 1:
+    """Read the recordings of a file: one, or one for each value of the id column that the options name.
+
+    In the latter case, the ids are those of machines that recur in other files; they are also the groups.
+    """
+    rows, name = read_rows(table, roles), _episode_id(folder, table.path, options)
+    if len(rows.ids) > 1 and (options.id_column is None or _joins_files(options)):
         raise DfstransError(
-            f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; if it is a "
-            f"long table, read the file itself, else drop the column ({option_name('drop_sensors')})"
+            f"expected one episode in {table.path}, got {len(rows.ids)} ids in its column {roles.id!r}; if each is a "
+            f"recording of its own, name the column ({option_name('id_column', roles.id)}); if it is a long table, "
+            f"read the file itself, else drop the column ({option_name('drop_sensors', roles.id)})"
         )
-    return replace(rows, ids=[_episode_id(folder, table.path, options)])
+    machines = [] if rows.group is None else rows.group.unique().to_pylist()
+    if len(rows.ids) == 1 and len(machines) > 1 and not _joins_files(options):
+        report(
+            Problem(
+                f"expected one machine in {table.path}, got {list_few(machines)} in its column {roles.group!r}; if "
+                f"each has a recording of its own in this file, name the column "
+                f"({option_name('id_column', roles.group)})",
+                file=table.path,
+                option=option_name("skip_bad_files", True),
+                kind="several machines",
+            )
+        )
+        rows = replace(rows, ids=rows.group.dictionary.to_pylist(), episode=rows.group.indices.to_numpy())
+    if len(rows.ids) == 1:
+        return replace(rows, ids=[name])
+    group = pa.DictionaryArray.from_arrays(rows.episode, rows.ids) if rows.group is None else rows.group
+    return replace(rows, ids=[f"{name}_{one}" for one in rows.ids], group=group)
 
 
 def _join_folders(parts: list[Rows], path: Path, files: Sequence[Path], options: ReadOptions, skip: str) -> list[Rows]:

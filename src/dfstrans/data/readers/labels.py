@@ -23,7 +23,17 @@ _ANOMALOUS = ("true", "anomalous", "anomaly", "abnormal", "bad", "fault", "fault
 _OPTIONS = ("anomalous_value", "normal_value", "label_map")
 LABEL_OPTIONS = frozenset(_OPTIONS)
 _LABEL_TABLE_ROLES = ("id", "label", "group")
-_FILE_COLUMNS = ("file", "filename", "file_name", "name")  # possible id columns of a label or fault table
+_FILE_COLUMNS = (
+    "file",
+    "filename",
+    "file_name",
+    "recording",
+    "name",
+    "datei",
+    "dateiname",
+    "fichier",
+    "archivo",
+)  # possible id columns of a label or fault table
 
 
 # ---- the meaning of words -----------------------------------------------------------------------------------------

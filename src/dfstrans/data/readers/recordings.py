@@ -192,6 +192,8 @@ def _find(table: Table, wanted: str | None, option: str, usual: tuple[str, ...])
 class _WideTable(Table):
     """A narrow table with one row per time (and episode) and one column per tag; rows are sorted by time."""
 
+    lines_before = None
+
     def __init__(self, narrow: Table, roles: Roles, tag: str, value: str) -> None:
         self.path, self.metadata, self.decimal = narrow.path, narrow.metadata, narrow.decimal
         keys = [name for name in (roles.id, roles.group) if name not in (None, tag, value)]

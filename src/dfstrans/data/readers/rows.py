@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from dfstrans.data.grid import Index
 from dfstrans.data.problems import Problem, report
@@ -50,7 +51,7 @@ class Rows:
     bad: Mapping[str, BadCells] = field(default_factory=dict)
     errors: Sequence[DfstransError] = ()
     source: Path = Path()
-    lines_before: int = 0
+    lines_before: int | None = 0
     label_column: str | None = None
 
     def without(self, sensors: Collection[str]) -> Rows:
@@ -63,6 +64,30 @@ class Rows:
             columns=[self.columns[i] for i in kept],
             bad={name: cells for name, cells in self.bad.items() if name not in sensors},
         )
+
+    def by_id(self) -> list[Rows]:
+        """Return the rows of each id on their own."""
+        if len(self.ids) == 1:
+            return [self]
+        parts = []
+        for number, name in enumerate(self.ids):
+            chosen = np.flatnonzero(self.episode == number)
+            time = self.time
+            if time is not None:
+                clock = None if time.clock is None else time.clock[chosen]
+                time = time._replace(values=time.values[chosen], clock=clock)
+            parts.append(
+                replace(
+                    self,
+                    ids=[name],
+                    episode=np.zeros(len(chosen), dtype=np.int64),
+                    columns=[column[chosen] for column in self.columns],
+                    time=time,
+                    group=None if self.group is None else self.group.take(pa.array(chosen)),
+                    words=None if self.words is None else self.words.take(pa.array(chosen)),
+                )
+            )
+        return parts
 
     def interpret(self, meaning: Meaning) -> Rows:
         """Return the rows with labels according to the meaning of their words."""
@@ -219,11 +244,12 @@ def _roles_of_text(columns: Mapping[str, Counter[str]], n_files: int, *, labelle
 def _report_bad_cells(part: Rows, options: ReadOptions, skip: str) -> None:
     """Report the sensors of a file with text between the numbers; the cells are missing values."""
     for name, cells in part.bad.items():
-        line = part.lines_before + cells.row + 1
+        line = None if part.lines_before is None else part.lines_before + cells.row + 1
+        where = "" if line is None else f" in line {line}"
         more = f" and text in {cells.count - 1} more rows" if cells.count > 1 else ""
         missing = f"read them as missing ({option_name('text_as_missing', True)})"
         drop = f"drop the sensor ({option_name('drop_sensors', name)})"
-        message = f"expected numbers in column {name!r} of {part.source}, got {cells.text!r} in line {line}{more}"
+        message = f"expected numbers in column {name!r} of {part.source}, got {cells.text!r}{where}{more}"
         report(
             Problem(
                 message if options.text_as_missing else f"{message}; correct them, {missing} or {drop}",

@@ -8,6 +8,7 @@ import os
 import re
 import warnings
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -21,7 +22,7 @@ from pyarrow import csv as arrow_csv
 
 from dfstrans.data.conversion import check_unique, default_sensor_names
 from dfstrans.data.readers.opening import EmptyTableError, opening
-from dfstrans.errors import DfstransError, Note, list_few
+from dfstrans.errors import DfstransError, Note, counted, list_few
 
 Kind = Literal["number", "time", "text"]
 MISSING = (
@@ -33,7 +34,7 @@ TIME_NAMES = (
     *("zeit", "zeitstempel", "zeitpunkt", "messzeit", "datum/uhrzeit", "datum uhrzeit", "uhrzeit", "datum"),
     *("horodatage", "date/heure", "temps", "heure", "tiempo", "fecha/hora", "fecha y hora", "fecha", "hora"),
     *("data/ora", "data/hora", "tempo", "tijdstip", "tijd", "czas", "время", "дата", "時刻", "日時", "时间", "日期"),
-    "t",
+    *("ts", "t"),
 )  # t may also be a temperature; a time of day comes before a date that it belongs to
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -44,6 +45,7 @@ _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
 _MOST_SAMPLE_BYTES = 1 << 26  # for very wide tables
 _SAMPLE_ROWS = 500
+MIN_LINES_BELOW_PREAMBLE = 5
 _SAMPLE_LINES = 3  # minimum: a header and two rows
 _BLOCK_BYTES = 1 << 20
 _TAIL_BYTES = 64
@@ -90,7 +92,7 @@ class Table(ABC):
     names: tuple[str, ...]
     metadata: Mapping[bytes, bytes] = {}
     decimal = "."  # the decimal sign in numbers that are read as text
-    lines_before = 0  # lines of the file before the first row
+    lines_before: int | None = 0  # lines of the file before the first row; None if rows are not lines of it
     one_label = False  # whether its label is that of the whole recording
 
     @abstractmethod
@@ -170,6 +172,8 @@ class _TextTable(Table):
         if self._dialect.units:
             units = list_few(f"{name} [{unit}]" for name, unit in self._dialect.units.items())
             warnings.warn(f"units are read from the row below the header: {units}", Note, stacklevel=2)
+        if self._dialect.preamble:
+            warnings.warn(f"skipped {counted(self._dialect.preamble, 'line')} before the header", Note, stacklevel=2)
         _warn_of_ambiguous_points(self._dialect, kinds)
         if kinds.get(self._dialect.names[-1]) == "number":
             self._warn_of_truncated_number()
@@ -256,7 +260,8 @@ class _TextTable(Table):
 class Dialect:
     """How one text table is written; `names` has one entry per cell of a row, `skip` lines precede the data.
 
-    `units` are those of a row below the header, by column; the names contain them. `points`, `commas` and
+    `units` are those of a row below the header, by column; the names contain them. `preamble` is the number of lines
+    before the header that are about the recording. `points`, `commas` and
     `thousands` are the columns with a decimal point, with a decimal comma, and with points that may be thousands
     separators.
     """
@@ -272,6 +277,7 @@ class Dialect:
     commas: frozenset[str]
     thousands: frozenset[str]
     units: Mapping[str, str]
+    preamble: int
 
 
 def sniff(path: Path) -> Dialect:
@@ -284,6 +290,8 @@ def sniff(path: Path) -> Dialect:
     if not whole and len(lines) > 1:
         lines.pop()  # cut off by the end of the sample
     skip = _lines_before_header(lines)
+    preamble = _lines_of_preamble(lines[skip:])
+    skip += preamble
     header, rows = lines[skip].lstrip("# "), [line for line in lines[skip + 1 :] if line.strip()][:_SAMPLE_ROWS]
     delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", header).count)
     with opening(path, "a text table"):
@@ -313,6 +321,7 @@ def sniff(path: Path) -> Dialect:
         commas=commas,
         thousands=frozenset(name for name, column in columns if _looks_like_thousands(column)),
         units=units or {},
+        preamble=preamble,
     )
 
 
@@ -383,6 +392,24 @@ def _lines_before_header(lines: list[str]) -> int:
     if comments and is_number(re.split(r"[\t;|, ]", lines[first].strip())[0]):
         return comments[-1]
     return first
+
+
+def _lines_of_preamble(lines: Sequence[str]) -> int:
+    """Count the lines about the recording before its header: those with fewer columns than most lines below have.
+
+    >>> _lines_of_preamble(["Site;Hall 3", "", "t;a;b", "0;1;2", "1;2;3", "2;3;4", "3;4;5"])
+    2
+    """
+    content = [number for number, line in enumerate(lines) if line.strip()]
+    if len(content) < MIN_LINES_BELOW_PREAMBLE:
+        return 0
+    for delimiter in _DELIMITERS:
+        columns = {number: re.sub(r'"[^"]*"', "", lines[number]).count(delimiter) for number in content}
+        usual, n = Counter(columns.values()).most_common(1)[0]
+        if usual and 2 * n > len(content):
+            trailing = all(lines[number].rstrip().endswith(delimiter) for number in content if columns[number] == usual)
+            return next(number for number in content if columns[number] >= usual - trailing)
+    return 0
 
 
 def _require_names_and_rows(path: Path, names: list[str], cells: list[list[str]]) -> None:

@@ -20,6 +20,8 @@ from dfstrans.data.readers.tables import MISSING
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y")  # besides ISO 8601; 03/04/2024 is ambiguous
+_MONTHS = ("jan", "feb", "mar|mär|mrz", "apr", "may|mai", "jun", "jul", "aug", "sep", "oct|okt", "nov", "dec|dez")
+_NAMED_MONTH = rf"(?i)^\d\d?[-/ .]+(?:{'|'.join(_MONTHS)})"
 _TIME_OF_DAY = r"^\d\d:\d\d:\d\d(\.\d+)?$"
 _EARLIEST, _LATEST = 19_000_101_000_000, 21_001_231_235_959  # as YYYYMMDDhhmmss
 _OFFSET = r"\d(?P<zone>Z|z|[+-]\d\d(?::?\d\d)?)$"  # at the end of a time
@@ -228,10 +230,27 @@ def _compact_dates(numbers: Index) -> Index | None:
     return np.asarray(days.astype(np.int64) * 86_400_000 + in_day)
 
 
+def _with_numbered_months(text: Any) -> Any:
+    """Return dates such as 1-Feb-25, as process historians write them, and 2025/02/01 in the order of ISO 8601.
+
+    >>> _with_numbered_months(pa.array(["1-Feb-25 06:00:00", "2025/02/01", "12"])).to_pylist()
+    ['2025-02-01 06:00:00', '2025-02-01', '12']
+    """
+    text = pc.replace_substring_regex(text, r"^(\d{4})/(\d\d?)/(\d\d?)\b", r"\1-\2-\3")
+    if not pc.any(pc.match_substring_regex(text, _NAMED_MONTH)).as_py():
+        return text
+    text = pc.replace_substring_regex(text, r"^(\d[-/ .])", r"0\1")
+    for number, names in enumerate(_MONTHS, start=1):
+        day_and_month = rf"(?i)^(\d\d)[-/ .]+(?:{names})[a-zä]*[-/ .]+"
+        text = pc.replace_substring_regex(text, day_and_month + r"(\d{4})", rf"\2-{number:02}-\1")
+        text = pc.replace_substring_regex(text, day_and_month + r"(\d\d)\b", rf"20\2-{number:02}-\1")
+    return text
+
+
 def _text_as_time(column: Any, name: str, source: Path) -> Any:
     written = pc.utf8_trim_whitespace(column)
     written = pc.if_else(pc.is_in(written, pa.array(MISSING)), None, written)
-    text = pc.replace_substring_regex(written, r"^([-+]?\d*|.*:\d\d),(\d+)$", r"\1.\2")
+    text = pc.replace_substring_regex(_with_numbered_months(written), r"^([-+]?\d*|.*:\d\d),(\d+)$", r"\1.\2")
     if pc.all(pc.match_substring_regex(text, _TIME_OF_DAY)).as_py():
         with suppress(pa.ArrowInvalid):
             return pc.binary_join_element_wise("1970-01-01T", text, "").cast(pa.timestamp("ns")).cast(pa.time64("ns"))
