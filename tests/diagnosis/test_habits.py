@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,16 @@ def test_a_sensor_is_judged_by_the_habit_of_its_machine(normal: Episodes, fleet:
         values[1, 60:] = level
         found = fleet.of(machine).health.examine(values, scaler)
         assert [one.symptom for one in found if one.sensor == "b" and one.symptom == "clipped"] == symptoms
+
+
+def test_typical_distance_of_a_machine_is_known_over_a_recording_of_any_length(fleet: Fleet) -> None:
+    habits = fleet.of("m1")
+    assert (habits.typical_distance(4) == np.ones((4, 2))).all()
+    recordings = [np.stack([np.repeat([3.0, 0.5], half), np.full(2 * half, 5.0)], axis=1) for half in (2, 5, 9)]
+    far = habits.with_distances(recordings)
+    np.testing.assert_array_equal(far.typical_distance(4), [[3, 5], [3, 5], [1, 5], [1, 5]])
+    stored = Fleet.from_arrays(replace(fleet, machines={"m1": far}).to_arrays(), 16).of("m1")
+    np.testing.assert_array_equal(stored.distance, far.distance)
 
 
 def test_habits_survive_their_arrays(fleet: Fleet) -> None:

@@ -63,7 +63,7 @@ def diagnose(
             threshold=float(thresholds[row]),
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),
-            deviation=reference.deviation(scores) / habits.distance,
+            deviation=reference.deviation(scores) / habits.typical_distance(n_segments),
             contribution=scores.contribution - reference.band(n_segments, "contribution").centre,
             bands=reference.bands(n_segments),
             level=level_in_range(episode.values, length, course),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,6 +35,7 @@ POINTS_AT_PLACE = 8  # of each recording
 SMALLEST_RANGE = 1e-6  # for sensors that never move
 MAX_LEVEL = 1e3
 REACH = 2  # neighbouring places on each side that smooth the range
+DISTANCE_PLACES = 20  # in a recording, at which its typical distance from normal is known
 OUTSIDE = 0.1  # smallest share of points on one side of the range that counts if the mean is within it
 
 
@@ -162,10 +164,11 @@ class Habits:
     """What is normal for one machine, or for all machines together.
 
     `why_all` says why all machines are taken together; it is empty where machines are not told apart. `distance` is how
-    far each sensor of this machine usually is from the normal examples of training: 1, or more on machines beside them.
+    far each sensor of this machine usually is from the normal examples of training, from the start of a recording to
+    its end: 1, or more on machines beside them.
 
     Shape:
-        distance (sensor,)
+        distance (place, sensor), evenly spaced over a recording
     """
 
     course: NormalCourse
@@ -181,7 +184,16 @@ class Habits:
     ) -> Habits:
         """Learn from normal episodes; `n_segments` is their usual number of segments (0: none)."""
         course = NormalCourse.fit(normal, segment_length, n_segments)
-        return cls(course, HealthReference.fit(normal, scaler), len(normal), np.ones(normal.n_sensors), name)
+        return cls(course, HealthReference.fit(normal, scaler), len(normal), np.ones((1, normal.n_sensors)), name)
+
+    def typical_distance(self, n_segments: int) -> Array:
+        """Return how far each cell of this machine usually is from normal examples of training: (segment, sensor)."""
+        return self.distance[_evenly(len(self.distance), n_segments)]
+
+    def with_distances(self, deviations: Sequence[Array]) -> Habits:
+        """Return these habits with the typical distance of a machine's normal recordings: each (segment, sensor)."""
+        alike = [one[_evenly(len(one), DISTANCE_PLACES)] for one in deviations]
+        return replace(self, distance=np.maximum(np.median(alike, axis=0), 1))
 
     @classmethod
     def of_machine(
@@ -289,5 +301,5 @@ def _from_arrays(arrays: Arrays, prefix: str, recordings: int, machine: str = ""
     health, by_segment, pooled = (
         arrays[prefix + name].astype(np.float64) for name in ("health", "course.by_segment", "course.pooled")
     )
-    distance = arrays.get(prefix + "distance", np.ones(len(pooled))).astype(np.float64)
+    distance = arrays.get(prefix + "distance", np.ones((1, len(pooled)))).astype(np.float64)
     return Habits(NormalCourse(by_segment, pooled), HealthReference(health), recordings, distance, machine)

@@ -100,8 +100,8 @@ class NormalReference:
         for name in set(normal.require_groups().tolist()) & set(machines):
             rows = np.flatnonzero(normal.groups == name)
             some = normal[rows[:: -(-len(rows) // MAX_DISTANCES)]]
-            distances = np.concatenate([self.deviation(scores) for scores in episode_scores(detector, some)])
-            machines[name] = replace(machines[name], distance=np.maximum(np.median(distances, axis=0), 1))
+            distances = [self.deviation(scores) for scores in episode_scores(detector, some)]
+            machines[name] = machines[name].with_distances(distances)
         return replace(self, fleet=replace(fleet, machines=machines))
 
     def bands(self, n_segments: int) -> dict[str, NormalBand]:
