@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint types check docs bench bench-quick experiments experiments-status size graph schema clean help
+.PHONY: demo test test-all lint types check docs bench bench-quick experiments experiments-status size graph schema pictures clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -61,6 +61,9 @@ graph: $(READY)  ## draw the packages and their imports
 
 schema: $(READY)  ## write the JSON Schema of a diagnosis into the documentation
 	$(BIN)/python -m tools.reference
+
+pictures: $(READY)  ## take the pictures of pages in docs/images with Chromium; trains three small models
+	$(BIN)/python -m tools.pictures
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist docs/_build $(DEMO_DIR) .pytest_cache .mypy_cache .ruff_cache

@@ -156,7 +156,7 @@ def test_a_commissioned_machine_is_diagnosed_by_its_own_habits(committee: Path, 
     shifted[:, 0] += 20
     diagnosis = next(loaded.diagnose(replace(usual[:1], values=shifted)))
     assert diagnosis.top_sensors(1)[0].direction == "higher than normal"
-    assert "times its normal spread above its normal value on machine new" in diagnosis.summary()
+    assert "normal spreads above its normal value on machine new" in diagnosis.summary()
     own = next(Diagnoser.load(committee).with_own_baselines(new).diagnose(usual[:1]))
     assert own.compared_with.machine == "new"
 

@@ -111,7 +111,7 @@ def test_tables_and_headline_are_those_of_the_json(page_and_json: tuple[str, Any
     assert len(rows) == len(content["interpretation"])
     for row, one in zip(rows, content["interpretation"], strict=True):
         assert one["sensor"] in row
-        assert f"{one['direction']}, strongest at {span(one['segments'][0])}" in row
+        assert f'{one["direction"]}, strongest at <span class="when">{span(one["segments"][0])}</span>' in row
         assert BAR.findall(row)[0][2] == shown(content, one["value"])
     by_number = {one["segment"]: one for one in content["segments"]}
     red: set[int] = set()

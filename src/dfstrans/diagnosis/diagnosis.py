@@ -294,9 +294,7 @@ class Diagnosis(ComparedAttention):
             return ""
         times = f"{abs(level):.0f}" if abs(level) < MAX_LEVEL else f"over {MAX_LEVEL:.0f}"
         side = "above" if level > 0 else "below"
-        return (
-            f"There, {sensor.sensor} is {times} times its normal spread {side} its normal value on machine {machine}."
-        )
+        return f"There, {sensor.sensor} lies {times} normal spreads {side} its normal value on machine {machine}."
 
     @property
     def leading_words(self) -> str:

@@ -119,7 +119,7 @@ def commission_unseen(detector: Diagnoser, unseen: Episodes, folder: Path) -> Co
     after = detector.evaluate_members(tested)
     share = tested.n_anomalous / len(tested)
     lines = [
-        f"{machine}, never seen in training: {len(tested)} test journeys, PR-AUC by chance {share:.2f}",
+        f"elevator {machine}, never seen in training: {len(tested)} test journeys, PR-AUC by chance {share:.2f}",
         f"before commissioning: PR-AUC {_by_member(before)}",
         f"after commissioning:  PR-AUC {_by_member(after)}; {commissioned.suitability.note}",
     ]
