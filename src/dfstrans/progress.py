@@ -42,9 +42,11 @@ def duration(seconds: float) -> str:
 def about(seconds: float) -> str:
     """Round a duration to what a rough estimate deserves.
 
-    >>> about(40), about(700), about(9000)
-    ('about a minute', 'about 12 minutes', 'about 2.5 hours')
+    >>> about(9), about(40), about(700), about(9000)
+    ('less than a minute', 'about a minute', 'about 12 minutes', 'about 2.5 hours')
     """
+    if seconds < 30:
+        return "less than a minute"
     if seconds < 90:
         return "about a minute"
     return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.2g} hours"

@@ -14,8 +14,10 @@ import pandas as pd
 import pytest
 
 from dfstrans import Episodes, save_episodes
+from dfstrans.detectors.recipe import load_with_recipe
 from dfstrans.detectors.registry import load_detector
 from dfstrans.detectors.workflow import part_of
+from dfstrans.errors import Note
 from tests.cli.command_line import output_of, refused, result_of
 
 pytestmark = pytest.mark.filterwarnings("always")  # the command line shows them
@@ -76,9 +78,17 @@ def test_recordings_without_labels_keep_their_groups(raw: Path, tmp_path: Path) 
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             found = detector.load_episodes(tmp_path / "new.csv", need_labels=False)
-        assert any("read without groups: " in str(one.message) for one in warned) == labelled
+        assert any("read without group_column='machine': " in str(one.message) for one in warned) == labelled
         assert (found.labels is not None) == labelled
         assert (found.groups is not None and "m1" in found.groups) != labelled
+
+
+def test_recordings_without_the_label_table_of_training_are_read(tmp_path: Path) -> None:
+    (tmp_path / "run 7.csv").write_text("time,a\n0,1\n1,2\n")
+    recipe = {"id_column": "file", "label_column": "finding", "normal_value": "ok"}  # columns of the label table
+    with pytest.warns(Note, match="read without id_column='file', which they lack"):
+        episodes = load_with_recipe(recipe, tmp_path, {}, need_labels=False)
+    assert episodes.ids.tolist() == ["run 7"]
 
 
 def test_recordings_that_do_not_fit_are_refused(trees: Path, raw: Path, tmp_path: Path) -> None:

@@ -308,7 +308,7 @@ def test_long_episodes_get_a_length_a_resampling_and_the_time_of_training() -> N
     assert "episodes of 20000 points (median) are too long for effective training: 200 segments of 100 points" in found
     assert "cut them into 400 pieces (--length 1000, about" in found
     assert (
-        "make them coarser (--resample 0.01s and --resample-by mean,rms,peak, about a minute)" in found
+        "make them coarser (--resample 0.01s and --resample-by mean,rms,peak, less than a minute)" in found
     )  # 20 points each
     assert "train with --segment-length 100" in found
     assert "--resample 20, " in findings(noisy(20, 20_000))  # without time, in points

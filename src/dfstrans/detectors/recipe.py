@@ -68,9 +68,13 @@ def load_with_recipe(
         found = None if need_labels else _without_labels(place, remembered, overrides)
         if found is None:
             raise
-        episodes, remembered, without = found
-        if without != "labels":  # which nobody needs here
-            warnings.warn(f"the recordings are read without {without}: {error}", Note, stacklevel=3)
+        episodes, kept = found
+        dropped = {name: value for name, value in remembered.items() if name not in {*kept, *LABELLING}}
+        if dropped:  # nobody needs the labels
+            options = ", ".join(option_name(name, value) for name, value in dropped.items())
+            reason = ", which they lack" if "\n" in str(error) else f": {error}"
+            warnings.warn(f"the recordings are read without {options}{reason}", Note, stacklevel=3)
+        remembered = kept
     if remembered:
         options = ", ".join(option_name(name, _shown(value)) for name, value in remembered.items())
         warnings.warn(f"read as the model's training recordings: {options}", Note, stacklevel=3)
@@ -79,20 +83,18 @@ def load_with_recipe(
     return episodes
 
 
-def _without_labels(
-    path: Path, remembered: Recipe, overrides: Mapping[str, Any]
-) -> tuple[Episodes, Recipe, str] | None:
-    """Read recordings without options about labels, groups or both; return the recordings, the options and what lacks.
+def _without_labels(path: Path, remembered: Recipe, overrides: Mapping[str, Any]) -> tuple[Episodes, Recipe] | None:
+    """Read recordings without options about labels, groups and ids; return the recordings and the other options.
 
-    None if that fails as well, so that the first error is shown.
+    The id column may have been that of a label table. None if that fails as well, so that the first error is shown.
     """
-    tried = {"labels": LABELLING, "groups": GROUPING, "labels and groups": LABELLING | GROUPING}
-    for without, dropped in tried.items():
+    tried = [LABELLING, GROUPING, LABELLING | GROUPING]
+    for dropped in [*tried, *(without | {"id_column"} for without in tried)]:
         kept = {name: value for name, value in remembered.items() if name not in dropped}
         if kept == remembered:
             continue
         try:
-            return load_episodes(path, **kept, **overrides), kept, without
+            return load_episodes(path, **kept, **overrides), kept
         except DfstransError:
             continue
     return None
