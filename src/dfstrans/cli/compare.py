@@ -49,7 +49,7 @@ def compare(
         Literal["none", "first", "own"],
         typer.Option(
             help="With --split grouped, the recordings of each test machine that are known without labels: none, its "
-            "first 30 % (which are not judged), or all of them (own)."
+            "first 30 % (which are not evaluated), or all of them (own)."
         ),
     ] = "none",
     jobs: Jobs = 1,

@@ -80,7 +80,7 @@ def _print_assessment(found: dict[str, Any]) -> None:
 
     support = ", ".join(f"{word} in {n}" for word, n in found["support"].items())
     print(
-        f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not judged'}"
+        f"\ndiagnoses of {found['detected']} detected episodes with a known cause; attention: {support or 'not tested'}"
     )
     print_columns(*headline(found), words=("level", "metric", "kind"))
     for name, why in found["missing"].items():

@@ -52,7 +52,7 @@ PROTOCOLS: dict[ProtocolName, Protocol] = {
 BASELINES: dict[BaselineName, str] = {
     "none": "nothing is known of the machines of the test part",
     "first": "of each machine of the test part, the first 30 % of the recordings are known without their labels, and "
-    "only the others are judged",
+    "only the others are evaluated",
     "own": "of each machine of the test part, all recordings are known without their labels",
 }
 """What a model knows about the machines of the test part of a grouped split, for each kind of baseline."""
