@@ -121,7 +121,7 @@ def test_a_machine_is_commissioned_as_documented(tmp_path: Path) -> None:
         table.drop(columns=[] if file == "fleet.csv" else ["label"]).to_csv(tmp_path / file, index=False)
     page = ROOT / "docs" / "how-to" / "commission-a-machine.md"
     train, commission, own_baseline, _ = blocks(page, "sh")
-    run_shell(train.replace("--model trees", "--model trees --set trees=20"), tmp_path)
+    run_shell(train, tmp_path)
     run_shell(commission + own_baseline, tmp_path)
     (code,) = blocks(page, "python")
     done = subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True, text=True)

@@ -25,7 +25,7 @@ Imbalance = Literal["weighted", "none"]
 SelectBy = Literal["pr-auc", "loss"]
 ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
-Members = Literal["committee", "network"]
+Members = Literal["committee", "network", "trees"]
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
 
 OPTIONS = (  # settings with their own command-line option; all others are given with --set

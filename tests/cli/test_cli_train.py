@@ -81,7 +81,9 @@ def test_a_killed_run_resumes_to_the_weights_of_another_process(table: Path, tmp
     assert not checkpoint.parent.exists()
 
 
-def test_ctrl_c_explains_how_to_continue(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_keeps_the_trees_and_explains_how_to_continue(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     save = AtomicCheckpoints.save_checkpoint
 
     def save_and_interrupt(*arguments: Any, **options: Any) -> None:
@@ -91,13 +93,18 @@ def test_ctrl_c_explains_how_to_continue(table: Path, tmp_path: Path, monkeypatc
     monkeypatch.setattr(AtomicCheckpoints, "save_checkpoint", save_and_interrupt)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # workers of pytest ignore it
     try:
-        code, _, err = run("train", table, "--out", tmp_path / "m", *SMALL, "--epochs", "20")
+        code, _, err = run("train", table, "--out", tmp_path / "m", *SMALL, "--members", "committee", "--epochs", "20")
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 130
     assert f"the finished epochs are kept in {tmp_path / 'm.partial'}; continue with --resume" in err
     assert "Traceback" not in err
     assert (tmp_path / "m.partial" / "last.ckpt").exists()
+    assert "the network follows, Ctrl-C keeps the trees" in err
+    assert f"the trees alone are a finished model in {tmp_path / 'm'}; " in err
+    record = json.loads((tmp_path / "m" / "model.json").read_text())
+    assert record["members"] == "trees"
+    assert record["metrics"]["test"]["pr_auc"] is not None
 
 
 @pytest.mark.parametrize("options", [["10"], ["30"], ["40"], ["60"], ["16", "--set", "heads=7"]])

@@ -101,6 +101,19 @@ def test_difference_from_torch_is_recorded_everywhere(exported: Path) -> None:
     Diagnoser.load(folder)  # its checksum includes the export
 
 
+def test_trees_alone_export_and_predict_the_same(tmp_path: Path) -> None:
+    episodes = tiny_episodes()
+    detector = Diagnoser.from_settings(**{**TINY, "members": "trees"}).fit(episodes)
+    detector.save(tmp_path / "m")
+    found = export_onnx(tmp_path / "m", tmp_path / "m.onnx")
+    assert found.logit_difference == 0
+    loaded = OnnxDetector.load(tmp_path / "m.onnx")
+    np.testing.assert_array_equal(loaded.decision_function(episodes), detector.decision_function(episodes))
+    np.testing.assert_allclose(loaded.predict_proba(episodes), detector.predict_proba(episodes), rtol=1e-12)
+    with pytest.raises(DfstransError, match="trees alone"):
+        next(loaded.forward(episodes))
+
+
 def test_generated_episodes_keep_resting_sensors_at_rest() -> None:
     values = np.random.default_rng(0).normal(size=(24, 3, 64))
     values[:, 1] = 7.0  # never moves

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -210,6 +211,48 @@ def test_members_are_evaluated_beside_the_committee(committee: Path) -> None:
     card = model_card(detector._stored().record.model_dump())
     assert f"test part: network {found['network'].pr_auc:.4g}, trees {found['trees'].pr_auc:.4g}" in card
     assert detector.committee_.note in card
+
+
+def test_trees_alone_diagnose_without_attention(tmp_path: Path) -> None:
+    detector = Diagnoser.from_settings(**{**TINY, "members": "trees"}).fit(GROUPED)
+    detector.save(tmp_path / "model")
+    loaded = Diagnoser.load(tmp_path / "model")
+    assert loaded.members == loaded.members_ == "trees"
+    np.testing.assert_array_equal(loaded.decision_function(GROUPED), detector.decision_function(GROUPED))
+    probabilities = detector.predict_proba(GROUPED)[:, 1]
+    for diagnosis, again, probability in zip(
+        detector.diagnose(GROUPED), loaded.diagnose(GROUPED), probabilities, strict=True
+    ):
+        assert diagnosis.probability == again.probability == probability
+        assert diagnosis.baseline == "own"
+        assert diagnosis.explained_by == "trees"
+        assert np.isnan(diagnosis.global_temporal_relevance).all()
+        content = diagnosis.to_dict(raw=True)
+        json.dumps(content, allow_nan=False)
+        assert content["network_logit"] is content["trust"] is None
+        assert content["pairs"] == content["beyond_band"] == []
+        assert "no attention to show" in content["summary"]
+    assert any(one.ranked_by == "occlusion" for one in detector.diagnose(GROUPED))
+    with pytest.raises(DfstransError, match="trees alone"):
+        next(detector.forward(GROUPED))
+
+
+def test_trees_find_the_planted_sensor() -> None:
+    episodes = planted_episodes(60, 30, n_sensors=4, n_timepoints=100, strength=3)
+    detector = Diagnoser(segment_length=20, members="trees").fit(episodes)
+    causes = {episode.id: episode.faults[0].sensors[0] for episode in episodes if episode.faults}
+    found = [one.top_sensor == causes[one.episode_id] for one in detector.diagnose(episodes) if one.is_anomaly]
+    assert len(found) > 20
+    assert np.mean(found) > 0.8
+
+
+def test_trees_learn_from_the_validation_part_after_calibration() -> None:
+    rng = np.random.default_rng(0)
+    noise = Episodes.from_arrays(rng.normal(size=(60, 2, 32)), rng.integers(0, 2, 60))
+    train, validation = noise[:30], noise[30:]
+    detector = Diagnoser.from_settings(**{**TINY, "members": "trees"}).fit(train, validation=validation)
+    assert detector.metrics_["validation"]["pr_auc"] < 0.8
+    assert detector.evaluate(validation).pr_auc == 1
 
 
 def test_preset_paper_is_the_network_alone() -> None:

@@ -57,6 +57,15 @@ def test_page_says_who_called_it_and_whether_its_machine_has_a_baseline(tmp_path
     assert "Committee: network 0.80, trees 0.70; together 0.90, more than either alone, as calibrated" in text
 
 
+def test_page_of_trees_shows_no_attention(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    for shown, one in ((True, diagnosis), (False, replace(diagnosis, members={}, network_logit=None, trust=None))):
+        text = words(write_diagnosis(tmp_path / "page.html", one, recording))
+        for heading in ("Raw attention", "unusual coupling", "as the network sees them"):
+            assert (heading in text) == shown
+        assert ("The trees decided alone, which have no attention to show." in text) != shown
+
+
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 2))
     assert "Instrument fault suspected" in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))

@@ -21,7 +21,7 @@ from dfstrans.data.readers import load_episodes
 from dfstrans.data.splits import MIN_PER_CLASS
 from dfstrans.detectors.registry import detector_kind, detector_names
 from dfstrans.errors import DfstransError
-from dfstrans.settings import DFSTRANS, Preset
+from dfstrans.settings import DFSTRANS, Members, Preset
 
 if TYPE_CHECKING:  # a wrong option is reported before torch loads
     from dfstrans.detectors.base import EpisodeClassifier
@@ -46,6 +46,14 @@ def train(
         Preset,
         typer.Option(help="Base settings: the defaults of dfstrans (tuned), or the paper's network and training."),
     ] = "tuned",
+    members: Annotated[
+        Members | None,
+        typer.Option(
+            help="Who decides: the committee of network and trees, or one of them. Trees take seconds. Default: the "
+            "committee, but the network alone with --preset paper.",
+            show_default=False,
+        ),
+    ] = None,
     model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
     false_alarms: FalseAlarmRule = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
@@ -59,6 +67,8 @@ def train(
 
     if preset != "tuned":  # an option overrides --set
         settings = {**settings, "preset": preset}
+    if members is not None:
+        settings = {**settings, "members": members}
     rule = None if false_alarms is None else FalseAlarms.parse(false_alarms)
     if rule is not None and "threshold_rule" in settings:
         raise DfstransError("expected one rule for the threshold, got --false-alarms and --threshold-rule; drop one")
@@ -73,7 +83,9 @@ def train(
     try:
         detector = train_model(detector, episodes, out, split=split, read=read, resume=resume, progress=True)
     except KeyboardInterrupt:
-        remark(f"dfstrans: interrupted; the finished epochs are kept in {partial_folder(out)}; continue with --resume")
+        trees = f"the trees alone are a finished model in {out}; " if model_written_at(out) != earlier else ""
+        kept = f"the finished epochs are kept in {partial_folder(out)}"
+        remark(f"dfstrans: interrupted; {trees}{kept}; continue with --resume")
         raise typer.Exit(INTERRUPTED) from None
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
@@ -101,8 +113,8 @@ def train(
     print_figures(detector.metrics_)
     if committee is not None:
         print(f"committee {committee.note}")
-        for part, members in committee.pr_auc.items():
-            found = ", ".join(f"{name} {value:.4g}" for name, value in members.items() if value is not None)
+        for part, alone in committee.pr_auc.items():
+            found = ", ".join(f"{name} {value:.4g}" for name, value in alone.items() if value is not None)
             print(f"          PR-AUC alone, {part} part: {found or '–'}")
     print(f"threshold {detector.threshold_.value:.4g} ({detector.threshold_.rule}: {detector.threshold_.note})")
     print(f"model     {out}")
@@ -136,7 +148,7 @@ def _warn_of_little_learning(network: NetworkClassifier) -> None:
     remark(
         "warning: the network has learned little: the training loss ended at "
         f"{100 * (network.loss_beside_guessing or 0):.0f} % of the loss of guessing; more epochs may help "
-        f"(--epochs {max(2 * len(network.log_), EPOCHS_TO_TRY)}), or trees (--model trees)"
+        f"(--epochs {max(2 * len(network.log_), EPOCHS_TO_TRY)}), or trees (--members trees)"
     )
 
 

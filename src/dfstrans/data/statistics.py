@@ -32,7 +32,7 @@ def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length:
     for start in range(0, len(episodes), at_once):
         batch = episodes[start : start + at_once]
         segments = cut_segments(batch, scaler, segment_length)
-        counted = _mostly_filled(batch.lengths, segment_length, segments)
+        counted = mostly_filled(batch.lengths, segment_length, segments)
         rows = over_segments(segment_statistics(segments.values), counted)
         rows[[np.isnan(one.values).all(axis=1) for one in batch]] = np.nan
         found[start : start + len(batch)] = rows
@@ -62,7 +62,7 @@ def over_segments(statistics: Statistics, counted: npt.NDArray[np.bool_]) -> Sta
     return np.concatenate([mean, smallest.min(axis=1), largest.max(axis=1), np.sqrt(variance)], axis=-1)
 
 
-def _mostly_filled(lengths: npt.NDArray[np.int64], segment_length: int, segments: Segments) -> npt.NDArray[np.bool_]:
+def mostly_filled(lengths: npt.NDArray[np.int64], segment_length: int, segments: Segments) -> npt.NDArray[np.bool_]:
     """Mark the segments of which at least half was recorded; the statistics of a short rest would mislead."""
     complete = lengths // segment_length
     half = (lengths % segment_length) * 2 >= segment_length

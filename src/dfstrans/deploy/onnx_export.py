@@ -85,6 +85,9 @@ def exported_bytes(detector: Diagnoser) -> bytes:
 def largest_differences(detector: Diagnoser, exported: OnnxDetector, episodes: Episodes) -> tuple[float, float]:
     """Return the largest difference of a logit and of an attention weight between torch and onnxruntime."""
     logit = attention = 0.0
+    if detector.members_ == "trees":
+        differences = exported.decision_function(episodes) - detector.decision_function(episodes)
+        return float(np.abs(differences).max(initial=0)), attention
     start = 0
     for ours in exported.forward(episodes):
         rows = episodes[start : start + len(ours.raw_logit)]
@@ -178,6 +181,8 @@ def _file_content(graph: bytes, record: OnnxRecord) -> bytes:
 
 def _graph(detector: Diagnoser) -> bytes:
     """Return the serialised graph, for any number of episodes and segments."""
+    if detector.members_ == "trees":
+        return _empty_graph()
     settings, committee = detector.network_settings_, detector.committee_
     calibration = detector.calibration_ if committee is None else committee.network
     exported = ExportedNetwork(detector.network_, calibration.shift, calibration.temperature)
@@ -201,6 +206,17 @@ def _graph(detector: Diagnoser) -> bytes:
         del node.metadata_props[:]  # stack traces with the paths of this machine
     graph: bytes = proto.SerializeToString()
     return graph
+
+
+def _empty_graph() -> bytes:
+    """Return a graph that does nothing, for trees alone: they are in the record, and the runtime evaluates them."""
+    from onnx import TensorProto, helper
+
+    given, returned = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in ("nothing", "same"))
+    graph = helper.make_graph([helper.make_node("Identity", ["nothing"], ["same"])], "trees", [given], [returned])
+    opset = helper.make_opsetid("", 17)  # that of any onnxruntime in use
+    found: bytes = helper.make_model(graph, ir_version=8, opset_imports=[opset]).SerializeToString()
+    return found
 
 
 @contextmanager

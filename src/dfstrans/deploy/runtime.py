@@ -118,6 +118,10 @@ class OnnxDetector:
 
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
         """Yield all outputs of the network, a few episodes at a time, in order."""
+        if self.record.trees is not None and self.record.committee is None:
+            raise DfstransError(
+                "expected a model with a network, got trees alone, which have no attention; use predict_proba"
+            )
         for outputs in self._run(self.check_input(X), OUTPUTS):
             yield OnnxPass(*outputs)
 
@@ -132,19 +136,23 @@ class OnnxDetector:
         """Return the logit before calibration and the calibrated probability of each episode."""
         episodes = self.check_input(X)
         warn_of_silent_sensors(episodes)
+        committee, trees = self.record.committee, self._trees
+        votes = np.empty(0)
+        if trees is not None:
+            statistics = episode_statistics(episodes, self.record.scaler, self.record.segment_length)
+            votes = trees.logits(statistics, episodes.groups)
+            if committee is None:
+                return votes, _probabilities(votes, self.record.calibration)
         parts = list(self._run(episodes, OUTPUTS[:2]))
         if not parts:
             return np.empty(0), np.empty(0)
         logits, probabilities = (np.concatenate(column).astype(np.float64) for column in zip(*parts, strict=True))
         require_finite_logits(episodes, logits)
-        committee, trees = self.record.committee, self._trees
-        if committee is None or trees is None:
+        if committee is None:
             return logits, probabilities
-        statistics = episode_statistics(episodes, self.record.scaler, self.record.segment_length)
-        votes, w = trees.logits(statistics, episodes.groups), committee["network_weight"]
+        w = committee["network_weight"]
         logits = w * _scaled(logits, committee["network"]) + (1 - w) * _scaled(votes, committee["trees"])
-        with np.errstate(over="ignore"):  # far below 0, the probability is 0
-            return logits, 1 / (1 + np.exp(-_scaled(logits, self.record.calibration)))
+        return logits, _probabilities(logits, self.record.calibration)
 
     def _run(self, episodes: Episodes, outputs: Sequence[str]) -> Iterator[list[npt.NDArray[Any]]]:
         """Yield the named outputs, a few episodes at a time."""
@@ -172,8 +180,8 @@ class OnnxRecord:
     threshold: dict[str, Any]
     calibration: dict[str, Any]
     export: dict[str, Any] | None = None
-    committee: dict[str, Any] | None = None  # as in model.json; None if the network decides alone
-    trees: str | None = None  # arrays of the trees, as text
+    committee: dict[str, Any] | None = None  # as in model.json; None if the network or the trees decide alone
+    trees: str | None = None  # arrays of the trees, as text; None if the network decides alone
     machines: Sequence[str] = ()  # with a baseline
     time_unit: str = ""  # of the interval
     dfstrans_version: str = __version__
@@ -232,6 +240,12 @@ def _decode(text: str, machines: tuple[str, ...]) -> MachineTrees:
 def _scaled(logits: npt.NDArray[np.float64], calibration: dict[str, Any]) -> npt.NDArray[np.float64]:
     """Return the logits of calibrated probabilities."""
     return np.asarray((logits - calibration["shift"]) / calibration["temperature"])
+
+
+def _probabilities(logits: npt.NDArray[np.float64], calibration: dict[str, Any]) -> npt.NDArray[np.float64]:
+    """Return calibrated probabilities."""
+    with np.errstate(over="ignore"):  # far below 0, the probability is 0
+        return np.asarray(1 / (1 + np.exp(-_scaled(logits, calibration))))
 
 
 def digest(graph: bytes, text: str) -> str:

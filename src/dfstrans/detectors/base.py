@@ -112,6 +112,9 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
     def _learn_reference(self, train: Episodes, validation: Episodes) -> None:
         """Learn the reference for diagnoses; only detectors that diagnose need one."""
 
+    def _learn_from_validation(self, task: TrainingTask) -> None:
+        """Learn from the validation part as well, once calibration and threshold are chosen; only trees do."""
+
     # ---- fit ----------------------------------------------------------------------------------------------------
 
     def fit(
@@ -183,6 +186,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         self.threshold_ = choose_threshold(labels, probabilities, task.training)
         self.metrics_ = {"validation": evaluate_probabilities(labels, probabilities, self.threshold_.value).to_dict()}
         self._learn_reference(train, validation)
+        self._learn_from_validation(task)
 
     # ---- read ---------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ A {record["estimator"]} detector, saved {record["created"]} with dfstrans {recor
 - Best epoch {record["best_epoch"]}, selected on {data["validation_episodes"]} validation episodes
   ({data["validation_anomalous"]} anomalous).
 - The epoch, the temperature and the threshold were chosen on the validation part, so its metrics are optimistic.
-{_export(record.get("export"))}
+{_learned_on_both(record.get("members"))}{_export(record.get("export"))}
 ## Limits
 - Sensors are matched by name, unnamed ones by position.
 - The model was not tested on machines, sensors or sampling rates other than those of training.
@@ -68,6 +68,12 @@ Sensors: {sensors}
 
 def _range(shortest: int, longest: int) -> str:
     return str(longest) if shortest == longest else f"{shortest} to {longest}"
+
+
+def _learned_on_both(members: str | None) -> str:
+    if members not in ("committee", "trees"):
+        return ""
+    return "- Then the trees were trained again, on the training and the validation part.\n"
 
 
 def _committee(committee: dict[str, Any] | None) -> str:

@@ -1,4 +1,4 @@
-"""`Diagnoser`: a committee of the DFStrans network and trees that detects anomalies; the network diagnoses them."""
+"""`Diagnoser`: a committee of the DFStrans network and trees, or one of them, that detects and diagnoses anomalies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dfstrans.data.inputs import require_finite_logits, warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
 from dfstrans.data.statistics import episode_statistics
-from dfstrans.detectors.base import TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.parameters import describe_arguments
 from dfstrans.detectors.saved_model import StoredModel
@@ -27,6 +27,7 @@ from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.inspection import Decision
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.schema import BaselineUsed
+from dfstrans.diagnosis.tree_reference import TreeReference
 from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.model.encoding import check_fits
 from dfstrans.model.fast import FastDFSTrans
@@ -39,12 +40,13 @@ from dfstrans.settings import (
     Members,
     NetworkSettings,
     NetworkShape,
+    Precision,
     Preset,
     Settings,
     setting_name,
 )
 from dfstrans.training.committee import COMMITTEE, TREES, Committee
-from dfstrans.training.evaluation import Evaluation, average_precision, evaluate_probabilities
+from dfstrans.training.evaluation import Evaluation, Labels, Scores, average_precision, evaluate_probabilities
 
 COMMITTEE_TREES = TreesSettings(n_sensors=1).trees
 KNOWN_FEATURES = "known_cases.features"  # name of an array in the reference
@@ -57,13 +59,15 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     """Detects anomalous episodes, and shows which sensors deviate from normal, and when.
 
     By default, the network and trees that compare each machine with itself decide together, with weights from the
-    validation part; the network explains the decision.
+    validation part; the network explains the decision. Trees alone are trained in seconds; they show which sensors
+    deviate and when, but have no attention.
 
     Arguments that are None take the value of the preset, or are chosen from the training episodes.
 
     Parameters:
         preset: Base settings: "tuned" (our network), or "paper" (the paper's network and training).
-        members: Who decides: "committee" (network and trees), or "network"; the preset "paper" has the network alone.
+        members: Who decides: "committee" (network and trees), "network" or "trees"; the preset "paper" has the network
+            alone.
         {settings}
         network: All other settings of the network, as a mapping or a `NetworkSettings`.
         training: All other settings of training, as a mapping or a `TrainingSettings`.
@@ -84,9 +88,9 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     segment_length: int | None = None
     encoding: Encoding = NETWORK.encoding
 
-    network_: DFSTrans = field(init=False)
-    committee_: Committee | None = field(init=False)
-    reference_: NormalReference = field(init=False)
+    network_: DFSTrans = field(init=False)  # absent if trees decide alone
+    committee_: Committee | None = field(init=False)  # None if one member decides alone
+    reference_: NormalReference | TreeReference = field(init=False)
     known_cases_: KnownCases = field(init=False)
 
     @staticmethod
@@ -109,33 +113,63 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     # ---- the committee ------------------------------------------------------------------------------------------
 
     def _train(self, task: TrainingTask) -> TrainingResult:
+        self.committee_ = self.trees_ = None
         if self.chosen_members == "network":
-            result = super()._train(task)
-            self.trees_ = self.committee_ = None
-            return result
+            return super()._train(task)
         segment_length, labels = task.network.segment_length, task.validation.require_labels()
         trees = train_trees(task, segment_length, COMMITTEE_TREES)
+        if self.chosen_members == "trees":
+            self.trees_ = trees
+            return TrainingResult(odds=1.0)
         statistics = episode_statistics(task.validation, task.scaler, segment_length)
         votes = trees.logits(statistics, task.validation.groups)
-        if task.progress and 0 < labels.sum() < len(labels):
-            found = average_precision(labels, votes)
-            print(f"trees: PR-AUC {found:.2f} on the validation part; training the network", file=sys.stderr)
+        if task.on_first is not None:
+            task.on_first(self._trees_alone(task, trees))
+        if task.progress:
+            print(_first_result(labels, votes, kept=task.on_first is not None), file=sys.stderr)
         result = super()._train(task)
         network = super()._logits(task.validation)
         self.trees_ = trees
         self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, network_odds=result.odds)
         return result._replace(odds=1.0)  # the members are calibrated
 
+    def _trees_alone(self, task: TrainingTask, trees: MachineTrees) -> Self:
+        """Return the trees of a committee as a complete detector, which can be saved before the network is trained."""
+        alone = type(self)(**{**self.get_params(deep=False), "members": "trees"})
+        alone.network_settings_, alone.training_settings_, alone.scaler_ = task.network, task.training, task.scaler
+        alone.trees_, alone.committee_ = trees, None
+        alone._conclude(task, TrainingResult(odds=1.0))
+        return alone
+
+    def _learn_from_validation(self, task: TrainingTask) -> None:
+        if self.trees_ is not None:
+            self.trees_ = train_trees(task, task.network.segment_length, COMMITTEE_TREES, on_both=True)
+
     @property
     def chosen_members(self) -> Members:
         """Who decides after the next fit: `members`, or by default those of the preset."""
         return self.members or ("network" if self.preset == "paper" else "committee")
 
+    @property
+    def members_(self) -> Members:
+        """Who decides in this fitted detector."""
+        if self.trees_ is None:
+            return "network"
+        return "trees" if self.committee_ is None else "committee"
+
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
+        if self.members_ == "trees":
+            return self._votes(episodes)
         network = super()._logits(episodes)
         if self.committee_ is None:
             return network
         return self.committee_.logits(network, self._votes(episodes))
+
+    def predict_in(self, precision: Precision) -> Self:
+        """Set the precision of prediction until the next fit; see `NetworkClassifier.predict_in`."""
+        if self.members_ == "trees":
+            return EpisodeClassifier.predict_in(self, precision)
+        return super().predict_in(precision)
 
     def _votes(self, episodes: Episodes) -> npt.NDArray[np.float64]:
         assert self.trees_ is not None  # as always in a committee
@@ -144,9 +178,13 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     def decisions(self, episodes: Episodes) -> Callable[[int, float], Decision]:
         """Return a function that decides from the row of an episode and the logit of its network."""
         committee = self.committee_
-        if committee is None:
+        if self.trees_ is None:
             return lambda _, logit: Decision(self.probability(logit), logit, {})
         votes, groups = self._votes(episodes), episodes.groups
+        if committee is None:
+            return lambda row, _: Decision(
+                self.probability(votes[row]), float(votes[row]), {}, self._baseline_of(groups, row)
+            )
 
         def decide(row: int, logit: float) -> Decision:
             logits = np.array([logit])
@@ -192,7 +230,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.committee_ = self.committee_.with_pr_auc("test", {name: one.pr_auc for name, one in found.items()})
 
     def probability(self, logit: float) -> float:
-        """Return the probability of a logit of the network, as the network alone sees it."""
+        """Return the probability of a logit of the network or, if trees decide alone, of theirs."""
         calibration = self.calibration_ if self.committee_ is None else self.committee_.network
         return float(calibration.probabilities(np.array([logit]))[0])
 
@@ -211,14 +249,23 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         """
         episodes = self.check_input(X)
         warn_of_silent_sensors(episodes)
-        cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known))
+        cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known), self.reference_)
         return diagnose(self, episodes, self.reference_, cases, trust=trust)
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
         """Yield the network's output batch by batch; only one batch is in memory at a time."""
+        self.require_network()
         for batch in self.batches(self.check_input(X)):
             with torch.inference_mode():
                 yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
+
+    def require_network(self) -> None:
+        """Raise an error if trees decide alone, so that there is no network and no attention."""
+        if self.members_ == "trees":
+            raise DfstransError(
+                "expected a model with a network, got trees alone, which have no attention; train with "
+                f"{setting_name('members', 'committee')} or {setting_name('members', 'network')}"
+            )
 
     def _preset_settings(self) -> dict[str, Any]:
         _require_choice("preset", self.preset, tuple(PRESETS))
@@ -230,8 +277,9 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
 
     def _learn_reference(self, train: Episodes, validation: Episodes) -> None:
         labels = train.require_labels()
-        self.reference_ = NormalReference.fit(self, train[labels == 0], seed=self.training_settings_.seed)
-        self.known_cases_ = KnownCases.of(self, train[labels == 1])
+        kind = TreeReference if self.members_ == "trees" else NormalReference
+        self.reference_ = kind.fit(self, train[labels == 0], seed=self.training_settings_.seed)
+        self.known_cases_ = KnownCases.of(self, train[labels == 1], self.reference_)
         if train.groups is not None and validation.groups is not None:
             others = (validation.require_labels() == 0) & ~np.isin(validation.groups, train.groups)
             self.reference_ = self.reference_.with_machines(self, validation[others])
@@ -247,13 +295,13 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     def _weights(self) -> Weights:
         trees = {} if self.trees_ is None else self.trees_.to_arrays()
         named = {f"{TREES}.{name}": torch.from_numpy(array.copy()) for name, array in trees.items()}
-        return {**super()._weights(), **named}
+        return named if self.members_ == "trees" else {**super()._weights(), **named}
 
     def _restore(self, stored: StoredModel) -> None:
+        self.committee_, self.members = stored.record.committee, stored.record.decided_by
         mine = {name: one for name, one in stored.weights.items() if not name.startswith(f"{TREES}.")}
-        super()._restore(stored._replace(weights=mine))
-        self.committee_ = stored.record.committee
-        self.members = "network" if self.committee_ is None else "committee"
+        if self.members != "trees":
+            super()._restore(stored._replace(weights=mine))
         arrays = {
             name.removeprefix(f"{TREES}."): one.numpy() for name, one in stored.weights.items() if name not in mine
         }
@@ -264,7 +312,8 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     def _from_stored(cls, folder: Path, stored: StoredModel) -> Self:
         self = super()._from_stored(folder, stored)
         kinds = stored.record.known_cases
-        self.reference_ = NormalReference.from_arrays(stored.reference)
+        kind = TreeReference if self.members_ == "trees" else NormalReference
+        self.reference_ = kind.from_arrays(stored.reference)
         self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), stored.reference[KNOWN_FEATURES])
         return self
 
@@ -275,6 +324,13 @@ def _look_normal(detector: Diagnoser, episodes: Episodes) -> npt.NDArray[np.bool
     groups = episodes.require_groups()
     medians = {str(name): np.median(probabilities[groups == name]) for name in np.unique(groups)}
     return np.asarray(probabilities <= np.maximum(detector.threshold_.value, [medians[str(name)] for name in groups]))
+
+
+def _first_result(labels: Labels, votes: Scores, *, kept: bool) -> str:
+    """Say how good the trees of a committee are on the validation part, and what follows."""
+    known = 0 < labels.sum() < len(labels)
+    good = f"PR-AUC {average_precision(labels, votes):.2f} on the validation part" if known else "trained"
+    return f"trees: {good}; the network follows{', Ctrl-C keeps the trees' if kept else ''}"
 
 
 def _require_choice(setting: str, given: str, known: tuple[str, ...]) -> None:

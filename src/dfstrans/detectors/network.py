@@ -132,7 +132,9 @@ class NetworkClassifier(EpisodeClassifier):
 
     @property
     def n_parameters_(self) -> int:
-        """Number of trainable parameters."""
+        """Number of trainable parameters of the network; without one, that of all learned values."""
+        if not hasattr(self, "network_"):
+            return super().n_parameters_
         return sum(p.numel() for p in self.network_.parameters())
 
     def _stored(self) -> StoredModel:

@@ -21,7 +21,7 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.card import model_card
 from dfstrans.errors import DfstransError, settings_as_options
 from dfstrans.files import atomic_write
-from dfstrans.settings import DFSTRANS, Settings
+from dfstrans.settings import DFSTRANS, Members, Settings
 from dfstrans.training.calibration import Calibration, Threshold
 from dfstrans.training.committee import Committee
 from dfstrans.training.run_folder import LOG, TENSORBOARD, LogRows, read_log, write_log
@@ -112,11 +112,17 @@ class ModelRecord(Settings):
     known_cases: dict[str, str] = Field(default_factory=dict)  # fault kinds of training anomalies by id
     loss_beside_guessing: float | None = None  # of the network in training; None if there is none, or unknown
     committee: Committee | None = None  # None if a single member decides
+    members: Members | None = None  # who decides; None in models of earlier versions, and of other kinds
     machines: tuple[tuple[str, int], ...] = ()  # with a baseline, in the order of its arrays; number of recordings
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)
     own_checksum: str = ""  # over all fields above except export; set when the record is written
+
+    @property
+    def decided_by(self) -> Members:
+        """Who decides; models of earlier versions have no trees alone."""
+        return self.members or ("network" if self.committee is None else "committee")
 
 
 def library_versions() -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,9 +22,9 @@ from dfstrans.data.segments import check_segment_length, tenth_of_episode
 from dfstrans.data.statistics import Statistics, episode_statistics
 from dfstrans.detectors.base import EpisodeClassifier, SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
-from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
+from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.model.machine_trees import MachineTrees
-from dfstrans.settings import DetectorSettings
+from dfstrans.settings import DetectorSettings, Members
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.false_alarms import FalseAlarms
 
@@ -67,11 +68,16 @@ class KnowsMachines(EpisodeClassifier):
         groups = self.check_input(X).groups
         return [] if groups is None else sorted(set(groups.tolist()) - set(self.machines_))
 
+    @property
+    def members_(self) -> Members:
+        """Who decides in this fitted detector."""
+        return "trees"
+
     def _stored(self) -> StoredModel:
         stored, baselines = super()._stored(), self.trees_ and self.trees_.baselines
         machines = {} if baselines is None else baselines.machines
         found = tuple((name, one.n_recordings) for name, one in machines.items())
-        return stored._replace(record=stored.record.model_copy(update={"machines": found}))
+        return stored._replace(record=stored.record.model_copy(update={"machines": found, "members": self.members_}))
 
     def commission(
         self,
@@ -204,6 +210,9 @@ class TreesClassifier(SingleStepClassifier, KnowsMachines):
         self.trees_ = train_trees(task, task.network.segment_length, task.network.trees)
         return TrainingResult(odds=1.0)  # trees grow until leaves are pure, so the weight does not raise their votes
 
+    def _learn_from_validation(self, task: TrainingTask) -> None:
+        self.trees_ = train_trees(task, task.network.segment_length, task.network.trees, on_both=True)
+
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         assert self.trees_ is not None  # as always here
         return self.trees_.logits(self.statistics(episodes), episodes.groups)
@@ -227,13 +236,16 @@ def train_trees(task: TrainingTask, segment_length: int, n_trees: int, *, on_bot
     labels = np.concatenate([part.require_labels() for part in parts])
     groups = join([part.groups for part in parts])
     learned = slice(None if on_both else len(task.train))
-    trees = MachineTrees.fit(
-        statistics[learned],
-        labels[learned],
-        None if groups is None else groups[learned],
-        weight=positive_weight(labels[learned], task.training),
-        trees=n_trees,
-        seed=task.training.seed,
-        threads=torch.get_num_threads(),  # which a comparison limits in each of its processes
-    )
+    with warnings.catch_warnings():
+        if on_both:
+            warnings.simplefilter("ignore", Note)  # said when the training part was learned
+        trees = MachineTrees.fit(
+            statistics[learned],
+            labels[learned],
+            None if groups is None else groups[learned],
+            weight=positive_weight(labels[learned], task.training),
+            trees=n_trees,
+            seed=task.training.seed,
+            threads=torch.get_num_threads(),  # which a comparison limits in each of its processes
+        )
     return trees.with_baselines(statistics, groups)

@@ -22,6 +22,7 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.recipe import recipe_of
 from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model, library_versions, read_whole_record
+from dfstrans.detectors.trees import KnowsMachines
 from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.files import atomic_write
@@ -52,6 +53,8 @@ def train_model(
 
     Until the model is saved, each finished epoch is kept in the folder `<out>.partial`, from which `resume` continues.
     If the model is already finished, `resume` returns it unchanged; a model of another run is refused.
+
+    If a committee is interrupted after its trees are trained, these are saved at `out`, unless a model is there.
     """
     check_place(out)
     _require_labels(episodes)
@@ -73,14 +76,25 @@ def train_model(
         finished = _finished_model(out, detector, train, record)
         if finished is not None:
             return finished
-    _fit(detector, train, validation, partial, resume, progress)
-    detector.metrics_["test"] = {}
-    if len(test):
-        detector.evaluate_test(test)
-    detector.data_ = detector.data_.model_copy(update=source)
-    detector.parts_ = {**detector.parts_, "test": test.ids.tolist()}
-    detector.reading_ = recipe_of(read)
-    detector.save(out)
+
+    def finish(trained: EpisodeClassifier) -> None:
+        trained.metrics_["test"] = {}
+        if len(test):
+            trained.evaluate_test(test)
+        trained.data_ = trained.data_.model_copy(update=source)
+        trained.parts_ = {**trained.parts_, "test": test.ids.tolist()}
+        trained.reading_ = recipe_of(read)
+        trained.save(out)
+
+    first: list[EpisodeClassifier] = []
+    keep_first = None if holds_model(out) else first.append
+    try:
+        _fit(detector, train, validation, partial, resume=resume, progress=progress, on_first=keep_first)
+    except KeyboardInterrupt:
+        for trees in first:
+            finish(trees)
+        raise
+    finish(detector)
     if (partial / TENSORBOARD).exists():
         shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
     shutil.rmtree(partial, ignore_errors=True)
@@ -88,7 +102,7 @@ def train_model(
 
 
 def _fit(
-    detector: EpisodeClassifier, train: Episodes, validation: Episodes, partial: Path, resume: bool, progress: bool
+    detector: EpisodeClassifier, train: Episodes, validation: Episodes, partial: Path, *, resume: bool, **options: Any
 ) -> None:
     """Fit the detector in the folder of the run; to resume, an unfinished run that was set aside is used if it fits."""
     aside = resume and not can_resume(partial) and can_resume(_set_aside(partial))
@@ -97,12 +111,12 @@ def _fit(
         _set_aside(partial).rename(partial)
         warnings.warn(f"trying the unfinished run that was moved to {_set_aside(partial)}", Note, stacklevel=3)
     try:
-        detector.fit(train, validation=validation, run_folder=partial, resume=resume, progress=progress)
+        detector.fit(train, validation=validation, run_folder=partial, resume=resume, **options)
     except OtherRunError:
         if not aside:
             raise
         partial.rename(_set_aside(partial))
-        detector.fit(train, validation=validation, run_folder=partial, resume=True, progress=progress)
+        detector.fit(train, validation=validation, run_folder=partial, resume=True, **options)
 
 
 def _require_labels(episodes: Episodes) -> None:
@@ -197,9 +211,10 @@ def _finished_model(out: Path, detector: Detector, train: Episodes, data: DataRe
             data.source_fingerprint,
         ):
             differences = ["other recordings or another split"]
-        members = "network" if record.committee is None else "committee"
-        if isinstance(detector, Diagnoser) and detector.chosen_members != members:
-            differences.append(f"{setting_name('members', detector.chosen_members)} instead of {members}")
+        if isinstance(detector, Diagnoser) and detector.chosen_members != record.decided_by:
+            if (detector.chosen_members, record.decided_by) == ("committee", "trees") and not differences:
+                return None  # kept when this run was interrupted
+            differences.append(f"{setting_name('members', detector.chosen_members)} instead of {record.decided_by}")
     else:
         differences = [f"{option_name('model', detector.estimator_name)} instead of {record.estimator}"]
     if differences:
@@ -278,6 +293,12 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
             f"expected the same episodes as in training for {option_name('part', part)}, got others; "
             f"evaluate all of these ({option_name('part', 'all')}), or give the training recordings, read with the "
             "same options"
+        )
+    if part == "validation" and isinstance(detector, KnowsMachines) and detector.trees_ is not None:
+        warnings.warn(
+            "the trees have learned from the validation part as well, once calibration and threshold were chosen, so "
+            f"metrics on it are optimistic; use {option_name('part', 'test')}",
+            stacklevel=2,
         )
     if part in detector.parts_:
         return select_ids(episodes, detector.parts_[part])

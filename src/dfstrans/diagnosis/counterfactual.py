@@ -19,6 +19,7 @@ from torch import Tensor
 from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.scores import Array
+from dfstrans.diagnosis.tree_reference import EpisodeCells, TreeReference
 from dfstrans.diagnosis.trust import check_request
 from dfstrans.errors import DfstransError
 from dfstrans.model.encoding import positional_encoding
@@ -161,7 +162,7 @@ def ranking_curves(
     detector: Detector,
     episode: Any,
     ranking: Array,
-    reference: NormalReference,
+    reference: NormalReference | TreeReference,
     percentages: Sequence[float] = CURVE_PERCENTAGES,
     *,
     draws: int = RANDOM_ORDERS,
@@ -172,7 +173,11 @@ def ranking_curves(
     The curves have a point at each of the `percentages` of cells, and at 0 and 100 %.
     """
     check_request(percentages, draws)
-    cells = Counterfactual.of(detector, episode, reference)
+    cells: Counterfactual | EpisodeCells
+    if isinstance(reference, TreeReference):
+        cells = reference.cells(detector, episode)
+    else:
+        cells = Counterfactual.of(detector, episode, reference)
     if ranking.shape != cells.shape:
         raise DfstransError(
             f"expected a ranking of {cells.shape} (segment, sensor), like the episode, got {ranking.shape}; pass the "
@@ -203,7 +208,7 @@ def first_cells(places: npt.NDArray[np.intp], percentages: Array) -> Mask:
     return np.asarray(places[None] < counts[:, None, None])
 
 
-def _probabilities(detector: Detector, cells: Counterfactual, replaced: Mask) -> Array:
+def _probabilities(detector: Detector, cells: Counterfactual | EpisodeCells, replaced: Mask) -> Array:
     """Return the probability of each variant: (…, segment, sensor) → (…).
 
     Each distinct variant is computed once: all orders agree at 0 and 100 %, a quarter of the default steps.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,8 @@ from dfstrans.diagnosis.habits import level_in_range
 from dfstrans.diagnosis.inspection import Detector, episode_scores
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.schema import ComparedWith, Resemblance
-from dfstrans.diagnosis.scores import Array
+from dfstrans.diagnosis.scores import SCORES, Array, NormalBand
+from dfstrans.diagnosis.tree_reference import EpisodeCells, TreeReference
 from dfstrans.diagnosis.trust import judge
 
 SMALLEST_LOSS = 0.1  # of the logit: about 2 % of probability
@@ -30,7 +31,7 @@ MAX_CASES = 1000  # known anomalies that a model keeps
 def diagnose(
     detector: Detector,
     episodes: Episodes,
-    reference: NormalReference,
+    reference: NormalReference | TreeReference,
     known: KnownCases,
     *,
     trust: bool = False,
@@ -38,46 +39,101 @@ def diagnose(
     """Diagnose each episode against normal ones and, if there are any, against anomalies of `known` kinds.
 
     With `trust`, the attention of each anomalous episode is tested; if it is not supported, the ranking is by
-    occlusion.
+    occlusion. Trees alone have no attention: anomalies are ranked by occlusion if any cell matters.
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
     decide, thresholds = detector.decisions(episodes), detector.thresholds(episodes)
-    for row, (episode, scores) in enumerate(zip(episodes, episode_scores(detector, episodes), strict=True)):
-        if not np.isfinite(scores.logit):
-            require_finite_logits(episodes[row], np.array([scores.logit]))
-        n_segments, decision = scores.n_segments, decide(row, scores.logit)
+    for row, (episode, found) in enumerate(zip(episodes, explanations(detector, episodes, reference), strict=True)):
+        if not np.isfinite(found.logit):
+            require_finite_logits(episodes[row], np.array([found.logit]))
+        n_segments, decision = len(found.deviation), decide(row, found.logit)
         starts = np.arange(n_segments) * length
         habits = reference.fleet.of(episode.group)
         course = habits.course.of_length(episode.values.shape[1], length, reference.n_segments)
         bounds = np.stack([starts, np.minimum(starts + length, episode.values.shape[1])], axis=1)
         diagnosis = Diagnosis(
-            temporal_attention=scores.temporal_attention,
-            spatial_attention=scores.spatial_attention,
+            temporal_attention=found.temporal_attention,
+            spatial_attention=found.spatial_attention,
             episode_id=episode.id,
             probability=decision.probability,
             members=decision.members,
             machine=episode.group,
             baseline=decision.baseline,
             raw_logit=decision.raw_logit,
-            network_logit=scores.logit,
+            network_logit=found.logit if found.cells is None else None,
             threshold=float(thresholds[row]),
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),
-            deviation=reference.deviation(scores) / habits.typical_distance(n_segments),
-            contribution=scores.contribution - reference.band(n_segments, "contribution").centre,
-            bands=reference.bands(n_segments),
+            deviation=found.deviation / habits.typical_distance(n_segments),
+            contribution=found.contribution,
+            bands=found.bands,
             level=level_in_range(episode.values, length, course),
             usual_course=course,
             compared_with=ComparedWith(habits.machine, habits.recordings, habits.why_all),
             health=habits.health.examine(episode.values, detector.scaler_),
-            resembles=known.resembled_by(episode.id, scores.features),
+            resembles=known.resembled_by(episode.id, found.features),
             learned_little=detector.learned_little,
             chance_check=detector.chance_check,
             clock=Clock.of(episodes, episode),
         )
-        if trust and diagnosis.is_anomaly:
+        if diagnosis.is_anomaly and found.cells is not None:
+            diagnosis = replace(diagnosis, occlusion=_material(found.cells.losses()))
+        elif diagnosis.is_anomaly and trust and isinstance(reference, NormalReference):
             diagnosis = with_trust(diagnosis, detector, episodes[row], reference)
         yield diagnosis
+
+
+class Explanation(NamedTuple):
+    """What explains the logit of an episode: the network, or trees, which have `cells` but no attention (NaN).
+
+    Shape:
+        deviation and contribution (segment, sensor), features (width,); attention as in `AttentionScores`
+    """
+
+    logit: float
+    deviation: Array
+    contribution: Array
+    temporal_attention: Array
+    spatial_attention: Array
+    bands: Mapping[str, NormalBand]
+    features: Array
+    cells: EpisodeCells | None = None
+
+
+def explanations(
+    detector: Detector, episodes: Episodes, reference: NormalReference | TreeReference
+) -> Iterator[Explanation]:
+    """Yield the explanation of each episode by the network or, if it decides without one, by the trees."""
+    if isinstance(reference, TreeReference):
+        for row in range(len(episodes)):
+            yield _by_trees(reference.cells(detector, episodes[[row]]))
+        return
+    for scores in episode_scores(detector, episodes):
+        usual = reference.band(scores.n_segments, "contribution").centre
+        yield Explanation(
+            logit=scores.logit,
+            deviation=reference.deviation(scores),
+            contribution=scores.contribution - usual,
+            temporal_attention=scores.temporal_attention,
+            spatial_attention=scores.spatial_attention,
+            bands=reference.bands(scores.n_segments),
+            features=scores.features,
+        )
+
+
+def _by_trees(cells: EpisodeCells) -> Explanation:
+    t, s = cells.shape
+    unknown = NormalBand(np.array(np.nan), np.array(np.nan), np.nan)
+    return Explanation(
+        logit=cells.logit,
+        deviation=cells.deviation,
+        contribution=np.full((t, s), np.nan),
+        temporal_attention=np.broadcast_to(np.nan, (s, t, t)),
+        spatial_attention=np.broadcast_to(np.nan, (t, s, s)),
+        bands=dict.fromkeys(SCORES, unknown),
+        features=cells.features,
+        cells=cells,
+    )
 
 
 def with_trust(
@@ -93,9 +149,12 @@ def with_trust(
         reason = f"{verdict.reason}, but {' and '.join(diagnosis.doubts)}"
         verdict = replace(verdict, support="weak", reason=reason)
     losses = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
-    if losses is not None and losses.max() < smallest_loss:
-        losses = None  # no single cell affects the decision, so a ranking by occlusion would be noise
-    return replace(diagnosis, trust=verdict, occlusion=losses)
+    return replace(diagnosis, trust=verdict, occlusion=None if losses is None else _material(losses, smallest_loss))
+
+
+def _material(losses: Array, smallest: float = SMALLEST_LOSS) -> Array | None:
+    """Return the losses, or None if no single cell affects the decision, so that a ranking by them would be noise."""
+    return losses if losses.max() >= smallest else None
 
 
 def times(points: npt.NDArray[np.int64], interval: float) -> npt.NDArray[np.float64]:
@@ -128,13 +187,13 @@ class KnownCases:
         return cls((), (), np.zeros((0, 0), dtype=np.float32))
 
     @classmethod
-    def of(cls, detector: Detector, episodes: Episodes) -> Self:
+    def of(cls, detector: Detector, episodes: Episodes, reference: NormalReference | TreeReference) -> Self:
         """Collect at most `MAX_CASES` episodes of known kind; none if all are of one kind, which is uninformative."""
         kinds = episodes.fault_kinds()
         rows = [row for row, kind in enumerate(kinds) if kind][:MAX_CASES]
         if len({kinds[row] for row in rows}) < 2:
             return cls.none()
-        features = [scores.features for scores in episode_scores(detector, episodes[rows])]
+        features = [one.features for one in explanations(detector, episodes[rows], reference)]
         ids = tuple(str(episodes.ids[row]) for row in rows)
         return cls(ids, tuple(kinds[row] for row in rows), np.stack(features).astype(np.float32))
 

@@ -32,6 +32,7 @@ from dfstrans.diagnosis.words import (
     LEARNED_LITTLE,
     RANKED_BY_DROP,
     STILL_BY_DISTANCE,
+    TREES_ALONE,
     TRUST_WORDS,
     callers,
     describe_baseline,
@@ -59,11 +60,11 @@ class Diagnosis(ComparedAttention):
 
     episode_id: str
     probability: float
-    members: Mapping[str, float]  # probability by each member of a committee; empty if the network decides alone
+    members: Mapping[str, float]  # probability by each member of a committee; empty if one decides alone
     machine: str | None = None  # the group of the episode
     baseline: BaselineUsed | None = None  # whether its machine has one; None if the model knows no machines
     raw_logit: float  # before calibration
-    network_logit: float  # `contribution` and `occlusion` are parts of it
+    network_logit: float | None  # `contribution` is a part of it; None if trees decide alone, without attention (NaN)
     threshold: float
     deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
     contribution: Array  # to the logit, beyond the normal contribution
@@ -82,6 +83,11 @@ class Diagnosis(ComparedAttention):
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
         shape = f"{len(self.sensors)} sensors, {self.n_segments} segments"
         return f"Diagnosis({self.episode_id!r}, {verdict}, probability={self.probability:.3f}, {shape})"
+
+    @property
+    def explained_by(self) -> Literal["network", "trees"]:
+        """Whose logit the ranking explains."""
+        return "trees" if self.network_logit is None else "network"
 
     # ---- the verdict ------------------------------------------------------------------------------------------------
 
@@ -194,8 +200,9 @@ class Diagnosis(ComparedAttention):
 
     @property
     def no_cell_matters(self) -> bool:
-        """Whether attention is not supported, and making a single cell normal does not change the decision either."""
-        return self.trust is not None and self.trust.support == "not supported" and self.occlusion is None
+        """Whether making a single cell normal was tested, since attention is no help, and changes no decision."""
+        doubtful = self.trust is not None and self.trust.support == "not supported"
+        return (doubtful or self.explained_by == "trees") and self.occlusion is None
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
@@ -211,7 +218,7 @@ class Diagnosis(ComparedAttention):
         return RankedSensor(
             name,
             float(self.sensor_deviation[sensor]),
-            float(self.contribution[:, sensor].sum()),
+            None if self.network_logit is None else float(self.contribution[:, sensor].sum()),
             _direction(self.level[segments[0], sensor]),
             None if self.occlusion is None else value,
             [self._ranked_cell(int(segment), sensor) for segment in segments],
@@ -266,6 +273,8 @@ class Diagnosis(ComparedAttention):
             )
         if self.is_anomaly and self.no_cell_matters:
             sentences.append(f"{STILL_BY_DISTANCE}.")
+        if self.explained_by == "trees":
+            sentences.append(TREES_ALONE)
         if self.without_readings:
             sentences.append(f"No readings of {', '.join(self.without_readings)}.")
         if self.instrument_suspected:
@@ -350,6 +359,7 @@ class Diagnosis(ComparedAttention):
                 machine=self.machine,
                 baseline=self.baseline,
                 raw_logit=self.raw_logit,
+                explained_by=self.explained_by,
                 network_logit=self.network_logit,
                 threshold=self.threshold,
                 time_unit=self.clock.unit,

@@ -16,6 +16,7 @@ from dfstrans.diagnosis.schema import BaselineUsed
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.fast import episodes_at_once
+from dfstrans.model.machine_trees import MachineTrees
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
 from dfstrans.training.evaluation import ChanceCheck
@@ -36,7 +37,8 @@ class Decision(NamedTuple):
 class Detector(Protocol):
     """The part of a fitted detector that a diagnosis needs."""
 
-    network_: DFSTrans
+    network_: DFSTrans  # absent if trees decide alone
+    trees_: MachineTrees | None  # None if the network decides alone
     network_settings_: NetworkShape
     scaler_: SensorScaler
     sensors_: tuple[str, ...]

@@ -61,8 +61,8 @@ class RankedSensor:
     """Name of the sensor."""
     deviation: float
     """Distance from normal in its most deviating segment: 1 is typical, 3 rare."""
-    contribution: float
-    """Contribution to the logit over all segments beyond the normal one; above 0 it points to an anomaly."""
+    contribution: float | None
+    """Contribution to the logit beyond the normal one; above 0 it points to an anomaly. Null if trees decide alone."""
     direction: Literal["higher than normal", "lower than normal", "another shape"]
     """Whether it is above, below or within the range of normal values in its first segment of the ranking."""
     loss: float | None
@@ -221,7 +221,7 @@ class DiagnosisContent:
     probability: float
     """Calibrated probability that the episode is anomalous, 0 to 1."""
     members: dict[str, float]
-    """Probability from each member of the committee; empty if the network decides alone."""
+    """Probability from each member of the committee; empty if one decides alone."""
     members_disagree: bool
     """Whether some members, but not all, reach the threshold."""
     machine: str | None
@@ -230,8 +230,10 @@ class DiagnosisContent:
     """`own`: compared with the baseline of its machine; `fleet`: there is none; null if the model knows no machines."""
     raw_logit: float
     """Output of the detector, before calibration: not the logit of `probability`."""
-    network_logit: float
-    """Output of the network, of which `contribution` is a part; equals `raw_logit` if the network decides alone."""
+    explained_by: Literal["network", "trees"]
+    """Whose logit the ranking explains: `trees` if they decide alone; then there is no attention (null in `raw`)."""
+    network_logit: float | None
+    """Output of the network, with `contribution` as a part: `raw_logit` if it decides alone; null if trees do."""
     threshold: float
     """Lowest probability at which an episode counts as anomalous."""
     time_unit: str

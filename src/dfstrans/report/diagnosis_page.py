@@ -12,7 +12,7 @@ from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.words import LEARNED_LITTLE, RANKED_BY_DROP, STILL_BY_DISTANCE
+from dfstrans.diagnosis.words import LEARNED_LITTLE, RANKED_BY_DROP, STILL_BY_DISTANCE, TREES_ALONE
 from dfstrans.errors import counted
 from dfstrans.report.figures import (
     KNOWN,
@@ -50,13 +50,15 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         "signals": signals_figure(diagnosis, recording),
         "cells": cells_figure(diagnosis, recording),
         "lanes": lanes_figure(diagnosis, recording),
-        "temporal": attention_figure(between_moments(diagnosis), None, "segment"),
-        "spatial": attention_figure(between_sensors(diagnosis), diagnosis.sensors, "sensor"),
     }
-    at_moments = {
-        title: attention_figure(between_sensors(diagnosis, segment), diagnosis.sensors, "sensor")
-        for segment, title in chosen_moments(diagnosis).items()
-    }
+    at_moments, by_network = {}, diagnosis.explained_by == "network"
+    if by_network:
+        figures["temporal"] = attention_figure(between_moments(diagnosis), None, "segment")
+        figures["spatial"] = attention_figure(between_sensors(diagnosis), diagnosis.sensors, "sensor")
+        at_moments = {
+            title: attention_figure(between_sensors(diagnosis, segment), diagnosis.sensors, "sensor")
+            for segment, title in chosen_moments(diagnosis).items()
+        }
     end = recording.episode.values.shape[1] * recording.step
     moments, sensors, beyond = spans(diagnosis), diagnosis.top_sensors(TOP_SENSORS), diagnosis.beyond_band
     return write_page(
@@ -89,6 +91,8 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         words=diagnosis.leading_words,
         symptoms=diagnosis.symptoms,
         learned_little=LEARNED_LITTLE,
+        by_network=by_network,
+        trees_alone=TREES_ALONE,
         ranked_by_drop=RANKED_BY_DROP,
         still_by_distance=STILL_BY_DISTANCE,
         colours={"normal": NORMAL_RANGE, "nearest": NEAREST, "marked": MARKED, "known": KNOWN},

@@ -78,9 +78,12 @@ class FigureFolder:
         drawings = {
             f"{stem}_signals": lambda: draw_signals(diagnosis, recording),
             f"{stem}_cells": lambda: draw_cells(diagnosis, recording),
-            f"{stem}_attention": lambda: draw_attention(diagnosis),
-            f"{stem}_moments": lambda: draw_moments(diagnosis),
         }
+        if diagnosis.explained_by == "trees":  # which have no attention to draw or to compare
+            write_figures(self.folder, drawings)
+            return
+        drawings[f"{stem}_attention"] = lambda: draw_attention(diagnosis)
+        drawings[f"{stem}_moments"] = lambda: draw_moments(diagnosis)
         write_figures(self.folder, drawings)
         if len(self.compared[diagnosis.is_anomaly]) < COMPARED:
             self.compared[diagnosis.is_anomaly].append((diagnosis, recording))

@@ -19,10 +19,12 @@ from dfstrans.diagnosis.metrics.evaluation import KnownCause, Ranking, evaluate_
 from dfstrans.diagnosis.recordings import CELL_STATISTICS, cell_statistics
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.scores import Array
+from dfstrans.diagnosis.tree_reference import TreeReference
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.progress import Progress, no_progress, track
 
 SHOWN, RELEVANCE, Z_SCORE, GRADIENTS = "shown", "relevance", "z-score", "gradients"
+NO_ATTENTION = "the trees decide alone, which have neither attention nor gradients"
 ORDERS_PER_EPISODE = 5  # random orders; few, since the control is a mean over all episodes
 MIN_FOR_INTERVAL = 5  # episodes
 SMALLEST_DEVIATION = 0.001  # of a sensor's normal range, or of 1 if it is constant
@@ -31,7 +33,7 @@ HEADLINES = (("sensors", "hit_rate@100%"), ("sensors", "ac@3"), ("segments", "ac
 
 def assess(
     detector: Detector,
-    reference: NormalReference,
+    reference: NormalReference | TreeReference,
     diagnoses: Iterable[Diagnosis],
     episodes: Episodes,
     normal: Episodes,
@@ -54,28 +56,30 @@ def assess(
         raise _none_detected(episodes, len(causes), f"none of these is predicted anomalous: {remedy}")
     detected = episodes[[row for row, name in enumerate(episodes.ids) if str(name) in by_id]]
     found = {str(name): by_id[str(name)] for name in detected.ids}
-    rankings = {
-        SHOWN: {name: Ranking.from_cells(d.ranking) for name, d in found.items()},
-        RELEVANCE: {
+    rankings = {SHOWN: {name: Ranking.from_cells(d.ranking) for name, d in found.items()}}
+    missing = {}
+    if isinstance(reference, NormalReference):
+        rankings[RELEVANCE] = {
             name: Ranking(d.global_spatial_relevance, d.global_temporal_relevance, d.cell_relevance)
             for name, d in found.items()
-        },
-    }
-    missing = {}
+        }
+    else:
+        missing = dict.fromkeys((RELEVANCE, GRADIENTS), NO_ATTENTION)
     try:
         cells = NormalCells.fit(normal, segment_length).scores(detected)
         rankings[Z_SCORE] = {name: Ranking.from_cells(own) for name, own in zip(found, cells, strict=True)}
     except TooFewNormalError as error:
         missing[Z_SCORE] = str(error)
-    try:
-        require_captum()
-    except DfstransError as error:
-        missing[GRADIENTS] = str(error)
-    else:
-        rankings[GRADIENTS] = {
-            name: Ranking.from_cells(np.abs(integrated_gradients(detector, detected[row], reference)))
-            for row, name in track(enumerate(found), "integrated gradients", len(found), progress)
-        }
+    if isinstance(reference, NormalReference):
+        try:
+            require_captum()
+        except DfstransError as error:
+            missing[GRADIENTS] = str(error)
+        else:
+            rankings[GRADIENTS] = {
+                name: Ranking.from_cells(np.abs(integrated_gradients(detector, detected[row], reference)))
+                for row, name in track(enumerate(found), "integrated gradients", len(found), progress)
+            }
     curves = [
         ranking_curves(detector, detected[row], one.ranking, reference, draws=ORDERS_PER_EPISODE, seed=row)
         for row, one in track(enumerate(found.values()), "deletion and insertion", len(found), progress)
