@@ -63,7 +63,7 @@ def test_page_of_trees_shows_no_attention(tmp_path: Path) -> None:
         text = words(write_diagnosis(tmp_path / "page.html", one, recording))
         for heading in ("Raw attention", "unusual coupling", "as the network sees them"):
             assert (heading in text) == shown
-        assert ("The trees decided alone, which have no attention to show." in text) != shown
+        assert ("The trees decide alone; they have no attention to show." in text) != shown
 
 
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:

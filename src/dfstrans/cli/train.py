@@ -54,7 +54,10 @@ def train(
             show_default=False,
         ),
     ] = None,
-    model: Annotated[str, typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}.")] = DFSTRANS,
+    model: Annotated[
+        str,
+        typer.Option("--model", help=f"Kind of detector: {', '.join(detector_names())}. Only {DFSTRANS} can diagnose."),
+    ] = DFSTRANS,
     false_alarms: FalseAlarmRule = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
     as_json: AsJson = False,

@@ -334,7 +334,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
             raise DfstransError(
                 f"expected a model of the kind {cls.estimator_name!r} in {folder}, got one of the kind "
                 f"{record.estimator!r}; evaluate it or predict with it (`dfstrans evaluate`, `dfstrans predict`, or "
-                "`dfstrans.detectors.registry.load_detector`, which take all kinds), or train one of the other kind"
+                "`dfstrans.detectors.registry.load_detector`, which take all kinds), or train one of the kind "
+                f"{cls.estimator_name!r} (trees that diagnose, too: {option_name('members', 'trees')})"
             )
         network = settings_of(folder, cls.shape_kind, record.network)
         training = settings_of(folder, cls.plan_kind, record.training)

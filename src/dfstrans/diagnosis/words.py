@@ -20,7 +20,7 @@ STILL_BY_DISTANCE = (
     "and moments are ranked by their distance from normal"
 )
 
-TREES_ALONE = "The trees decided alone, which have no attention to show."
+TREES_ALONE = "The trees decide alone; they have no attention to show."
 LEARNED_LITTLE = (
     "The network has learned little (see the model card), so do not rely on the sensors and moments that it points to; "
     "train it for more epochs"
