@@ -312,6 +312,13 @@ def test_table_that_lists_the_files_is_their_label_table(tmp_path: Path) -> None
     assert episodes.values[0, 0, 1] == 1.5
 
 
+def test_spreadsheet_next_to_recordings_has_a_remedy(tmp_path: Path) -> None:
+    (write(tmp_path, "1.csv", "2.csv") / "labels.xlsx").write_bytes(b"PK")
+    (sheet,) = problems_of(tmp_path)
+    assert "skipped labels.xlsx: spreadsheets are not read" in sheet
+    assert "labels.csv" in sheet
+
+
 def test_export_of_a_historian_is_read(tmp_path: Path) -> None:
     rows = [f"{n // 9 + 1:02}-Feb-25 00:{n:02}:00,{tag},{n}" for n in range(9) for tag in ("FT1", "TT2")]
     rows[4] = "01-Feb-25 00:02:00,FT1,No Data"

@@ -27,6 +27,7 @@ from dfstrans.data.readers.preparing import drop_sensors, prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
 from dfstrans.data.readers.recordings import LONG_TABLE
 from dfstrans.data.readers.rows import UNREADABLE_LABELS
+from dfstrans.data.readers.tables import SPREADSHEETS
 from dfstrans.errors import DfstransError, counted, list_few, option_name
 
 __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
@@ -145,7 +146,7 @@ def _unknown_format(path: Path) -> DfstransError:
             first = f"give the file itself, such as {readable[0]}, or "
     elif suffix in (".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz", ".zst"):
         got, first = f"an archive ({suffix})", "unpack it first, or "
-    elif suffix in (".xlsx", ".xls", ".ods"):
+    elif suffix in SPREADSHEETS:
         got, first = f"a spreadsheet ({suffix})", "save its sheet as CSV, or "
     known = "".join(f"\n  - {reader.name}" for reader in READERS)
     return DfstransError(f"expected episodes at {path}, got {got}; {first}convert them to one of:{known}")

@@ -36,7 +36,7 @@ from dfstrans.errors import DfstransError, list_few, option_name, showing_option
 
 LAYOUT_OPTIONS = frozenset({"dataset", "axis", "label_dataset"})
 _AXES = ("episode", "sensor", "time")
-_LABEL_NAME = re.compile(r"label|class|target|state|status|condition|fault|anomal|quality|\by\b", re.IGNORECASE)
+_LABEL_NAME = re.compile(r"label|class|target|state|status|cond|fault|anomal|quality|\by\b", re.IGNORECASE)
 _MOST_LABELS = 20  # distinct numbers; an array with more is a measurement
 _HERTZ = r"([ _-]?(in[ _-]?)?[\[(]?hz[\])]?)?"
 _RATE_NAME = re.compile(

@@ -33,7 +33,7 @@ from dfstrans.data.readers.labels import (
 from dfstrans.data.readers.opening import Reader, ReadOptions
 from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide, likely_id
 from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, read_rows
-from dfstrans.data.readers.tables import Table, is_table, open_table, table_stem, without_suffix
+from dfstrans.data.readers.tables import SPREADSHEETS, Table, is_table, open_table, table_stem, without_suffix
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
 
 _LEVELS = ("label", "group", "-")
@@ -118,6 +118,17 @@ def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> li
             )
         )
         found = top
+    sheets = [file for file in sorted(path.iterdir()) if file.suffix.lower() in SPREADSHEETS]
+    if sheets and label_path is None:
+        report(
+            Problem(
+                f"skipped {list_few(sheet.name for sheet in sheets)}: spreadsheets are not read; if one holds the "
+                f"labels, save its sheet as CSV and name that ({option_name('labels', sheets[0].with_suffix('.csv'))})",
+                level="warning",
+                count=len(sheets),
+                file=sheets[0],
+            )
+        )
     if not found:
         raise DfstransError(
             f"expected one file per episode in {path}, got only label or fault tables; add the recordings as tables "

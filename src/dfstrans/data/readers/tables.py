@@ -39,6 +39,7 @@ TIME_NAMES = (
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
+SPREADSHEETS = (".xlsx", ".xls", ".ods")
 CONTAINER_SUFFIXES = (*HDF5_SUFFIXES, ".mat")
 
 _DELIMITERS = ("\t", ";", "|", ",")
