@@ -116,13 +116,14 @@ def test_a_machine_is_commissioned_as_documented(tmp_path: Path) -> None:
             episodes = planted_episodes(8, 4, n_sensors=3, n_timepoints=60, seed=number)
             episodes = replace(episodes, ids=np.array([f"{number}-{name}" for name in episodes.ids]))
             write_table(episodes, tmp_path / "part.csv")
-            parts.append(pd.read_csv(tmp_path / "part.csv").assign(machine=f"lift-{number - 2}"))
+            part = pd.read_csv(tmp_path / "part.csv").rename(columns={"time": "time [s]"})
+            parts.append(part.assign(machine=f"lift-{number - 2}"))
         table = pd.concat(parts)
         table.drop(columns=[] if file == "fleet.csv" else ["label"]).to_csv(tmp_path / file, index=False)
     page = ROOT / "docs" / "how-to" / "commission-a-machine.md"
-    train, commission, own_baseline, _ = blocks(page, "sh")
+    train, commission, limit_alarms, own_baseline, _ = blocks(page, "sh")
     run_shell(train, tmp_path)
-    run_shell(commission + own_baseline, tmp_path)
+    run_shell(commission + limit_alarms + own_baseline, tmp_path)
     (code,) = blocks(page, "python")
     done = subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True, text=True)
     assert "12 recordings" in done.stdout

@@ -79,7 +79,7 @@ def test_what_cannot_be_commissioned_is_refused(trained: TreesClassifier) -> Non
             Episodes.from_arrays(np.asarray(new.values), new.labels, groups=new.groups, interval=1.0)
         ).commission(slower, "y")
     alone = TreesClassifier(trees=2, segment_length=16).fit(nameless.with_labels(new.require_labels()))
-    with pytest.raises(DfstransError, match="recordings that name their machine"):
+    with pytest.raises(DfstransError, match="learned what is normal for each machine"):
         alone.commission(new)
 
 

@@ -125,7 +125,7 @@ class KnowsMachines(EpisodeClassifier):
         if not self.machines_:
             raise DfstransError(
                 "expected a model that learned what is normal for each machine, got one that did not; train one on "
-                f"at least {MIN_RECORDINGS} recordings of each of several machines, and name the column with the "
+                f"at least {MIN_RECORDINGS} recordings of each machine, and name the column with the "
                 f"machine ({reading_option_name('group_column', ...)})"
             )
         groups = episodes.groups if machine is None else np.full(len(episodes), machine)
