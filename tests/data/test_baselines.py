@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from dfstrans.data.baselines import (
-    LARGEST_WEIGHT,
     RELIED_ON,
     RESTING,
     SMALLEST_SPREAD,
@@ -40,7 +39,7 @@ def test_without_a_baseline_nothing_deviates_and_nothing_is_relied_on() -> None:
 def test_more_recordings_are_relied_on_more() -> None:
     baselines = Baselines.fit(column(*range(33)), np.array(["few"] * 3 + ["many"] * 30))
     few, many = baselines.weights(np.array(["few", "many"]), 2)
-    np.testing.assert_allclose([few, many], LARGEST_WEIGHT * np.array([3 / (3 + RELIED_ON), 30 / (30 + RELIED_ON)]))
+    np.testing.assert_allclose([few, many], [3 / (3 + RELIED_ON), 30 / (30 + RELIED_ON)])
 
 
 def test_a_statistic_that_rested_over_many_recordings_deviates_far_when_it_moves() -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dfstrans import Episodes
+from dfstrans.data.coupling import Coupling
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.statistics import N_STATISTICS, OF_SEGMENT, OVER_SEGMENTS, episode_statistics
+from dfstrans.data.statistics import N_STATISTICS, OF_RESIDUAL, OF_SEGMENT, OVER_SEGMENTS, episode_statistics
 from tests.tiny import tiny_episodes
 
 
@@ -38,9 +39,27 @@ def test_statistics_of_an_episode_do_not_depend_on_its_batch() -> None:
     rng = np.random.default_rng(0)
     episodes = Episodes.from_arrays([rng.normal(size=(3, n)) for n in (48, 20, 33, 48)])
     scaler = SensorScaler.fit(episodes)
-    whole = episode_statistics(episodes, scaler, 8)
-    for row in range(len(episodes)):
-        np.testing.assert_array_equal(episode_statistics(episodes[[row]], scaler, 8)[0], whole[row])
+    for coupling in (None, Coupling.fit(episodes, scaler, 8)):
+        whole = episode_statistics(episodes, scaler, 8, coupling)
+        for row in range(len(episodes)):
+            np.testing.assert_array_equal(episode_statistics(episodes[[row]], scaler, 8, coupling)[0], whole[row])
+
+
+def test_residuals_show_a_sensor_that_leaves_the_others() -> None:
+    rng = np.random.default_rng(0)
+    course = rng.normal(size=(40, 1, 64)) + np.array([[0], [0], [1]])  # three sensors that move as one
+    values = course + 0.01 * rng.normal(size=course.shape)
+    normal = Episodes.from_arrays(values)
+    scaler = SensorScaler.fit(normal)
+    coupling = Coupling.fit(normal, scaler, 16)
+    np.testing.assert_allclose(np.diag(coupling.weights), 1)
+    left = values[:1].copy()
+    left[0, 2, 16:32] += 0.2  # far within its range
+    before, after = (episode_statistics(Episodes.from_arrays(one), scaler, 16, coupling) for one in (values[:1], left))
+    assert before.shape == (1, 3, N_STATISTICS + len(OF_RESIDUAL) * len(OVER_SEGMENTS))
+    np.testing.assert_array_equal(before[..., :N_STATISTICS], episode_statistics(normal[[0]], scaler, 16))
+    largest = N_STATISTICS + 2 * len(OF_RESIDUAL) + OF_RESIDUAL.index("largest")  # over all segments
+    assert after[0, 2, largest] > 5 * before[0, 2, largest]
 
 
 def test_memory_for_statistics_does_not_grow_with_the_number_of_episodes() -> None:

@@ -22,8 +22,7 @@ DRIFT_VISIBLE = 12  # recordings from which on a drift can be told from chance
 DRIFT = 2.0  # spreads within a third of the recordings; a larger change from the first third to the last is no chance
 DRIFT_BY_CHANCE = 12.0  # times 1/√n: a change that one of many sensors without drift may show in n recordings
 BORROWED = 5  # recordings that the spread of other machines is worth
-RELIED_ON = 3  # recordings at which the comparison with the own machine has half of its largest weight
-LARGEST_WEIGHT = 0.75  # of that comparison; the rest belongs to the comparison with the fleet
+RELIED_ON = 3  # recordings at which the comparisons with the own machine and with the fleet count equally
 RESTING = 8  # recordings after which a statistic that hardly changed counts as resting
 SMALLEST_SPREAD = 1e-3  # of a sensor's range in training
 REACH = 2.0  # spreads by which normal recordings may exceed the typical lowest and highest value
@@ -137,7 +136,7 @@ class Baselines:
         found = np.zeros(n_episodes)
         for name, rows in self._rows(groups):
             n = self.machines[name].n_recordings
-            found[rows] = LARGEST_WEIGHT * n / (n + RELIED_ON)
+            found[rows] = n / (n + RELIED_ON)
         return found
 
     def _rows(self, groups: npt.NDArray[np.str_] | None) -> list[tuple[str, npt.NDArray[np.intp]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import Segments, count_segments, cut_segments
@@ -15,45 +16,59 @@ OVER_SEGMENTS = ("mean", "minimum", "maximum", "deviation")
 LOWEST, HIGHEST = (  # of all values: the minimum of minima and the maximum of maxima
     OVER_SEGMENTS.index(name) * len(OF_SEGMENT) + OF_SEGMENT.index(name) for name in ("minimum", "maximum")
 )
+OF_RESIDUAL = ("mean", "largest")  # size of a residual
 N_STATISTICS = len(OF_SEGMENT) * len(OVER_SEGMENTS)
 VALUES_AT_ONCE = 1 << 18  # of a batch
 
 
-def episode_statistics(episodes: Episodes, scaler: SensorScaler, segment_length: int) -> Statistics:
+def episode_statistics(
+    episodes: Episodes, scaler: SensorScaler, segment_length: int, coupling: Coupling | None = None
+) -> Statistics:
     """Return the statistics of each sensor, on the scale of training; only a few episodes are in memory at a time.
 
-    A sensor without any value in an episode has NaN.
+    With a coupling, those of residuals follow. A sensor without any value in an episode has NaN.
 
     Shape:
-        (n_episodes, n_sensors, N_STATISTICS)
+        (n_episodes, n_sensors, N_STATISTICS), and 8 more with a coupling
     """
-    found = np.empty((len(episodes), episodes.n_sensors, N_STATISTICS))
+    more = 0 if coupling is None else len(OF_RESIDUAL) * len(OVER_SEGMENTS)
+    found = np.empty((len(episodes), episodes.n_sensors, N_STATISTICS + more))
     at_once = max(1, VALUES_AT_ONCE // (episodes.n_sensors * int(episodes.lengths.max(initial=1))))
     for start in range(0, len(episodes), at_once):
         batch = episodes[start : start + at_once]
         segments = cut_segments(batch, scaler, segment_length)
         counted = mostly_filled(batch.lengths, segment_length, segments)
-        rows = over_segments(segment_statistics(segments.values), counted)
+        rows = over_segments(segment_statistics(segments.values, coupling), counted)
         rows[[np.isnan(one.values).all(axis=1) for one in batch]] = np.nan
         found[start : start + len(batch)] = rows
     return found
 
 
-def segment_statistics(values: npt.NDArray[np.float32]) -> Statistics:
-    """Return mean, deviation, minimum, maximum, mean and largest step of each segment: (…, point) → (…, 6)."""
+def segment_statistics(values: npt.NDArray[np.float32], coupling: Coupling | None = None) -> Statistics:
+    """Return mean, deviation, minimum, maximum, mean and largest step of each segment: (…, sensor, point) → (…, 6).
+
+    With a coupling, the mean and the largest size of a residual follow: (…, 8).
+    """
     exact = values.astype(np.float64)
     step = np.abs(np.diff(exact, axis=-1, append=exact[..., -1:]))  # a segment of one point has a step of 0
     mean_step = step.sum(axis=-1) / max(values.shape[-1] - 1, 1)
     columns = [exact.mean(-1), exact.std(-1), exact.min(-1), exact.max(-1), mean_step, step.max(-1)]
+    if coupling is not None:
+        size = np.abs(coupling.residuals(exact))  # segment by segment, so that they do not depend on batch mates
+        columns += [size.mean(-1), size.max(-1)]
     return np.stack(columns, axis=-1)
 
 
 def over_segments(statistics: Statistics, counted: npt.NDArray[np.bool_]) -> Statistics:
-    """Summarise the statistics of the counted segments by mean, minimum, maximum and deviation.
+    """Summarise the statistics of the counted segments by mean, minimum, maximum and deviation; residuals come last.
 
     Shape:
-        statistics (episode, segment, sensor, 6), counted (episode, segment) → (episode, sensor, N_STATISTICS)
+        statistics (episode, segment, sensor, 6 or 8), counted (episode, segment)
+        → (episode, sensor, N_STATISTICS or 8 more)
     """
+    if statistics.shape[-1] > len(OF_SEGMENT):
+        parts = np.split(statistics, [len(OF_SEGMENT)], axis=-1)
+        return np.concatenate([over_segments(part, counted) for part in parts], axis=-1)
     mask = counted[:, :, None, None]
     n = mask.sum(axis=1)
     mean = np.where(mask, statistics, 0).sum(axis=1) / n

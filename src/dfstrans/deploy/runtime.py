@@ -139,7 +139,8 @@ class OnnxDetector:
         committee, trees = self.record.committee, self._trees
         votes = np.empty(0)
         if trees is not None:
-            statistics = episode_statistics(episodes, self.record.scaler, self.record.segment_length)
+            known = self.record
+            statistics = episode_statistics(episodes, known.scaler, known.segment_length, trees.coupling)
             votes = trees.logits(statistics, episodes.groups)
             if committee is None:
                 return votes, _probabilities(votes, self.record.calibration)

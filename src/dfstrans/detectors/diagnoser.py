@@ -121,7 +121,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         if self.chosen_members == "trees":
             self.trees_ = trees
             return TrainingResult(odds=1.0)
-        statistics = episode_statistics(task.validation, task.scaler, segment_length)
+        statistics = episode_statistics(task.validation, task.scaler, segment_length, trees.coupling)
         votes = trees.logits(statistics, task.validation.groups)
         if task.on_first is not None:
             task.on_first(self._trees_alone(task, trees))

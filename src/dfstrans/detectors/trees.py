@@ -16,6 +16,7 @@ from pydantic import Field
 
 from dfstrans.data.baselines import MIN_RECORDINGS, Suitability, assess_baseline
 from dfstrans.data.conversion import join
+from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import require_interval
 from dfstrans.data.segments import check_segment_length, tenth_of_episode
@@ -61,7 +62,8 @@ class KnowsMachines(EpisodeClassifier):
 
     def statistics(self, episodes: Episodes) -> Statistics:
         """Return the statistics of checked episodes: (episode, sensor, statistic)."""
-        return episode_statistics(episodes, self.scaler_, self.network_settings_.segment_length)
+        coupling = None if self.trees_ is None else self.trees_.coupling
+        return episode_statistics(episodes, self.scaler_, self.network_settings_.segment_length, coupling)
 
     def machines_without_baseline(self, X: Any) -> list[str]:  # noqa: N803
         """Return the machines of these recordings that are compared with the fleet only."""
@@ -232,7 +234,9 @@ def train_trees(task: TrainingTask, segment_length: int, n_trees: int, *, on_bot
     The recordings of the validation part join the baselines either way, without a look at their labels.
     """
     parts = (task.train, task.validation)
-    statistics = np.concatenate([episode_statistics(part, task.scaler, segment_length) for part in parts])
+    normal = task.train[task.train.require_labels() == 0]
+    coupling = Coupling.fit(normal, task.scaler, segment_length)
+    statistics = np.concatenate([episode_statistics(part, task.scaler, segment_length, coupling) for part in parts])
     labels = np.concatenate([part.require_labels() for part in parts])
     groups = join([part.groups for part in parts])
     learned = slice(None if on_both else len(task.train))
@@ -247,5 +251,6 @@ def train_trees(task: TrainingTask, segment_length: int, n_trees: int, *, on_bot
             trees=n_trees,
             seed=task.training.seed,
             threads=torch.get_num_threads(),  # which a comparison limits in each of its processes
+            coupling=coupling,
         )
     return trees.with_baselines(statistics, groups)

@@ -15,7 +15,16 @@ import numpy.typing as npt
 from dfstrans.data.baselines import SMALLEST_SPREAD
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.segments import cut_segments
-from dfstrans.data.statistics import OF_SEGMENT, Statistics, mostly_filled, over_segments, segment_statistics
+from dfstrans.data.statistics import (
+    N_STATISTICS,
+    OF_RESIDUAL,
+    OF_SEGMENT,
+    OVER_SEGMENTS,
+    Statistics,
+    mostly_filled,
+    over_segments,
+    segment_statistics,
+)
 from dfstrans.diagnosis.habits import Arrays, Fleet
 from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.scores import Array
@@ -35,7 +44,7 @@ class NormalStatistics(NamedTuple):
     """The statistics of cells in normal recordings.
 
     Shape:
-        median and spread (segment, sensor, 6); typical (segment, sensor), the median size of a deviation
+        median and spread (segment, sensor, statistic); typical (segment, sensor), the median size of a deviation
     """
 
     median: Array
@@ -44,7 +53,7 @@ class NormalStatistics(NamedTuple):
 
     @classmethod
     def of(cls, cells: Array) -> Self:
-        """Learn from the cells of normal recordings: (recording, segment, sensor, 6)."""
+        """Learn from the cells of normal recordings: (recording, segment, sensor, statistic)."""
         median = np.median(cells, axis=0)
         spread = np.maximum(np.sqrt(((cells - median) ** 2).mean(axis=0)), SMALLEST_SPREAD)
         sizes = np.sqrt((((cells - median) / spread) ** 2).mean(axis=-1))
@@ -55,7 +64,7 @@ class EpisodeCells(NamedTuple):
     """The cells of one episode as trees see them, and normal ones in their place.
 
     Shape:
-        statistics, normal and spread (segment, sensor, 6); typical (segment, sensor);
+        statistics, normal and spread (segment, sensor, statistic); typical (segment, sensor);
         counted (segment,), False for a short rest at the end; silent (sensor,), True without any value
     """
 
@@ -145,7 +154,7 @@ class TreeReference:
         if not len(normal):
             raise DfstransError("expected normal episodes for the reference, got none; add episodes with label 0")
         length, sample = detector.network_settings_.segment_length, normal
-        per_episode = normal.n_sensors * len(OF_SEGMENT) * (int(normal.lengths.max()) // length + 1)
+        per_episode = normal.n_sensors * len(OF_SEGMENT + OF_RESIDUAL) * (int(normal.lengths.max()) // length + 1)
         most = max(min(MAX_EPISODES, MAX_VALUES // per_episode), 1)
         if len(normal) > most:
             sample = normal[np.sort(np.random.default_rng(seed).choice(len(normal), most, replace=False))]
@@ -213,15 +222,17 @@ class TreeReference:
 
 
 def _cells(detector: Detector, episode: Episodes) -> tuple[Statistics, Mask]:
-    """Return the statistics of each cell of one episode (segment, sensor, 6), and which segments count (segment,)."""
-    length = detector.network_settings_.segment_length
+    """Return the statistics (segment, sensor, statistic) of one episode, and which segments count (segment,)."""
+    length, trees = detector.network_settings_.segment_length, detector.trees_
     segments = cut_segments(episode, detector.scaler_, length)
-    return segment_statistics(segments.values)[0], mostly_filled(episode.lengths, length, segments)[0]
+    statistics = segment_statistics(segments.values, None if trees is None else trees.coupling)
+    return statistics[0], mostly_filled(episode.lengths, length, segments)[0]
 
 
 def _shift(trees: MachineTrees, machine: str | None) -> Statistics | None:
-    """Return the difference of a machine's baseline from the fleet (sensor, 6), 0 if unknown; None without one."""
+    """Return how a machine's baseline differs from the fleet, 0 if unknown: (sensor, statistic); None without one."""
     if machine is None or trees.baselines is None or machine not in trees.baselines.machines:
         return None
-    means = slice(len(OF_SEGMENT))  # of the statistics of segments
+    n = trees.usual.shape[1] // len(OVER_SEGMENTS)
+    means = [*range(len(OF_SEGMENT)), *range(N_STATISTICS, N_STATISTICS + n - len(OF_SEGMENT))]
     return np.nan_to_num(trees.baselines.machines[machine].median[:, means] - trees.usual[:, means])

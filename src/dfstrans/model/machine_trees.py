@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.baselines import MIN_RECORDINGS, Baseline, Baselines
-from dfstrans.data.statistics import Statistics
+from dfstrans.data.coupling import Coupling
+from dfstrans.data.statistics import N_STATISTICS, Statistics
 from dfstrans.errors import Note, reading_option_name
 from dfstrans.model.forest import Features, Forest
 
@@ -21,6 +22,8 @@ Groups = npt.NDArray[np.str_] | None
 
 class MachineTrees(NamedTuple):
     """Two forests: one sees the statistics on the scale of the fleet, the other also their deviation from the machine.
+
+    Only the second one sees residuals, since other machines are coupled in other ways.
 
     The more recordings the baseline of a machine rests on, the more the second forest counts. Without any baseline, the
     first answers alone. A sensor without any value counts as usual.
@@ -33,6 +36,7 @@ class MachineTrees(NamedTuple):
     fleet: Forest
     own: Forest | None = None
     baselines: Baselines | None = None
+    coupling: Coupling | None = None  # of the statistics; None: they have no residuals
 
     @classmethod
     def fit(
@@ -45,6 +49,7 @@ class MachineTrees(NamedTuple):
         trees: int,
         seed: int,
         threads: int = 1,
+        coupling: Coupling | None = None,
     ) -> Self:
         """Learn the baselines and both forests; `weight` is that of an anomalous episode."""
         from sklearn.ensemble import ExtraTreesClassifier  # which prediction does without
@@ -59,13 +64,13 @@ class MachineTrees(NamedTuple):
         baselines = _baselines(statistics, groups)
         fleet = grow(lambda part: fleet_features(_fill(statistics[part], usual)))
         if baselines is None or groups is None:
-            return cls(usual, fleet)
+            return cls(usual, fleet, coupling=coupling)
 
         def beside(part: slice) -> Features:
             deviations = baselines.deviations(statistics[part], groups[part])
             return own_features(_fill(statistics[part], usual), deviations)
 
-        return cls(usual, fleet, grow(beside), baselines)
+        return cls(usual, fleet, grow(beside), baselines, coupling)
 
     def with_baselines(self, statistics: Statistics, groups: Groups) -> Self:
         """Return the same forests with the baselines of these recordings beside those of training."""
@@ -104,6 +109,8 @@ class MachineTrees(NamedTuple):
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all arrays by name; `machines` has the names that are not in them."""
         arrays = {"usual": self.usual, **{f"fleet.{name}": array for name, array in self.fleet._asdict().items()}}
+        if self.coupling is not None:
+            arrays |= {f"coupling.{name}": array for name, array in self.coupling._asdict().items()}
         if self.own is not None and self.baselines is not None:
             arrays |= {f"own.{name}": array for name, array in self.own._asdict().items()}
             arrays["baselines.typical_spread"] = self.baselines.typical_spread
@@ -120,18 +127,21 @@ class MachineTrees(NamedTuple):
     def from_arrays(cls, arrays: dict[str, npt.NDArray[Any]], machines: tuple[str, ...]) -> Self:
         """Restore the result of `to_arrays`."""
         fleet = Forest(**{name: arrays[f"fleet.{name}"] for name in Forest._fields})
+        coupling = None
+        if "coupling.weights" in arrays:  # which models of earlier versions lack
+            coupling = Coupling(**{name: arrays[f"coupling.{name}"] for name in Coupling._fields})
         if "own.first" not in arrays:
-            return cls(arrays["usual"], fleet)
+            return cls(arrays["usual"], fleet, coupling=coupling)
         own = Forest(**{name: arrays[f"own.{name}"] for name in Forest._fields})
         unset = {"baselines.threshold": np.full(len(machines), np.nan)} | arrays  # models of earlier versions lack it
         columns = [unset[f"baselines.{name}"] for name in Baseline._fields]
         found = {name: Baseline(int(n), *rest) for name, n, *rest in zip(machines, *columns, strict=True)}
-        return cls(arrays["usual"], fleet, own, Baselines(found, arrays["baselines.typical_spread"]))
+        return cls(arrays["usual"], fleet, own, Baselines(found, arrays["baselines.typical_spread"]), coupling)
 
 
 def fleet_features(statistics: Statistics) -> Features:
-    """Return the statistics as rows, in the precision of scikit-learn's trees: (episode, sensor · statistic)."""
-    return _rows(statistics).astype(np.float32)
+    """Return the statistics without residuals, in scikit-learn's precision: (episode, sensor · statistic)."""
+    return _rows(statistics[..., :N_STATISTICS]).astype(np.float32)
 
 
 def own_features(statistics: Statistics, deviations: Statistics) -> Features:
