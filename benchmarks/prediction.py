@@ -47,7 +47,7 @@ def measure(shape: Shape, preset: str, rounds: int) -> dict[str, Any]:
     settings = Diagnoser(segment_length=shape.segment_length, **PRESETS[preset]).network_settings(normal)
     detector, episode = random_detector(shape, settings)
     detector.reference_ = NormalReference.fit(detector, normal)
-    detector.known_cases_ = KnownCases.none()
+    detector.known_cases_, detector.log_ = KnownCases.none(), []
     exported = OnnxDetector.from_bytes(exported_bytes(detector), threads=torch.get_num_threads())
 
     def predict() -> object:

@@ -45,6 +45,11 @@ def evaluate(
     detector = load_detector(model)
     episodes = detector.load_episodes(data, **read)
     tested, skipped = scorable(detector, part_of(detector, episodes, part), remark)
+    if part == "validation" and isinstance(detector, Diagnoser) and detector.trees_ is not None:
+        remark(
+            "the trees have learned from the validation part as well, once calibration and threshold were chosen, so "
+            "metrics on it are optimistic; use --part test"
+        )
     detector, tested, unknown = compared_with_machines(detector, tested, machine, own_baseline)
     members = detector.evaluate_members(tested) if isinstance(detector, Diagnoser) else {}
     figures = (members.pop(COMMITTEE, None) or detector.evaluate(tested)).to_dict()

@@ -22,7 +22,6 @@ from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.recipe import recipe_of
 from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model, library_versions, read_whole_record
-from dfstrans.detectors.trees import KnowsMachines
 from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.files import atomic_write
@@ -293,12 +292,6 @@ def part_of(detector: EpisodeClassifier, episodes: Episodes, part: Part) -> Epis
             f"expected the same episodes as in training for {option_name('part', part)}, got others; "
             f"evaluate all of these ({option_name('part', 'all')}), or give the training recordings, read with the "
             "same options"
-        )
-    if part == "validation" and isinstance(detector, KnowsMachines) and detector.trees_ is not None:
-        warnings.warn(
-            "the trees have learned from the validation part as well, once calibration and threshold were chosen, so "
-            f"metrics on it are optimistic; use {option_name('part', 'test')}",
-            stacklevel=2,
         )
     if part in detector.parts_:
         return select_ids(episodes, detector.parts_[part])
