@@ -32,6 +32,7 @@ from dfstrans.training.evaluation import ChanceCheck
 from tests.cli.command_line import output_of
 from tests.raw_folders import write_vibrations
 from tests.report.drawn import made_diagnosis
+from tests.tdms_files import write_tdms
 from tests.tiny import write_table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -152,7 +153,8 @@ TREES = "--model trees --set trees=20"
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # what reading says is the subject of other tests
 def test_folders_are_trained_on_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, words, mapped, levels, joined, containers = commands("folder-of-files.md")
+    pytest.importorskip("nptdms", reason="needs the extra tdms: pip install 'dfstrans[tdms]'")
+    plain, words, mapped, levels, joined, containers, tdms = commands("folder-of-files.md")
     states, runs = ("good", "worn"), range(24)
     layouts = {
         plain: [f"run_{n}.csv" for n in runs],
@@ -161,6 +163,7 @@ def test_folders_are_trained_on_as_documented(tmp_path: Path, monkeypatch: pytes
         levels: [f"machine_{n % 3}/{('good', 'bad')[n % 2]}/run_{n}.csv" for n in runs],
         joined: [f"{('good', 'bad')[n % 2]}/run_{n}/part_1.csv" for n in runs],
         containers: [],
+        tdms: [],
     }
     for number, (command, names) in enumerate(layouts.items()):
         folder = tmp_path / str(number)
@@ -173,6 +176,12 @@ def test_folders_are_trained_on_as_documented(tmp_path: Path, monkeypatch: pytes
                 path = folder / "recordings" / states[n % 2] / f"run_{n}.mat"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 savemat(path, {"signals": np.random.default_rng(n).normal(size=(60, 3)) + 6 * (n % 2)})
+        if command == tdms:
+            for n in runs:
+                force = np.random.default_rng(n).normal(size=60) + 6 * (n % 2)
+                result = {"": {"Test Result": ("passed", "leak")[n % 2]}}
+                path = folder / "recordings" / f"run_{n}.tdms"
+                write_tdms(path, {"DAQ": {"Force": force}, "slow": {"Oil": force[:3]}}, about=result)
         monkeypatch.chdir(folder)
         output_of(*shlex.split(command)[1:])
         assert (folder / "model" / "model.json").exists()

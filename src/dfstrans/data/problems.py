@@ -39,7 +39,8 @@ class Problem:
     @property
     def merge_key(self) -> str:
         """What is the same for the same problem of different files."""
-        return self.kind or self.message.replace(str(self.file), "")
+        kind = self.kind or ("" if self.error is None else self.error.kind)
+        return kind or self.message.replace(str(self.file), "")
 
 
 class NoRecordingsError(DfstransError):

@@ -1,9 +1,9 @@
 """Readers: load `Episodes` from a path in any supported format.
 
 `recordings` reads long tables, `folders` one file (or folder) per episode, `arrays` numpy and known HDF5, `containers`
-HDF5 and MATLAB of any layout, `public` public data sets. Tables pass through `tables` (files), `columns` and `times`
-(cells), `rows`, `joining` (several files) and `gathering` (episodes), `labels` and `faults` (tables next to them).
-Recordings of all formats then pass through `preparing` and `cutting`.
+HDF5 and MATLAB of any layout, `tdms` files of LabVIEW, `public` public data sets. Tables pass through `tables` (files),
+`columns` and `times` (cells), `rows`, `joining` (several files) and `gathering` (episodes), `labels` and `faults`
+(tables next to them). Recordings of all formats then pass through `preparing` and `cutting`.
 
 To add a format, write a function from a path to `Episodes`, describe it by a `Reader`, and add that to `READERS` below;
 the documentation has an example (how-to/add-a-reader.md).
@@ -20,12 +20,12 @@ from dfstrans.data.problems import NoRecordingsError, Problem, Problems, collect
 from dfstrans.data.readers.arrays import HDF5, NUMPY, PAPER_HDF5
 from dfstrans.data.readers.containers import CONTAINER
 from dfstrans.data.readers.cutting import cut_if_requested
-from dfstrans.data.readers.folders import CONTAINER_FOLDER, FOLDER
+from dfstrans.data.readers.folders import CONTAINER_FOLDER, FOLDER, TDMS_FOLDER
 from dfstrans.data.readers.labels import LABEL_OPTIONS
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, prepare
 from dfstrans.data.readers.public import SERVER_MACHINES, TELEMANOM, UEA
-from dfstrans.data.readers.recordings import LONG_TABLE
+from dfstrans.data.readers.recordings import LONG_TABLE, TDMS
 from dfstrans.data.readers.rows import UNREADABLE_LABELS
 from dfstrans.data.readers.tables import SPREADSHEETS
 from dfstrans.errors import DfstransError, counted, list_few, option_name
@@ -34,8 +34,8 @@ __all__ = ["READERS", "ReadOptions", "Reader", "load_episodes", "read_episodes"]
 
 # the first reader that recognises a path is used
 READERS = (
-    *(TELEMANOM, SERVER_MACHINES, CONTAINER_FOLDER, FOLDER),
-    *(HDF5, PAPER_HDF5, CONTAINER, NUMPY, UEA, LONG_TABLE),
+    *(TELEMANOM, SERVER_MACHINES, CONTAINER_FOLDER, TDMS_FOLDER, FOLDER),
+    *(HDF5, PAPER_HDF5, CONTAINER, TDMS, NUMPY, UEA, LONG_TABLE),
 )
 _FOR_ALL = frozenset(  # options that `load_episodes` applies itself
     {

@@ -36,7 +36,7 @@ from dfstrans.errors import DfstransError, list_few, option_name, showing_option
 
 LAYOUT_OPTIONS = frozenset({"dataset", "axis", "label_dataset"})
 _AXES = ("episode", "sensor", "time")
-_LABEL_NAME = re.compile(r"label|class|target|state|status|cond|fault|anomal|quality|\by\b", re.IGNORECASE)
+LABEL_NAME = re.compile(r"label|class|target|state|status|cond|fault|anomal|quality|result|\by\b", re.IGNORECASE)
 _MOST_LABELS = 20  # distinct numbers; an array with more is a measurement
 _HERTZ = r"([ _-]?(in[ _-]?)?[\[(]?hz[\])]?)?"
 _RATE_NAME = re.compile(
@@ -134,7 +134,8 @@ class ContainerTable(Table):
         if n > 1:
             raise DfstransError(
                 f"expected one recording in each file of a folder, got {n} in {options.dataset!r} of {path}; read each "
-                f"file alone, or correct {option_name('axis')}"
+                f"file alone, or correct {option_name('axis')}",
+                kind="several recordings",
             )
         headers = [f"{name} [{unit}]" if unit else name for name, unit in zip(sensors, units, strict=True)]
         self._columns = dict(zip(headers, map(pa.array, values[0]), strict=True))
@@ -187,7 +188,8 @@ class _Arrays:
             raise DfstransError(
                 f"expected the name of a dataset in {self.path} ({option_name(option)}), got "
                 f"{'none' if name is None else repr(name)}; the file contains {self.listed}; name one "
-                f"({option_name(option, next(iter(self.shapes), ...))})"
+                f"({option_name(option, next(iter(self.shapes), ...))})",
+                kind=f"no {option}",
             )
         if self._old_matlab:
             return self._old_matlab[wanted]
@@ -281,7 +283,7 @@ def _report_likely_layout(arrays: _Arrays, options: ReadOptions) -> dict[str, st
         return {}  # `load` reports that there is none
     dataset = max(large, key=lambda name: math.prod(large[name]))
     shape = large[dataset]
-    named = [name for name in arrays.shapes if name != dataset and _LABEL_NAME.search(name)]
+    named = [name for name in arrays.shapes if name != dataset and LABEL_NAME.search(name)]
     sizes = {name: math.prod(arrays.shapes[name]) for name in named}
     labels = [name for name in named if _may_be_labels(arrays.load(name, "label_dataset"))]
     label = next((name for name in labels if sizes[name] in shape), None)

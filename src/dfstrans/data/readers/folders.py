@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +31,10 @@ from dfstrans.data.readers.labels import (
     with_kinds,
 )
 from dfstrans.data.readers.opening import Reader, ReadOptions
-from dfstrans.data.readers.recordings import OTHER_FORMATS, as_wide, likely_id
+from dfstrans.data.readers.recordings import OF_TEXT, OTHER_FORMATS, likely_id, open_recording
 from dfstrans.data.readers.rows import Rows, check_rows, interpret_labels, read_rows
 from dfstrans.data.readers.tables import SPREADSHEETS, Table, is_table, open_table, table_stem, without_suffix
+from dfstrans.data.readers.tdms import is_tdms, with_likely_group
 from dfstrans.errors import DfstransError, Note, counted, list_few, option_name
 
 _LEVELS = ("label", "group", "-")
@@ -46,6 +47,9 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
     files = _find_files(path, label_path, options)
     if is_container(files[0]):
         options = with_likely_layout(files, options)
+    elif is_tdms(files[0]):
+        with reporting(files[0], option_name("skip_bad_files", True)):
+            options = with_likely_group(files[0], options)
     skip = option_name("skip_bad_files", True)
     tables: list[Table] = []
     for file in files:
@@ -96,12 +100,12 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
 
 def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> list[Path]:
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
-    containers = _holds_containers(path)
+    belongs = _format_of_most(path)
     found = [
         file
         for file in sorted(path.rglob("*"))
         if _is_recording(file, path)
-        and is_container(file) == containers
+        and belongs(file)
         and file.resolve() not in about
         and not _is_fault_table(file, options)
     ]
@@ -138,7 +142,7 @@ def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> li
 
 
 def _open(file: Path, options: ReadOptions) -> Table:
-    return ContainerTable(file, options) if is_container(file) else as_wide(open_table(file), options)
+    return ContainerTable(file, options) if is_container(file) else open_recording(file, options)
 
 
 def _is_fault_table(file: Path, options: ReadOptions) -> bool:
@@ -151,17 +155,24 @@ def _is_fault_table(file: Path, options: ReadOptions) -> bool:
 def _is_recording(file: Path, folder: Path) -> bool:
     hidden = any(part.startswith((".", "~$")) for part in file.relative_to(folder).parts)
     other = hidden or file.stem.lower() in ("readme", "license", "licence", "notes")
-    return not other and file.is_file() and (is_table(file) or file.suffix == ".npy" or is_container(file))
+    return not other and file.is_file() and any(of(file) for of in _FORMATS)
 
 
 def _recognises(path: Path) -> bool:
     return path.is_dir() and any(_is_recording(file, path) for file in path.rglob("*"))
 
 
-def _holds_containers(path: Path) -> bool:
-    """Return whether most files of a folder are HDF5 or MATLAB; the tables are then about them."""
+def _format_of_most(path: Path) -> Callable[[Path], bool]:
+    """Return whether a file has the format of most files in a folder; tables among others are about them."""
     files = [file for file in path.rglob("*") if _is_recording(file, path)] if path.is_dir() else []
-    return 2 * sum(map(is_container, files)) > len(files)
+    return next((of for of in _FORMATS if 2 * sum(map(of, files)) > len(files)), _is_tabular)
+
+
+def _is_tabular(file: Path) -> bool:
+    return is_table(file) or file.suffix == ".npy"
+
+
+_FORMATS = (is_container, is_tdms, _is_tabular)
 
 
 def _joins_files(options: ReadOptions) -> bool:
@@ -389,9 +400,14 @@ def _folder_roles(
 _OF_FOLDERS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS
 CONTAINER_FOLDER = Reader(
     name="a folder with one HDF5 or MATLAB file of any layout per episode, as a folder of tables",
-    options=_OF_FOLDERS - {"time_column", "tag_column", "value_column", "sort_time", "text_as_missing"}
-    | LAYOUT_OPTIONS,
-    recognises=_holds_containers,
+    options=_OF_FOLDERS - OF_TEXT - {"time_column", "sort_time"} | LAYOUT_OPTIONS,
+    recognises=lambda path: _format_of_most(path) is is_container,
+    read=_read_folder,
+)
+TDMS_FOLDER = Reader(
+    name="a folder with one TDMS file per episode, as a folder of tables",
+    options=_OF_FOLDERS - OF_TEXT | {"dataset"},
+    recognises=lambda path: _format_of_most(path) is is_tdms,
     read=_read_folder,
 )
 FOLDER = Reader(

@@ -57,7 +57,9 @@ class ReadOptions(Settings):
     drop_sensors: tuple[str, ...] = Field(default=(), description="Columns to drop, separated by commas.")
     n_sensors: int | None = Field(default=None, ge=1, description="Sensors per row in the paper authors' HDF5.")
     n_timepoints: int | None = Field(default=None, ge=1, description="Points per sensor in the paper authors' HDF5.")
-    dataset: str | None = Field(default=None, description="Dataset with the values in HDF5 or MATLAB.")
+    dataset: str | None = Field(
+        default=None, description="Dataset with the values in HDF5 or MATLAB, or group of channels in TDMS."
+    )
     axis: str | None = Field(
         default=None, description="Axes of the dataset in order, among episode, sensor and time, such as time,sensor."
     )

@@ -30,6 +30,7 @@ from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors
 from dfstrans.data.readers.rows import check_rows, interpret_labels, read_rows
 from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
+from dfstrans.data.readers.tdms import TdmsTable, is_tdms, with_likely_group
 from dfstrans.data.readers.times import to_times
 from dfstrans.data.truth import truth_from_text
 from dfstrans.data.writers import PARQUET_KEY, faults_from_json, require_version
@@ -37,6 +38,7 @@ from dfstrans.errors import DfstransError, list_few, option_name
 
 OTHER_FORMATS = frozenset({"spacecraft", "n_sensors", "n_timepoints", "dataset", "axis", "label_dataset"})
 _OPTIONS = frozenset(ReadOptions.model_fields) - OTHER_FORMATS - {"skip_bad_files", "folders"}
+OF_TEXT = frozenset({"tag_column", "value_column", "text_as_missing"})
 _ROWS_OF_EPISODE = 8  # minimum, on average, in a column that is taken for the id
 _TAGS = ("tag", "tagname", "tag_name", "_field", "field", "variable", "metric", "signal")
 _VALUES = ("value", "_value")
@@ -44,7 +46,8 @@ _VALUES = ("value", "_value")
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
     """Read a table with one row per point; a continuous recording needs no id if it is cut (`length`)."""
-    table = as_wide(open_table(path), options)
+    options = with_likely_group(path, options) if is_tdms(path) else options
+    table = open_recording(path, options)
     elsewhere: dict[str, str] = {}
     label_path = options.labels or find_table(path, "labels")
     if label_path is not None and label_path.absolute() == path.absolute():
@@ -162,6 +165,11 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
     return drop_sensors(episodes, options, table.path)
 
 
+def open_recording(path: Path, options: ReadOptions) -> Table:
+    """Open a file of recordings as a table with a column per sensor."""
+    return TdmsTable(path, options) if is_tdms(path) else as_wide(open_table(path), options)
+
+
 # ---- narrow exports, as InfluxDB and PI write them ----------------------------------------------------------------
 
 
@@ -231,5 +239,11 @@ LONG_TABLE = Reader(
     name="a long table (.csv, .tsv, .txt, also .gz, or .parquet) with a row per point",
     options=_OPTIONS,
     recognises=lambda path: path.is_file() and is_table(path),
+    read=_read_long_table,
+)
+TDMS = Reader(
+    name="TDMS (.tdms) of any layout, with a group per recording or one group (its name as option)",
+    options=_OPTIONS - OF_TEXT | {"dataset"},
+    recognises=lambda path: path.is_file() and is_tdms(path),
     read=_read_long_table,
 )

@@ -41,6 +41,8 @@ _PARQUET_SUFFIXES = (".parquet", ".pq")
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 CONTAINER_SUFFIXES = (*HDF5_SUFFIXES, ".mat")
+TDMS_SUFFIX = ".tdms"
+_OTHER_SUFFIXES = (".npy", *CONTAINER_SUFFIXES, TDMS_SUFFIX)
 
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
@@ -83,7 +85,7 @@ def without_suffix(name: str) -> str:
     ('run 1', 'run 1.5')
     """
     file = Path(name)
-    return table_stem(file) if is_table(file) or file.suffix.lower() in (".npy", *CONTAINER_SUFFIXES) else name
+    return table_stem(file) if is_table(file) or file.suffix.lower() in _OTHER_SUFFIXES else name
 
 
 class Table(ABC):
