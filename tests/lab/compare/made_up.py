@@ -31,6 +31,7 @@ def made_up_run(
         ),
         protocol=ProtocolRecord(name="no-overlap", split="random", seed=seed, at_most=at_most),
         settings=settings,
+        parts="digest",
         training=TrainingRecord(
             train_episodes=93,
             parameters=41_000,

@@ -16,7 +16,9 @@ from tests.lab.compare.made_up import made_up_run
 
 def key_of(fold: int = 0) -> RunKey:
     run = made_up_run(fold=fold)
-    return RunKey(model="boosting", fold=fold, split="random", seed=0, fingerprint="f", settings=run.settings)
+    return RunKey(
+        model="boosting", fold=fold, split="random", seed=0, fingerprint="f", parts=run.parts, settings=run.settings
+    )
 
 
 @pytest.fixture

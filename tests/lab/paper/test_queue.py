@@ -205,7 +205,7 @@ def test_nothing_is_added_to_results_on_other_recordings_or_other_parts(tmp_path
     (made,) = read_runs(store_in(tmp_path))
     for other in (
         made.model_copy(update={"data": made.data.model_copy(update={"fingerprint": "f"})}),
-        made.model_copy(update={"parts": None}),  # of a version that split in another way
+        made.model_copy(update={"parts": "other"}),  # of a version that split in another way
     ):
         store_in(tmp_path).unlink()
         add_run(store_in(tmp_path), other)

@@ -111,8 +111,8 @@ class Run(Settings):
     data: EpisodesRecord
     protocol: ProtocolRecord
     settings: dict[str, Any]  # all arguments of the detector
-    parts: str | None = None  # digest of the ids of the parts, which `parts_file` lists; None: not recorded
-    machines: MachinesRecord | None = None  # None: the recordings name no machine, or it was not recorded
+    parts: str  # digest of the ids of the parts, which `parts_file` lists
+    machines: MachinesRecord | None = None  # None: the recordings name no machine
     training: TrainingRecord
     test: Annotated[Figures, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
     test_at_half: Annotated[Figures, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
@@ -131,7 +131,7 @@ class RunKey(Settings):
     seed: int
     fingerprint: str
     settings: dict[str, Any]
-    parts: str | None = None
+    parts: str
     baseline: BaselineName = "none"
 
     @property
@@ -199,7 +199,7 @@ def check_run(store: Path, run: Run, key: RunKey, train_episodes: int) -> None:
     ):
         if not same:
             raise _unusable(store, f"{key.label} of {what}", "choose another folder for this comparison")
-    if key.parts is not None and run.parts != key.parts:
+    if run.parts != key.parts:
         raise _unusable(
             store, f"{key.label} of other parts (split by another version)", "choose another folder for this comparison"
         )
