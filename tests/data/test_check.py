@@ -130,6 +130,16 @@ def test_a_label_read_as_a_sensor_is_suspected() -> None:
     assert "load_episodes(…, label_column='sensor_2')" in messages(result, "warning")
 
 
+def test_a_code_of_each_episode_is_suspected_to_be_the_label() -> None:
+    values = noise()
+    values[:, 1] = np.array([0, 0, 0, 3, 7])[np.arange(30) % 5][:, np.newaxis]
+    values[:, 2] = np.arange(30)[:, np.newaxis]  # a number of its own for each episode
+    result = check_episodes(Episodes.from_arrays(values))
+    assert result.code_sensors == {"sensor_2": (0, 3, 7)}
+    assert "label_column='sensor_2') and load_episodes(…, normal_value=0)" in messages(result, "warning")
+    assert "the label?" not in messages(checked(values), "warning")
+
+
 def test_a_sensor_that_reveals_the_label_is_named() -> None:
     values = noise()
     values[:, 1] = 0
@@ -153,6 +163,11 @@ def test_identical_sensors_and_episodes_are_found() -> None:
     assert "1 episode of 30 is a copy of others: episode_5 = episode_11; keep one of each" in messages(
         result, "warning"
     )
+    assert "another label" not in messages(result, "warning")
+    labels = np.arange(30) % 2
+    labels[11] = 0
+    contradicting = check_episodes(Episodes.from_arrays(values, labels))
+    assert "with the same values as others, but another label: episode_11" in messages(contradicting, "warning")
 
 
 def test_missing_and_infinite_values_are_reported_by_sensor_and_episode() -> None:

@@ -125,7 +125,9 @@ def test_copies_are_found_and_dropped() -> None:
     values[3], values[2], values[4] = values[1], 0, 0  # nothing moves in the last two: equal by chance
     episodes = Episodes.from_arrays(values, [0, 0, 1, 1, 1], ids=["a", "b", "c", "d", "e"])
     assert episodes.copies().tolist() == [0, 1, 2, 1, 4]
-    with pytest.warns(UserWarning, match=r"1 episodes with the same values as others of the other label: d"):
+    with pytest.warns(UserWarning, match=r"1 of 5 episodes .* and another label: d; check which is right"):
+        episodes.warn_of_copies()
+    with pytest.warns(UserWarning, match=r"1 episode with the same values as others, but another label: d"):
         assert episodes.without_copies().ids.tolist() == ["a", "b", "c", "e"]
 
 

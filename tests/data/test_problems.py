@@ -240,6 +240,18 @@ def test_subfolders_next_to_recordings_are_skipped_with_a_warning(tmp_path: Path
         assert load_episodes(write(tmp_path, "1.csv", "old/2.csv")).ids.tolist() == ["1"]
 
 
+def test_files_of_another_format_are_skipped_with_a_warning(tmp_path: Path) -> None:
+    write(tmp_path, "1.csv", "2.csv")
+    for name in ("4.mat", "5.h5"):
+        (tmp_path / name).write_bytes(b"a recording")
+    _, problems = read_episodes(tmp_path)
+    assert "skipped 2 files of another format than most: 4.mat, 5.h5; " in problems.merged()[-1].message
+    for name in ("6.h5", "7.h5", "8.h5", "9.h5"):
+        (tmp_path / name).write_bytes(b"a recording")
+    _, problems = read_episodes(tmp_path, dataset="x")
+    assert "; if 1.csv holds the labels, name it (labels=" in problems.merged()[-1].message
+
+
 # ---- words of labels ----------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers import load_episodes, read_episodes
 from dfstrans.data.readers.columns import to_coded_texts, to_texts
 from dfstrans.errors import DfstransError, Note
 from tests.data.text_tables import PLAIN, from_text
@@ -356,8 +356,30 @@ def test_files_of_a_folder_may_be_narrow(tmp_path: Path) -> None:
     assert_array_equal(load_episodes(tmp_path, **named).values, [[[1, 3], [2, 4]]] * 2)
 
 
+def test_other_columns_of_a_narrow_export_are_found(tmp_path: Path) -> None:
+    rows = [f"{n},{tag},{n},{'ab'[n // 8]},{'xy'[n // 8]},{7 * (tag == 'p')}" for n in range(16) for tag in "pq"]
+    (tmp_path / "a.csv").write_text("\n".join(["time,tag,value,batch,state,quality", *rows]))
+    _, problems = read_episodes(tmp_path / "a.csv")
+    first, *others = (str(problem) for problem in problems.merged())
+    assert "id_column='batch'" in first
+    assert any("skipped columns without numbers: state (x, y)" in one for one in others)
+    assert any("besides time, tag and value: quality; " in one for one in others)
+    with pytest.warns(UserWarning, match="quality"):
+        episodes = load_episodes(tmp_path / "a.csv", id_column="batch", label_column="state", normal_value="x")
+    assert (episodes.ids.tolist(), episodes.require_labels().tolist()) == (["a", "b"], [0, 1])
+
+
+def test_labels_of_a_narrow_export_belong_to_times(tmp_path: Path) -> None:
+    rows = "id,time,tag,value,label\ne,0,a,1,0\ne,0,b,1,{}\ne,1,a,2,0\ne,1,b,3,0\n"
+    with pytest.raises(DfstransError, match=r"one label at each time .* 'label', first in data row 2"):
+        from_text(tmp_path, rows.format(1))
+    assert from_text(tmp_path, rows.format(0)).n_anomalous == 0
+
+
 def test_bad_narrow_exports_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"each tag once at each time .* got 1 repeated rows"):
         from_text(tmp_path, "time,tag,value\n0,a,1\n0,a,2\n1,a,2\n", length=2)
+    with pytest.raises(DfstransError, match=r"1 repeated rows .*id_column='shift'"):
+        from_text(tmp_path, "time,tag,value,shift\n0,a,1,x\n0,a,2,y\n1,a,2,x\n", length=2)
     with pytest.raises(DfstransError, match="expected a column 'sensor'"):
         from_text(tmp_path, "time,tag,value\n0,a,1\n", length=1, tag_column="sensor")

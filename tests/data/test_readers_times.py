@@ -305,3 +305,14 @@ def test_unit_of_the_time_is_found_in_its_header(header: str, unit: str, tmp_pat
     (tmp_path / "a.csv").write_text(f"id,{header},T_min\nx,0,1\nx,2,3\n")
     episodes = load_episodes(tmp_path / "a.csv")
     assert (episodes.sensors, episodes.interval, episodes.time_unit) == (("T_min",), 2, unit)
+
+
+def test_dates_in_a_column_of_their_own_belong_to_the_times_of_day(tmp_path: Path) -> None:
+    text = "Datum;Uhrzeit;a\n31.12.2024;23:59:59;1\n01.01.2025;00:00:00;2\n01.01.2025;00:00:01;3\n"
+    episodes = from_text(tmp_path, text, length=3)
+    assert (episodes.sensors, episodes.interval, episodes.lengths.tolist()) == (("a",), 1, [3])
+    assert episodes.starts is not None
+    assert episodes.starts[0] == np.datetime64("2024-12-31T23:59:59")
+    with pytest.warns(UserWarning, match=r"skipped columns without numbers: Datum \(soon, later\)"):
+        assert from_text(tmp_path, "Datum,Zeit,a\nsoon,10:00:00,1\nlater,10:00:01,2\n", length=2).starts is None
+    assert from_text(tmp_path, "data,time,a\n5,10:00:00,1\n6,10:00:01,2\n", length=2).sensors == ("data", "a")

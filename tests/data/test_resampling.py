@@ -177,7 +177,7 @@ def test_recordings_of_different_rates_are_read_if_they_are_resampled(tmp_path: 
     for step in (1, 1.5):
         rows = "".join(f"{step * row},{step * row}\n" for row in range(13))
         (tmp_path / f"every_{step}.csv").write_text(f"time [s],a\n{rows}")
-    with pytest.raises(DfstransError, match=r"one sampling rate in all episodes .*resample=…"):
+    with pytest.raises(DfstransError, match=r"one sampling rate in all episodes .*resample='1.5'"):
         load_episodes(tmp_path)
     episodes = load_episodes(tmp_path, resample="3s")
     assert episodes.interval == 3
@@ -188,3 +188,12 @@ def test_recordings_of_different_rates_are_read_if_they_are_resampled(tmp_path: 
     whole = pd.concat([pd.read_csv(path).assign(id=path.stem) for path in sorted(tmp_path.iterdir())])
     whole.to_csv(tmp_path / "long.csv", index=False)
     assert_array_equal(load_episodes(tmp_path / "long.csv", resample="3s").values, episodes.values)
+
+
+def test_no_recording_is_resampled_below_its_own_interval(tmp_path: Path) -> None:
+    for step in (0.5, 1):  # the shorter divides the longer
+        rows = "".join(f"{step * row},{step * row}\n" for row in range(13))
+        (tmp_path / f"every_{step}.csv").write_text(f"time [s],a\n{rows}")
+    with pytest.raises(DfstransError, match=r"at least the longest interval of the recordings, 1 s, got 0\.7s"):
+        load_episodes(tmp_path, resample="0.7s")
+    assert load_episodes(tmp_path, resample="1s").lengths.tolist() == [7, 13]

@@ -64,6 +64,7 @@ def _findings(check: DataCheck, episodes: Episodes, tally: Tally) -> Iterator[Fi
     yield from _value_findings(check)
     yield from _presence_findings(check, tally)
     yield from _shape_findings(check, episodes.n_timepoints, tally)
+    yield from _copy_findings(check, episodes)
     yield from map(_warning, _suggest_shorter(episodes, check.partly_anomalous))
     if check.normal or check.unlabelled:  # else the finding about the missing class suggests it
         yield from map(_info, _suggest_cutting(episodes, check.partly_anomalous))
@@ -80,6 +81,15 @@ def _class_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
             f"{no_labels}; is {list_few(check.label_like_sensors)}, read as a sensor, the label? it is always 0 or 1; "
             "if so, move it into an array called labels, or name the column "
             f"({reading_option_name('label_column', check.label_like_sensors[0])})"
+        )
+    elif check.unlabelled and check.code_sensors:
+        code, numbers = next(iter(check.code_sensors.items()))
+        normal = numbers[0] if 0 not in numbers else 0
+        yield _warning(
+            f"{no_labels}; is {code}, read as a sensor, the label? it has one number in each episode "
+            f"({list_few(sorted(numbers), 10)}); if so, name it and its number for normal "
+            f"({reading_option_name('label_column', code)} and {reading_option_name('normal_value', normal)}), if it "
+            f"is a batch or a machine, {reading_option_name('group_column', code)}"
         )
     elif check.unlabelled:
         yield _info(no_labels)
@@ -213,7 +223,7 @@ def _presence_findings(check: DataCheck, tally: Tally) -> Iterator[Finding]:
 
 
 def _shape_findings(check: DataCheck, n_timepoints: int, tally: Tally) -> Iterator[Finding]:
-    """Report swapped axes, short or very different lengths, and repeated episodes."""
+    """Report swapped axes, and short or very different lengths."""
     (time_sum, time_count), (sensor_sum, sensor_count) = tally.time_steps, tally.sensor_steps
     ratio = np.inf if time_sum == 0 or sensor_count == 0 else (sensor_sum / sensor_count) / (time_sum / time_count)
     swap = "are the axes transposed? expected (episode, sensor, timepoint); swap them"
@@ -233,6 +243,10 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: Tally) -> Iterat
             f"lengths from {check.shortest} to {check.longest} points: the classes should not differ in length, "
             "and a segment must fit into the shortest episode"
         )
+
+
+def _copy_findings(check: DataCheck, episodes: Episodes) -> Iterator[Finding]:
+    """Report episodes with the same values, and those of them whose labels differ."""
     if check.duplicated_episodes:
         copies = sum(len(ids) - 1 for ids in check.duplicated_episodes)
         shown = [" = ".join(ids) for ids in check.duplicated_episodes]
@@ -240,6 +254,12 @@ def _shape_findings(check: DataCheck, n_timepoints: int, tally: Tally) -> Iterat
             f"{counted(copies, 'episode')} of {check.episodes} {'is a copy' if copies == 1 else 'are copies'} of "
             f"others: {list_few(shown)}; keep one of each ({reading_option_name('drop_duplicates', True)})"
         )
+        contradicting = episodes.contradicting_copies()
+        if contradicting:
+            yield _warning(
+                f"episodes with the same values as others, but another label: {list_few(contradicting)}; check which "
+                "label is right"
+            )
 
 
 # ---- suggestions for recordings that are too long to train on -----------------------------------------------------

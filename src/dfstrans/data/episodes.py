@@ -31,7 +31,7 @@ from dfstrans.data.conversion import (
 from dfstrans.data.splits import PAPER_FRACTIONS, Fractions, three_way_split
 from dfstrans.data.storage import StoredValues
 from dfstrans.data.truth import GradedTruth
-from dfstrans.errors import DfstransError, list_few, option_name, reading_option_name
+from dfstrans.errors import DfstransError, counted, list_few, option_name, reading_option_name
 
 
 class Fault(NamedTuple):
@@ -417,17 +417,35 @@ class Episodes:
                 rows[row] = first.setdefault(digest, row)
         return rows
 
+    def contradicting_copies(self) -> list[str]:
+        """Return the ids of episodes with the same values as an earlier one, but another label."""
+        if self.labels is None:
+            return []
+        found: list[str] = self.ids[self.labels != self.labels[self.copies()]].tolist()
+        return found
+
+    def warn_of_copies(self) -> None:
+        """Warn about episodes with the same values as others."""
+        n = int((self.copies() != np.arange(len(self))).sum())
+        if n:
+            contradicting = self.contradicting_copies()
+            labels = f", and another label: {list_few(contradicting)}; check which is right" if contradicting else ""
+            warnings.warn(
+                f"{n} of {counted(len(self), 'episode')} have the same values as another one{labels}; copies stay in "
+                f"one part of the split; to keep one of each, use {reading_option_name('drop_duplicates', True)}",
+                stacklevel=3,
+            )
+
     def without_copies(self) -> Episodes:
         """Return only the first of episodes with the same values, and warn if their labels differ."""
         rows, copies = np.arange(len(self)), self.copies()
-        if self.labels is not None:
-            differ = self.ids[self.labels != self.labels[copies]]
-            if len(differ):
-                warnings.warn(
-                    f"dropped {len(differ)} episodes with the same values as others of the other label: "
-                    f"{list_few(differ)}; check which label is right",
-                    stacklevel=2,
-                )
+        contradicting = self.contradicting_copies()
+        if contradicting:
+            warnings.warn(
+                f"dropped {counted(len(contradicting), 'episode')} with the same values as others, but another label: "
+                f"{list_few(contradicting)}; check which label is right",
+                stacklevel=2,
+            )
         return self if (rows == copies).all() else self[rows == copies]
 
     def fingerprint(self) -> str:

@@ -98,7 +98,7 @@ def grid_positions(
 def common_interval(time: Floats, episode: Index) -> tuple[float, float] | None:
     """Return an interval that divides those of all episodes, and the longest of these.
 
-    None if the shortest interval divides the others, or if nothing does.
+    None if all are equal, or if nothing divides them.
 
     >>> common_interval(np.array([0, 1, 2, 0, 1.5, 3]), np.array([0, 0, 0, 1, 1, 1]))
     (0.5, 1.5)
@@ -111,7 +111,7 @@ def common_interval(time: Floats, episode: Index) -> tuple[float, float] | None:
     exact = [Fraction(str(rate)) for rate in rates]
     scale = math.lcm(*(rate.denominator for rate in exact))
     common = math.gcd(*(int(rate * scale) for rate in exact)) / scale
-    return (common, max(rates)) if max(rates) / _MOST_INSERTED <= common < min(rates) else None
+    return (common, max(rates)) if max(rates) / _MOST_INSERTED <= common <= min(rates) else None
 
 
 def row_positions(episode: Index) -> Index:
@@ -292,7 +292,7 @@ def _require_one_rate(time: Floats, episode: Index, ids: Sequence[str], interval
         raise DfstransError(
             f"expected one sampling rate in all episodes (median step {interval:g}), got others in "
             f"{list_few(f'{name} (step {rate:g})' for name, rate in rates.items())}; resample all recordings to one "
-            f"rate ({option_name('resample', ...)})"
+            f"rate ({option_name('resample', f'{max(interval, *rates.values()):g}')})"
         )
 
 

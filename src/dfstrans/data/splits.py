@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.errors import DfstransError, counted, list_few, reading_option_name
+from dfstrans.errors import DfstransError, list_few, reading_option_name
 
 Index = npt.NDArray[np.intp]
 Split = tuple[Index, Index, Index]
@@ -261,14 +261,3 @@ def describe_split(parts: Sequence[npt.NDArray[Any]]) -> str:
     """
     counts = [f"{len(part)} ({int(part.sum())} anomalous)" for part in parts]
     return ", ".join([counts[0].replace(" (", " episodes (", 1), *counts[1:]])
-
-
-def warn_of_copies(copies: Index) -> None:
-    """Warn about episodes with the same values as others."""
-    n = int((copies != np.arange(len(copies))).sum())
-    if n:
-        warnings.warn(
-            f"{n} of {counted(len(copies), 'episode')} have the same values as another one; copies stay in one part of "
-            f"the split; to keep one of each, use {reading_option_name('drop_duplicates', True)}",
-            stacklevel=3,
-        )

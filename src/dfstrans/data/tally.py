@@ -22,6 +22,7 @@ ACTIVE_EPISODES = 0.25  # share of active episodes; a sensor with fewer is a swi
 FAR = 100  # interquartile ranges from the median; a value beyond is more likely an error than a measurement
 SAMPLE = 10_000  # values of a sensor kept for its quartiles
 _WRONG = re.compile(r"alarm|anomal|fault|fail|error|defect|label|störung|fehler", re.IGNORECASE)
+MOST_CODES = 10  # distinct numbers; a sensor with more is no code
 COUNTER_STEPS = 20  # a sensor that rises in each of at least so many steps counts up
 
 
@@ -89,6 +90,7 @@ class DataCheck:
     rounded_sensors: tuple[str, ...]  # with only a few distinct float32 values
     offset_sensors: tuple[str, ...]  # constant and large: perhaps rounded to one float32 value
     label_like_sensors: tuple[str, ...]  # 0 or 1 throughout each episode; or in each point, if the name says so
+    code_sensors: dict[str, tuple[int, ...]]  # one whole number throughout each episode: the few, most frequent first
     telltale_sensors: tuple[str, ...]  # the same maximum in all normal episodes, and another in all anomalous ones
     partly_anomalous: tuple[str, ...]
     far_values: dict[str, FarValues]
@@ -228,6 +230,18 @@ def _named_like_a_label(tally: Tally, names: Sequence[str]) -> npt.NDArray[np.bo
     return two_values & np.array([_WRONG.search(name) is not None for name in names], dtype=np.bool_)
 
 
+def _codes(tally: Tally, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the sensors with one whole number in each episode, and these numbers, if they are few."""
+    lowest, highest = np.concatenate(tally.lowest), np.concatenate(tally.highest)
+    coded = ((lowest == highest) & (lowest == np.round(lowest))).all(axis=0)
+    found = {}
+    for sensor in np.flatnonzero(coded).tolist():
+        numbers = Counter(lowest[:, sensor].astype(int).tolist())
+        if 1 < len(numbers) <= min(MOST_CODES, len(lowest) / 3):
+            found[names[sensor]] = tuple(number for number, _ in numbers.most_common())
+    return found
+
+
 def _longest_runs(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     """Return the length of the longest run of True along the last axis.
 
@@ -301,6 +315,7 @@ def summarize(episodes: Episodes, tally: Tally) -> DataCheck:
             & (tally.max == 1)
             & ((tally.two_state == tally.present) | _named_like_a_label(tally, names))
         ),
+        code_sensors=_codes(tally, names) if n else {},
         telltale_sensors=named(telltale & enough),
         partly_anomalous=tuple(episodes.ids[partly].tolist()),
         far_values=_far_values(tally, episodes) if n else {},

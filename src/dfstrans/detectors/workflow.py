@@ -17,7 +17,7 @@ from dfstrans.data.episodes import Episode, Episodes
 from dfstrans.data.inputs import match_sensors, require_both_classes
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.segments import looks_transposed
-from dfstrans.data.splits import PAPER_FRACTIONS, SplitKind, describe_split, imbalance, warn_of_copies
+from dfstrans.data.splits import PAPER_FRACTIONS, SplitKind, describe_split, imbalance
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.diagnoser import Diagnoser
 from dfstrans.detectors.recipe import recipe_of
@@ -154,7 +154,7 @@ def _split_parts(episodes: Episodes, split: SplitKind, seed: int) -> tuple[Episo
     """Return the training, validation and test part; the training part must have enough of both classes."""
     if split == "grouped":
         episodes.require_groups()
-    warn_of_copies(episodes.copies())
+    episodes.warn_of_copies()
     parts = episodes.split(seed, by_group=split == "grouped")
     anomalous, normal = parts[0].n_anomalous, len(parts[0]) - parts[0].n_anomalous
     if min(anomalous, normal) < 2:

@@ -101,14 +101,13 @@ def _read_folder(path: Path, options: ReadOptions) -> Episodes:
 def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> list[Path]:
     about = [file.resolve() for file in (label_path, options.faults) if file is not None]
     belongs = _format_of_most(path)
-    found = [
+    readable = [
         file
         for file in sorted(path.rglob("*"))
-        if _is_recording(file, path)
-        and belongs(file)
-        and file.resolve() not in about
-        and not _is_fault_table(file, options)
+        if _is_recording(file, path) and file.resolve() not in about and not _is_fault_table(file, options)
     ]
+    found = [file for file in readable if belongs(file)]
+    _report_other_formats([file for file in readable if not belongs(file)])
     top = [file for file in found if file.parent == path]
     if top and len(top) < len(found) and options.folders is None:
         report(
@@ -139,6 +138,24 @@ def _find_files(path: Path, label_path: Path | None, options: ReadOptions) -> li
             "or .npy"
         )
     return found
+
+
+def _report_other_formats(files: Sequence[Path]) -> None:
+    if files:
+        table = next(filter(_is_tabular, files), None)
+        labels = (
+            "" if table is None else f"; if {table.name} holds the labels, name it ({option_name('labels', table)})"
+        )
+        report(
+            Problem(
+                f"skipped {counted(len(files), 'file')} of another format than most: "
+                f"{list_few(file.name for file in files)}; if they are recordings, read them on their own{labels}",
+                level="warning",
+                count=len(files),
+                file=files[0],
+                kind="another format",
+            )
+        )
 
 
 def _open(file: Path, options: ReadOptions) -> Table:
@@ -320,7 +337,7 @@ def _check_alone(parts: list[Rows], options: ReadOptions, skip: str) -> list[Row
                 Problem(
                     f"expected one sampling rate in all episodes (median step {usual:g}), got others in "
                     f"{part.ids[0]} (step {interval:g}); resample all recordings to one rate "
-                    f"({option_name('resample', ...)})",
+                    f"({option_name('resample', f'{max(known):g}')})",
                     file=part.source,
                     option=skip,
                     kind="sampling rate",

@@ -18,20 +18,10 @@ from dfstrans.data.readers.tables import MISSING, Table, is_number, is_table, ta
 from dfstrans.errors import DfstransError, list_few, option_name
 
 UNLABELLED = -1
-_NORMAL = ("false", "normal", "ok", "good", "healthy", "pass", "passed", "io", "i.o.")
+_NORMAL = ("false", "normal", "ok", "good", "healthy", "pass", "passed", "gut", "io", "i.o.")
 _ANOMALOUS = (
-    "true",
-    "anomalous",
-    "anomaly",
-    "abnormal",
-    "bad",
-    "fault",
-    "faulty",
-    "nok",
-    "fail",
-    "failed",
-    "nio",
-    "n.i.o.",
+    *("true", "anomalous", "anomaly", "abnormal", "bad", "fault", "faulty", "nok", "fail", "failed"),
+    *("schlecht", "defekt", "nio", "n.i.o."),
 )
 _OPTIONS = ("anomalous_value", "normal_value", "label_map")
 LABEL_OPTIONS = frozenset(_OPTIONS)

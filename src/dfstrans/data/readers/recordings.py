@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from dfstrans.data.readers.labels import covers, find_table, read_label_table, r
 from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors
 from dfstrans.data.readers.rows import check_rows, interpret_labels, read_rows
-from dfstrans.data.readers.tables import Kind, Table, is_table, open_table, table_stem
+from dfstrans.data.readers.tables import Kind, Table, is_number, is_table, open_table, table_stem
 from dfstrans.data.readers.tdms import TdmsTable, is_tdms, with_likely_group
 from dfstrans.data.readers.times import to_times
 from dfstrans.data.truth import truth_from_text
@@ -42,6 +42,7 @@ OF_TEXT = frozenset({"tag_column", "value_column", "text_as_missing"})
 _ROWS_OF_EPISODE = 8  # minimum, on average, in a column that is taken for the id
 _TAGS = ("tag", "tagname", "tag_name", "_field", "field", "variable", "metric", "signal")
 _VALUES = ("value", "_value")
+_OF_EXPORT = ("result", "table", "_start", "_stop", "_measurement")  # written by InfluxDB about its query
 
 
 def _read_long_table(path: Path, options: ReadOptions) -> Episodes:
@@ -198,41 +199,76 @@ def _find(table: Table, wanted: str | None, option: str, usual: tuple[str, ...])
 
 
 class _WideTable(Table):
-    """A narrow table with one row per time (and episode) and one column per tag; rows are sorted by time."""
+    """A narrow table with one row per time (and episode) and one column per tag; rows are sorted by time.
+
+    Other columns of text with one value for each row are kept, so that their roles can be found or suggested.
+    """
 
     lines_before = None
 
     def __init__(self, narrow: Table, roles: Roles, tag: str, value: str) -> None:
         self.path, self.metadata, self.decimal = narrow.path, narrow.metadata, narrow.decimal
         keys = [name for name in (roles.id, roles.group) if name not in (None, tag, value)]
-        kept = [name for name in (*keys, roles.label) if name is not None and name not in (tag, value)]
         assert roles.time is not None
-        kinds: dict[str, Kind] = {roles.time: "time", tag: "text", value: "number", **dict.fromkeys(kept, "text")}
-        columns = narrow.read(kinds)
+        kinds: dict[str, Kind] = {roles.time: "time", tag: "text", value: "number"}
+        others = [name for name in narrow.names if name not in (*kinds, *_OF_EXPORT)]
+        columns = narrow.read({**kinds, **dict.fromkeys(others, "text")})
         tags = to_coded_texts(columns[tag])
         times = to_times(columns[roles.time], roles.time, narrow.path).values
-        codes = [to_coded_texts(columns[name]).indices.to_numpy(zero_copy_only=False) for name in keys if name]
-        _, first, row = np.unique(np.column_stack([*codes, times]), axis=0, return_index=True, return_inverse=True)
+        codes = {name: to_coded_texts(columns[name]).indices.fill_null(-1).to_numpy() for name in others}
+        row_keys = np.column_stack([*(codes[name] for name in keys if name), times])
+        _, first, row = np.unique(row_keys, axis=0, return_index=True, return_inverse=True)
         cell = np.full((len(first), len(tags.dictionary)), -1, dtype=np.int64)
         tag_of_row = tags.indices.fill_null(-1).to_numpy()
         cell[row, tag_of_row] = np.arange(len(row))
         if tags.null_count or (cell >= 0).sum() < len(row):
             repeated = len(row) - int((cell >= 0).sum())
+            n_rows = (len(np.unique([row, tag_of_row, code], axis=1).T) for code in codes.values())
+            separates = next((name for name, n in zip(codes, n_rows, strict=True) if n == len(row)), ...)
             raise DfstransError(
                 f"expected each tag once at each time in {narrow.path}, got {repeated} repeated rows and "
                 f"{tags.null_count} rows without a tag; remove them, or name the column that separates the recordings "
-                f"({option_name('id_column', ...)})"
+                f"({option_name('id_column', separates)})"
             )
-        values = columns[value]
-        self.names = (*kept, "time" if roles.time == "_time" else roles.time, *tags.dictionary.to_pylist())
-        taken = [columns[name].take(pa.array(first)) for name in (*kept, roles.time)]
-        self._columns: dict[str, Any] = dict(zip(self.names, taken, strict=False))
+        differs = {name: np.flatnonzero(code[first][row] != code) for name, code in codes.items()}
+        if roles.label in others and len(differs[roles.label]):
+            at = int(differs[roles.label][0])
+            raise DfstransError(
+                f"expected one label at each time in {narrow.path}, got several in column {roles.label!r}, first in "
+                f"data row {at + 1}; write the same label for all tags, or list the faults in a table "
+                f"({option_name('faults', ...)}) and drop the column"
+            )
+        named = (*keys, roles.label)
+        kept = [name for name in others if name in named or (not len(differs[name]) and _is_words(columns[name]))]
+        _report_skipped([name for name in others if name not in kept], narrow.path)
+        self._columns: dict[str, Any] = {name: columns[name].take(pa.array(first)) for name in kept}
+        self._columns["time" if roles.time == "_time" else roles.time] = columns[roles.time].take(pa.array(first))
         for n, name in enumerate(tags.dictionary.to_pylist()):
             position = cell[:, n]
-            self._columns[name] = values.take(pa.array(position, mask=position < 0))
+            self._columns[name] = columns[value].take(pa.array(position, mask=position < 0))
+        self.names = tuple(self._columns)
 
     def read(self, kinds: Mapping[str, Kind]) -> dict[str, Any]:
         return {name: self._columns[name] for name in kinds}
+
+
+def _is_words(column: Any) -> bool:
+    return not all(map(is_number, to_coded_texts(column).dictionary.to_pylist()))
+
+
+def _report_skipped(names: Sequence[str], path: Path) -> None:
+    if names:
+        roles = ", ".join(option_name(f"{role}_column", names[0]) for role in ("id", "label", "group"))
+        report(
+            Problem(
+                f"skipped columns of the narrow table {path} besides time, tag and value: {list_few(names, 12)}; if "
+                f"one has a role, name it ({roles})",
+                level="warning",
+                count=len(names),
+                file=path,
+                kind="columns of a narrow table",
+            )
+        )
 
 
 LONG_TABLE = Reader(

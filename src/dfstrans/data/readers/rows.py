@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,19 @@ import pyarrow as pa
 
 from dfstrans.data.grid import Index
 from dfstrans.data.problems import Problem, report
-from dfstrans.data.readers.columns import BadCells, Roles, names_and_units, to_coded_texts, to_codes, to_numbers
+from dfstrans.data.readers.columns import (
+    BadCells,
+    Roles,
+    bare_name,
+    names_and_units,
+    to_coded_texts,
+    to_codes,
+    to_numbers,
+)
 from dfstrans.data.readers.labels import Meaning, count_words, label_meaning, labels_of
 from dfstrans.data.readers.opening import ReadOptions, opening
-from dfstrans.data.readers.tables import Kind, Table, table_stem
-from dfstrans.data.readers.times import Times, to_times
+from dfstrans.data.readers.tables import DATE_NAMES, Kind, Table, table_stem
+from dfstrans.data.readers.times import Times, to_times, with_dates
 from dfstrans.errors import DfstransError, list_few, option_name
 
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
@@ -107,11 +116,12 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
 
     With `exact`, ids and groups keep surrounding blanks. Problems of cells are part of the result.
     """
+    date = None if roles.time is None else _date_column(roles)
     kinds: dict[str, Kind] = dict.fromkeys(roles.sensors, "number")
+    kinds |= {} if date is None else {date: "time"}
     kinds |= {name: "text" for name in (roles.id, roles.label, roles.group) if name is not None}
     if roles.time is not None:
         kinds[roles.time] = "time"
-    sensors, units = names_and_units(roles.sensors)
     path = table.path
     failed: list[DfstransError] = []
     group = time = words = None
@@ -132,9 +142,14 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
             failed.append(error)
         try:
             time = None if roles.time is None else to_times(columns[roles.time], roles.time, path)
+            if time is not None and time.of_day and date is not None:
+                with suppress(DfstransError):  # if these are no dates, the column is reported as one of text
+                    time = with_dates(time, to_times(columns[date], date, path))
+                    roles = replace(roles, sensors=tuple(name for name in roles.sensors if name != date))
         except DfstransError as error:
             failed.append(error)
         values = []
+        sensors, units = names_and_units(roles.sensors)
         for name, sensor in zip(roles.sensors, sensors, strict=True):
             numbers, wrong = to_numbers(columns.pop(name))
             values.append(numbers)
@@ -155,6 +170,11 @@ def read_rows(table: Table, roles: Roles, *, exact: bool = False) -> Rows:
         lines_before=table.lines_before,
         label_column=roles.label,
     )
+
+
+def _date_column(roles: Roles) -> str | None:
+    """Return the column with the date that may belong to a time of day."""
+    return next((name for name in roles.sensors if bare_name(name).lower() in DATE_NAMES), None)
 
 
 def _names(column: Any, name: str, source: Path, exact: bool) -> Any:

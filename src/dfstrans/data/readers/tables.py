@@ -36,6 +36,7 @@ TIME_NAMES = (
     *("data/ora", "data/hora", "tempo", "tijdstip", "tijd", "czas", "время", "дата", "時刻", "日時", "时间", "日期"),
     *("ts", "t"),
 )  # t may also be a temperature; a time of day comes before a date that it belongs to
+DATE_NAMES = ("date", "datum", "fecha", "data", "дата", "日期")  # of a column next to one with the time of day
 _TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")

@@ -114,6 +114,14 @@ def to_times(column: Any, name: str, source: Path) -> Times:
     )
 
 
+def with_dates(of_day: Times, days: Times) -> Times:
+    """Return times of day together with the dates in another column."""
+    if days.clock is None:
+        raise DfstransError("expected dates, got numbers or times of day; check the column")
+    clock = days.clock.astype("datetime64[D]") + np.rint(of_day.values * 1e9).astype("timedelta64[ns]")
+    return Times((clock - clock[0]) / np.timedelta64(1, "s"), "s", clock=clock)
+
+
 def _unit_of_time(header: str) -> str:
     """Return the unit in the header of a time column, empty if there is none.
 

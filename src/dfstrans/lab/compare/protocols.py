@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
-from dfstrans.data.splits import Split, SplitKind, folds, three_way_split, warn_of_copies
+from dfstrans.data.splits import Split, SplitKind, folds, three_way_split
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
@@ -125,7 +125,7 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
         splits_of(episodes, split, rarer, seed)  # reports what fewer folds would not solve
     groups = episodes.require_groups() if split == "grouped" else None
     copies = episodes.copies()
-    warn_of_copies(copies)
+    episodes.warn_of_copies()
     _, *others = folds(labels, groups, copies=copies, k=n_folds, seed=seed)
     found = [three_way_split(labels, groups, copies=copies, seed=seed), *others]
     for number, parts in enumerate(found):
