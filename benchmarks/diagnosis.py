@@ -137,8 +137,8 @@ def table(result: dict[str, Any]) -> str:
         lines.append(_row(kind, words, one, [""] * (len(rankings) - 1)))
     lines += [f"without {name}: {why}" for name, why in result["missing"].items()]
     lines += ["", "| faithfulness of the ranking | shown | random |", "|---|---|---|"]
-    random = result["curves"]["random_figures"]
-    lines += [f"| {name} | {value:.2f} | {random[name]:.2f} |" for name, value in result["curves"]["figures"].items()]
+    random = result["curves"]["random_metrics"]
+    lines += [f"| {name} | {value:.2f} | {random[name]:.2f} |" for name, value in result["curves"]["metrics"].items()]
     ks = [f"{k:g} %" for k in PERCENTAGES]
     lines += ["", "| AT_k | | " + " | ".join(ks) + " |", "|---|---|" + "---|" * len(ks)]
     for kind, one in result["attention_trust"].items():

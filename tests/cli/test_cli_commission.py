@@ -101,7 +101,7 @@ def test_false_alarms_of_a_machine_are_limited(trained: Path, model: Path, new: 
     detector.save(model)
     _, err = output_of("commission", model, new)
     assert re.search(r"warning: \d+ of 28 recordings of x0 are called anomalous, but in validation only", err)
-    assert "limit the false alarms on this machine (--false-alarms 1/week --replace)" in err
+    assert "limit the false alarms of this machine (--false-alarms 1/week --replace)" in err
     wrong = refused("commission", model, new, "--replace", "--false-alarms", "few")
     assert "write for example --false-alarms 1/week" in wrong
     options = ("--replace", "--false-alarms", "10/hour")  # 28 recordings of 48 s: 3.7 alarms

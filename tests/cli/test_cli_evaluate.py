@@ -56,7 +56,7 @@ def test_evaluate_compares_diagnoses_with_known_causes(
     command = ("evaluate", detector, tmp_path / "p.h5", "--part", "train", "--diagnosis")
     found = result_of(*command)["diagnosis"]
     assert found["rankings"].keys() == {"shown", "relevance", "z-score", "gradients"}
-    assert found["curves"]["figures"].keys() == found["curves"]["random_figures"].keys()
+    assert found["curves"]["metrics"].keys() == found["curves"]["random_metrics"].keys()
     shown = found["rankings"]["shown"]["sensors"]["all"]["ac@1"]
     assert shown["low"] <= shown["value"] <= shown["high"]
     assert shown["chance"] == pytest.approx(0.25)

@@ -95,10 +95,10 @@ def test_curve_metrics_worked_by_hand() -> None:
         random_deletion=np.array([[0.8, 0.6, 0.0], [0.8, 0.4, 0.0]]),
         random_insertion=np.array([[0.0, 0.2, 0.8], [0.0, 0.4, 0.8]]),
     )
-    assert curves.figures() == pytest.approx(
+    assert curves.metrics() == pytest.approx(
         {"comprehensiveness": 0.6, "sufficiency": 0.2, "deletion_area": 0.3, "insertion_area": 0.5}
     )
-    assert curves.random_figures() == pytest.approx(
+    assert curves.random_metrics() == pytest.approx(
         {"comprehensiveness": 0.3, "sufficiency": 0.5, "deletion_area": 0.45, "insertion_area": 0.35}
     )
     assert curves.to_dict()["random_deletion"] == pytest.approx([0.8, 0.5, 0.0])
@@ -149,7 +149,7 @@ def test_what_a_diagnosis_shows_matters_more_than_random_cells(
         if diagnosis.is_anomaly and planted.require_labels()[row]
     ]
     for name, sign in {"comprehensiveness": 1, "sufficiency": -1, "deletion_area": -1, "insertion_area": 1}.items():
-        shown, random = np.mean([(one.figures()[name], one.random_figures()[name]) for one in found], axis=0)
+        shown, random = np.mean([(one.metrics()[name], one.random_metrics()[name]) for one in found], axis=0)
         assert sign * shown > sign * random
 
 

@@ -106,7 +106,7 @@ def _warn_of_alarms(name: str, found: Commissioned, detector: EpisodeClassifier)
     remark(
         f"warning: {found.alarms_left} of {n} recordings of {name} are called anomalous, but in validation only "
         f"{false} of {false + normal} normal ones were; look at the most probable ({list_few(found.alarms)}): if they "
-        "are faults, leave them out; if not, limit the false alarms on this machine (--false-alarms 1/week --replace)"
+        "are faults, leave them out; if not, limit the false alarms of this machine (--false-alarms 1/week --replace)"
     )
 
 

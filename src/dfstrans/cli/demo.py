@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dfstrans.cli.output import AsJson, print_figures, print_json, progress, remark
+from dfstrans.cli.output import AsJson, print_json, print_metrics, progress, remark
 
 app = typer.Typer(add_completion=False)
 
@@ -25,7 +25,7 @@ def demo(
     if as_json:
         print_json(result)
         return
-    print_figures(result["metrics"])
+    print_metrics(result["metrics"])
     for line in result["commissioned"]["lines"]:
         print(line)
     print(f"report    {Path(result['report']).resolve()}")

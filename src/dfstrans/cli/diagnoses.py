@@ -87,7 +87,7 @@ def diagnose_table(
         removed = remove_earlier_pages(pages / "index.html", found)
         write_index(pages / "index.html", found, pieces)
         if removed:
-            remark(f"removed {counted(len(removed), 'page')} of an earlier diagnose from {pages}")
+            remark(f"removed {counted(len(removed), 'page')} of an earlier run from {pages}")
     return found
 
 

@@ -13,7 +13,7 @@ from dfstrans.cli.options import (
     reading,
     warn_out_of_range,
 )
-from dfstrans.cli.output import AsJson, print_columns, print_figures, print_json, progress, remark
+from dfstrans.cli.output import AsJson, print_columns, print_json, print_metrics, progress, remark
 from dfstrans.detectors.registry import load_detector
 
 app = typer.Typer(add_completion=False)
@@ -52,18 +52,18 @@ def evaluate(
         )
     detector, tested, unknown = compared_with_machines(detector, tested, machine, own_baseline)
     members = detector.evaluate_members(tested) if isinstance(detector, Diagnoser) else {}
-    figures = (members.pop(COMMITTEE, None) or detector.evaluate(tested)).to_dict()
+    metrics = (members.pop(COMMITTEE, None) or detector.evaluate(tested)).to_dict()
     alone = {name: one.to_dict() for name, one in members.items()}
     committee = detector.committee_ if isinstance(detector, Diagnoser) else None
     weighed = None if committee is None else {"network_weight": committee.network_weight, "members": alone}
-    weekly = weekly_false_alarms(tested, figures["false_positives"])
+    weekly = weekly_false_alarms(tested, metrics["false_positives"])
     outside = warn_out_of_range(detector, tested)
     found = None
     if diagnosis:
         train = part_of(detector, episodes, "train") if part in PARTS else None
         found = evaluate_diagnoses(detector, tested, train, progress)
     if as_json:
-        known = {"part": part, **figures, "out_of_range": outside, "skipped": skipped}
+        known = {"part": part, **metrics, "out_of_range": outside, "skipped": skipped}
         beside: dict[str, Any] = {
             "without_baseline": unknown,
             "committee": weighed,
@@ -72,7 +72,7 @@ def evaluate(
         }
         print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return
-    print_figures({part: figures, **{f"{name} alone": one for name, one in alone.items()}})
+    print_metrics({part: metrics, **{f"{name} alone": one for name, one in alone.items()}})
     if weekly is not None:
         print(f"false alarms per machine and week: {weekly:.3g}")
     if found is not None:
@@ -93,7 +93,7 @@ def _print_assessment(found: dict[str, Any]) -> None:
     print()
     curves = found["curves"]
     rows = [
-        (name, f"{value:.2f}", f"{curves['random_figures'][name]:.2f}") for name, value in curves["figures"].items()
+        (name, f"{value:.2f}", f"{curves['random_metrics'][name]:.2f}") for name, value in curves["metrics"].items()
     ]
     question = "does the decision depend on what is shown?"
     print_columns((question, "shown", "random"), rows, words=(question,))

@@ -51,7 +51,7 @@ def run(
 
     def end(run: Wanted, outcome: RunOutcome) -> None:
         if outcome is None:
-            remark(f"{run.label}: left to another command")
+            remark(f"{run.label}: another command computes it")
         elif isinstance(outcome, DfstransError):
             remark(f"{run.label} failed: {outcome}")
         else:
@@ -96,7 +96,7 @@ def status(queue: Queue = Path("results/queue.toml"), out: Out = None, as_json: 
     shown = [(*map(str, row[:4]), "unknown" if row[4] is None else f"{row[4]:.1f}") for row in rows]
     print_columns(COLUMNS, shown, words=COLUMNS[:2])
     for run, epochs in progress.begun.items():
-        print(f"begun: {run.label}, {epochs.done} of {epochs.of} epochs")
+        print(f"unfinished: {run.label}, {epochs.done} of {epochs.of} epochs")
     print(_summary(progress))
 
 

@@ -27,7 +27,7 @@ FalseAlarmRule = Annotated[
     str | None,
     typer.Option(
         "--false-alarms",
-        help="At most so many false alarms of a machine, such as 1/week: choose the threshold accordingly.",
+        help="Limit on the false alarms of each machine, such as 1/week; it determines the threshold.",
         metavar="N/PERIOD",
     ),
 ]

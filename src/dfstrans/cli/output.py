@@ -101,9 +101,9 @@ def _panels(widths: Sequence[int], limit: int | None, names: int = 1) -> list[li
     return panels
 
 
-def print_figures(metrics: dict[str, dict[str, Any]]) -> None:
+def print_metrics(metrics: dict[str, dict[str, Any]]) -> None:
     """Print metrics, one column per part."""
-    found = {name: [figures.get(key) for figures in metrics.values()] for key, name in FIGURES.items()}
+    found = {name: [part.get(key) for part in metrics.values()] for key, name in FIGURES.items()}
     rows = [(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells)) for name, cells in found.items()]
     print_columns(("", *metrics), rows, words=("",))
 

@@ -19,7 +19,7 @@ from dfstrans.lab.compare.progress import RunStatus, what_is_kept
 from dfstrans.lab.compare.runs import RunKey
 from dfstrans.progress import LINE_SECONDS
 
-WORDS = ("data", "model", "figure", "rival", "taken away", "note", "sensors")  # text columns of result tables
+WORDS = ("data", "model", "metric", "rival", "removed", "note", "sensors")  # text columns of result tables
 BAR_SECONDS = 1.0  # between updates of the bars
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dfstrans.cli.options import setting_options
-from dfstrans.cli.output import AsJson, print_figures, print_json
+from dfstrans.cli.output import AsJson, print_json, print_metrics
 from dfstrans.detectors.registry import detector_kind
 from dfstrans.errors import DfstransError
 from dfstrans.settings import DFSTRANS, Preset
@@ -68,7 +68,7 @@ def summary(
     if "d_model" in content:
         print(f"{'d_model':<20}{content['d_model']:>12,}")
     if "metrics" in content:
-        print_figures(content["metrics"])
+        print_metrics(content["metrics"])
 
 
 def _print_settings(kind: str, as_json: bool) -> None:

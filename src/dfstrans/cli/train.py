@@ -12,8 +12,8 @@ from dfstrans.cli.options import Data, reading, setting_options, warn_of_guessin
 from dfstrans.cli.output import (
     INTERRUPTED,
     AsJson,
-    print_figures,
     print_json,
+    print_metrics,
     remark,
     warn_of_overlap,
 )
@@ -49,8 +49,8 @@ def train(
     members: Annotated[
         Members | None,
         typer.Option(
-            help="Who decides: the committee of network and trees, or one of them. Trees take seconds. Default: the "
-            "committee, but the network alone with --preset paper.",
+            help="Members that decide: network and trees (committee), or one of them. Trees train in seconds. Default: "
+            "the committee, but the network alone with --preset paper.",
             show_default=False,
         ),
     ] = None,
@@ -113,7 +113,7 @@ def train(
     if as_json:
         print_json(result)
         return
-    print_figures(detector.metrics_)
+    print_metrics(detector.metrics_)
     if committee is not None:
         print(f"committee {committee.note}")
         for part, alone in committee.pr_auc.items():

@@ -133,15 +133,15 @@ class RankingCurves:
     random_deletion: Array
     random_insertion: Array
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The four measures of the ranking."""
-        return self._figures(self.deletion, self.insertion)
+        return self._metrics(self.deletion, self.insertion)
 
-    def random_figures(self) -> dict[str, float]:
+    def random_metrics(self) -> dict[str, float]:
         """The same four measures, averaged over random orders."""
-        return self._figures(self.random_deletion, self.random_insertion)
+        return self._metrics(self.random_deletion, self.random_insertion)
 
-    def _figures(self, deletion: Array, insertion: Array) -> dict[str, float]:
+    def _metrics(self, deletion: Array, insertion: Array) -> dict[str, float]:
         """Compute measures from curves (…, k); comprehensiveness and sufficiency average over k without 0 and 100 %."""
         share = self.percentages / 100
         found = {
@@ -155,7 +155,7 @@ class RankingCurves:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; random curves are averaged over draws."""
         curves = {name: np.atleast_2d(curve).mean(axis=0).tolist() for name, curve in asdict(self).items()}
-        return {**curves, "figures": self.figures(), "random_figures": self.random_figures()}
+        return {**curves, "metrics": self.metrics(), "random_metrics": self.random_metrics()}
 
 
 def ranking_curves(

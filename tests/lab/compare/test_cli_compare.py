@@ -82,7 +82,7 @@ def test_leakage_is_warned_of_and_measured(tmp_path: Path) -> None:
     code, out, err = run(*compare(tmp_path / "noise.csv", tmp_path / "b", "boosting+trees=5,leakage", *cutting))
     assert code == 0, err
     assert "add leakage" not in err
-    assert "leakage looks at no value: its F1 of" in out
+    assert "leakage ignores all sensor values: its F1 of" in out
 
 
 def test_killed_comparison_continues_and_computes_no_run_twice(recordings: Path, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_models_not_above_the_leakage_check_are_named() -> None:
         "boosting": [made_up_run(f1=0.95), made_up_run(fold=1, f1=0.1)],  # leakage has no split 1
     }
     (said,) = leakage_warnings(runs)
-    assert said.startswith("leakage looks at no value: its F1 of 0.900")
+    assert said.startswith("leakage ignores all sensor values: its F1 of 0.900")
     assert said.endswith("not above it: tapnet (0.800).")
 
 

@@ -95,7 +95,7 @@ def test_the_truth_is_exact() -> None:
             np.testing.assert_allclose(np.abs(change), amount, rtol=1e-4)
 
 
-def test_every_episode_is_kept_and_kinds_alternate_in_its_twins() -> None:
+def test_every_episode_is_kept_and_kinds_alternate_in_its_copies() -> None:
     injection = inject_faults(machine(60), of("spike,drift,stuck", "spike=1,3", "drift=1", "stuck=10", share=0.6))
     injected = injection.described()
     assert sorted(injection.conditions.values()) == [22, 22, 23, 23]
@@ -103,7 +103,7 @@ def test_every_episode_is_kept_and_kinds_alternate_in_its_twins() -> None:
     assert len(set(injected.ids.tolist())) == 150
 
 
-def test_grouped_split_keeps_an_episode_and_its_twins_together() -> None:
+def test_grouped_split_keeps_an_episode_and_its_copies_together() -> None:
     injected = inject_faults(machine(40), of("spike,drift,stuck", share=0.7)).described()
     assert injected.groups is not None
     assert all(name.split("+")[0] == group for name, group in zip(injected.ids, injected.groups, strict=True))
@@ -120,8 +120,8 @@ def test_own_groups_are_kept_for_grouped_splits() -> None:
         inject_faults(machine(12), of("drift"), by_group=True)
 
 
-def test_more_twins_than_kinds_and_strengths_are_refused() -> None:
-    with pytest.raises(DfstransError, match=r"at most 3 twins of an episode.*share of at most 0.75"):
+def test_more_copies_than_kinds_and_strengths_are_refused() -> None:
+    with pytest.raises(DfstransError, match=r"at most 3 faulty copies of an episode.*share of at most 0.75"):
         inject_faults(MACHINE, of("drift", share=0.8))
 
 

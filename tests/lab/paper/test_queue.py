@@ -139,7 +139,7 @@ def test_killed_run_resumes_at_its_epoch(tmp_path: Path, monkeypatch: pytest.Mon
     assert "interrupted; finished runs and epochs are kept" in err
     code, out, _ = run("experiments", "status", queue)
     assert code == 0
-    assert f"begun: elevator_small_no-overlap: {NETWORK}, split 0, 2 of 3 epochs" in out
+    assert f"unfinished: elevator_small_no-overlap: {NETWORK}, split 0, 2 of 3 epochs" in out
     assert out.endswith("0 of 1 run finished, 1 left: about 0.0 hours\n")
     assert computed(queue) == ([f"{NETWORK}, split 0"], {})
     assert epochs == [0, 1, 2, 2]

@@ -93,7 +93,7 @@ def test_only_requested_splits_and_settings_are_shown(out: Path) -> None:
     with pytest.raises(DfstransError, match=r"same recordings and splits.*got 2 kinds"):
         finished_runs(store, ["boosting", "tapnet"], 2, {})
     add_run(store, made_up_run("trees").model_copy(update={"parts": "other"}))
-    with pytest.raises(DfstransError, match=r"one way of splitting.*of another version"):
+    with pytest.raises(DfstransError, match=r"on the same parts.*by another version"):
         finished_runs(store, ["boosting", "trees"], 1, {})
 
 
@@ -217,7 +217,7 @@ def test_gain_is_the_mean_difference_on_the_same_splits_of_all_seeds() -> None:
     table = ablation_table(result)
     first, second = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
     assert first["F1 gain"] == ""
-    assert (second["taken away"], second["splits"], second["F1 gain"]) == ("mixup", "3 of 3", "+0.200")
+    assert (second["removed"], second["splits"], second["F1 gain"]) == ("mixup", "3 of 3", "+0.200")
     assert result.gains("f1", models[1]) == pytest.approx([0.1, 0.2, 0.3])
     assert " to " in table.rows[1][table.columns.index("F1 gain") + 1]
     assert "seed 0, 1, 2" in result.title

@@ -107,7 +107,7 @@ def mean_curves(curves: list[RankingCurves]) -> dict[str, Any]:
     means: dict[str, Any] = {"percentages": plain[0]["percentages"]}
     for name in ("deletion", "insertion", "random_deletion", "random_insertion"):
         means[name] = np.mean([one[name] for one in plain], axis=0).tolist()
-    for which in ("figures", "random_figures"):
+    for which in ("metrics", "random_metrics"):
         means[which] = {name: float(np.mean([one[which][name] for one in plain])) for name in plain[0][which]}
     return means
 

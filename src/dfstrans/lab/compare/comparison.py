@@ -114,27 +114,27 @@ class ComparisonResult:
         return next((model for model in ordered if self.of(model)), self.models[0])
 
     def spreads(self, model: str) -> dict[str, Spread | None]:
-        """Every figure of a model over its splits; empty without runs."""
-        rows = [_figures(run) for run in self.of(model)]
+        """Every metric of a model over its splits; empty without runs."""
+        rows = [_metrics(run) for run in self.of(model)]
         return {name: Spread.of(row[name] for row in rows) for name in rows[0]} if rows else {}
 
-    def interval(self, model: str, figure: str) -> str:
+    def interval(self, model: str, metric: str) -> str:
         """The 95 % interval of the mean over all splits, as text; splits share episodes, which makes it wider."""
-        runs = [run for run in self.of(model) if run.test[figure] is not None]
+        runs = [run for run in self.of(model) if run.test[metric] is not None]
         if not runs:
             return "–"
         ratio = float(np.mean([run.test["episodes"] / run.training.train_episodes for run in runs]))  # type: ignore[operator]
-        return interval_of_mean([_value(run, figure) for run in runs], ratio)
+        return interval_of_mean([_value(run, metric) for run in runs], ratio)
 
-    def leakage(self, figure: str) -> float | None:
+    def leakage(self, metric: str) -> float | None:
         """The mean of the leakage check; None without it, or if it is no better than guessing."""
         check = next((model for model in self.models if is_leakage_check(model) and self.of(model)), None)
         if check is None or not leakage_warnings({check: self.of(check)}):
             return None
-        spread = self.spreads(check)[figure]
+        spread = self.spreads(check)[metric]
         return spread and spread.mean
 
-    def tests(self, figure: str) -> dict[str, PairedTest]:
+    def tests(self, metric: str) -> dict[str, PairedTest]:
         """The first model against each of the others, on the splits that both have finished.
 
         The leakage check does not count as a rival in Holm's correction.
@@ -144,15 +144,15 @@ class ComparisonResult:
             pairs = self._pairs(rival)
             if pairs:
                 ratio = np.mean([run.test["episodes"] / run.training.train_episodes for run, _ in pairs])  # type: ignore[operator]
-                columns = [[_value(run, figure) for run in column] for column in zip(*pairs, strict=True)]
+                columns = [[_value(run, metric) for run in column] for column in zip(*pairs, strict=True)]
                 found[rival] = corrected_t_test(columns[0], columns[1], float(ratio))
         for family in ([name for name in found if is_leakage_check(name) is which] for which in (False, True)):
             found |= dict(zip(family, holm([found[name] for name in family]), strict=True))
         return found
 
-    def gains(self, figure: str, rival: str) -> list[float]:
+    def gains(self, metric: str, rival: str) -> list[float]:
         """The first model minus another, split by split."""
-        return [_value(first, figure) - _value(other, figure) for first, other in self._pairs(rival)]
+        return [_value(first, metric) - _value(other, metric) for first, other in self._pairs(rival)]
 
     def _pairs(self, rival: str) -> list[tuple[Run, Run]]:
         """The runs of the first model and of a rival on the same splits."""
@@ -191,8 +191,8 @@ class ComparisonResult:
         return [*(warning for warning in chance if warning is not None), *leaking, *size_warnings(self.runs)]
 
     def conclusions(self) -> list[str]:
-        """How the first model compares with the others, a sentence per figure."""
-        tests = {title: self.tests(figure) for figure, title in TESTED.items()}
+        """How the first model compares with the others, a sentence per metric."""
+        tests = {title: self.tests(metric) for metric, title in TESTED.items()}
         said = [conclusion(title, self.first, found) for title, found in tests.items() if found]
         wanted = next((model for model in self.models if not is_leakage_check(model)), self.first)
         if said and self.first != wanted:
@@ -200,7 +200,7 @@ class ComparisonResult:
         return said
 
     def tables(self) -> list[ResultTable]:
-        """The figures and, with two or more models, the tests."""
+        """The metrics and, with two or more models, the tests."""
         return [self.table(), *([self.test_table()] if self.tests("f1") else [])]
 
     def table(self) -> ResultTable:
@@ -241,10 +241,10 @@ class ComparisonResult:
         """The first model against each of the others."""
         rows = [
             (title, rival, str(t.splits), f"{t.difference:+.3f}", t.interval, p_value(t.p), p_value(t.p_adjusted))
-            for figure, title in TESTED.items()
-            for rival, t in self.tests(figure).items()
+            for metric, title in TESTED.items()
+            for rival, t in self.tests(metric).items()
         ]
-        columns = ("figure", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
+        columns = ("metric", "rival", "splits", "difference", "95 % interval", "p", "p, adjusted")
         of = f", {self.runs[0].data.title}, protocol {self.protocol}" if self.runs else ""
         notes = (*self.conclusions(), METHOD)
         return ResultTable(f"{self.first} against each rival{of}", columns, tuple(rows), notes)
@@ -269,7 +269,7 @@ class ComparisonResult:
             "tests": {
                 "method": METHOD,
                 "first": self.first,
-                **{figure: {rival: test._asdict() for rival, test in self.tests(figure).items()} for figure in TESTED},
+                **{metric: {rival: test._asdict() for rival, test in self.tests(metric).items()} for metric in TESTED},
             },
         }
 
@@ -279,8 +279,8 @@ class ComparisonResult:
         return protocol_meaning(some.name, some.baseline)
 
 
-def _figures(run: Run) -> dict[str, float | None]:
-    """The figures of a run by their names in results."""
+def _metrics(run: Run) -> dict[str, float | None]:
+    """The metrics of a run by their names in results."""
     names = ("precision", "recall", "f1")
     return {
         "chance": (run.test["anomalous"] or 0) / run.test["episodes"] if run.test["episodes"] else None,
@@ -295,5 +295,5 @@ def _figures(run: Run) -> dict[str, float | None]:
     }
 
 
-def _value(run: Run, figure: str) -> float:
-    return float(run.test[figure] or 0.0)
+def _value(run: Run, metric: str) -> float:
+    return float(run.test[metric] or 0.0)

@@ -42,8 +42,8 @@ from dfstrans.lab.compare.runs import (
     AT_HALF,
     ON_VALIDATION,
     EpisodesRecord,
-    Figures,
     MachinesRecord,
+    Metrics,
     ProtocolRecord,
     Run,
     RunKey,
@@ -196,13 +196,13 @@ class Grid:
         began = time.perf_counter()
         detector.fit(train, validation=validation, run_folder=folder, resume=checkpoint_is_whole(folder))
         seconds = time.perf_counter() - began
-        on_validation, _ = _figures(detector, validation)
+        on_validation, _ = _metrics(detector, validation)
         training = _training_record(detector, len(train), seconds)
         found = []
         for wanted in self._judged_with(key):
             known, judged = known_and_judged(test, wanted.baseline)
             knowing = _with_baselines(detector, test[known])
-            on_test, at_half = _figures(knowing, test[judged])
+            on_test, at_half = _metrics(knowing, test[judged])
             run = Run(
                 model=key.model,
                 fold=key.fold,
@@ -258,7 +258,7 @@ def some_of(episodes: Episodes, at_most: int | None, seed: int) -> Episodes:
     return episodes[np.sort(np.concatenate([anomalous[:n_anomalous], normal[: at_most - n_anomalous]]))]
 
 
-def _figures(detector: EpisodeClassifier, part: Episodes) -> tuple[Figures, Figures]:
+def _metrics(detector: EpisodeClassifier, part: Episodes) -> tuple[Metrics, Metrics]:
     """The metrics of a detector on a part: at its own threshold, and at 0.5."""
     labels, probabilities = part.require_labels(), detector.predict_proba(part)[:, 1]
     chosen, half = (evaluate_probabilities(labels, probabilities, at) for at in (detector.decision_threshold, 0.5))

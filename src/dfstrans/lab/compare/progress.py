@@ -39,9 +39,9 @@ class RunStatus:
             return f"{key.label} failed: {outcome}"
         if outcome is None:
             return ""
-        figures = f"F1 {outcome.test['f1']:.3f}, PR-AUC {outcome.test['pr_auc']:.3f}"
+        metrics = f"F1 {outcome.test['f1']:.3f}, PR-AUC {outcome.test['pr_auc']:.3f}"
         done = f"{len(self.done)} of {len(self.grid.keys)} runs"
-        return self.with_time_left(f"{done}: {key.label}: {figures}, in {duration(outcome.training.seconds)}")
+        return self.with_time_left(f"{done}: {key.label}: {metrics}, in {duration(outcome.training.seconds)}")
 
     def epochs(self) -> dict[str, Epochs | None]:
         """The epochs of each current run; None before the first."""

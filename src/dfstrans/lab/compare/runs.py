@@ -31,26 +31,26 @@ from dfstrans.lab.compare.protocols import BASELINES, BaselineName, ProtocolName
 from dfstrans.settings import Settings
 from dfstrans.training.evaluation import Evaluation
 
-VERSION: Literal[4] = 4  # raise when the same settings and data no longer give the same figures
+VERSION: Literal[4] = 4  # raise when the same settings and data no longer give the same metrics
 
 ON_TEST = tuple(field.name for field in fields(Evaluation))
 AT_HALF = ("precision", "recall", "f1", "false_alarms_per_100_normal")
 ON_VALIDATION = ("episodes", "anomalous", "f1", "pr_auc")
-SHARES = ("precision", "recall", "f1", "pr_auc")  # figures between 0 and 1
+SHARES = ("precision", "recall", "f1", "pr_auc")  # metrics between 0 and 1
 
-Figures = dict[str, int | float | None]
+Metrics = dict[str, int | float | None]
 
 
-def _with(names: tuple[str, ...]) -> Callable[[Figures], Figures]:
-    """A validator that requires these figures and refuses impossible values."""
+def _with(names: tuple[str, ...]) -> Callable[[Metrics], Metrics]:
+    """A validator that requires these metrics and refuses impossible values."""
 
-    def check(figures: Figures) -> Figures:
-        if missing := [name for name in names if name not in figures]:
-            raise ValueError(f"expected the figures {', '.join(names)}, got none for {', '.join(missing)}")
+    def check(metrics: Metrics) -> Metrics:
+        if missing := [name for name in names if name not in metrics]:
+            raise ValueError(f"expected the metrics {', '.join(names)}, got none for {', '.join(missing)}")
         for name in SHARES:
-            if (value := figures.get(name)) is not None and not 0 <= value <= 1:
+            if (value := metrics.get(name)) is not None and not 0 <= value <= 1:
                 raise ValueError(f"expected {name} between 0 and 1, got {value}")
-        return figures
+        return metrics
 
     return check
 
@@ -114,9 +114,9 @@ class Run(Settings):
     parts: str  # digest of the ids of the parts, which `parts_file` lists
     machines: MachinesRecord | None = None  # None: the recordings name no machine
     training: TrainingRecord
-    test: Annotated[Figures, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
-    test_at_half: Annotated[Figures, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
-    validation: Annotated[Figures, AfterValidator(_with(ON_VALIDATION))]
+    test: Annotated[Metrics, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
+    test_at_half: Annotated[Metrics, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
+    validation: Annotated[Metrics, AfterValidator(_with(ON_VALIDATION))]
     command: str
     commit: str | None  # None for an installed copy of the code
     versions: dict[str, str]

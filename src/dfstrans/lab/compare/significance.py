@@ -78,8 +78,8 @@ def holm(tests: Sequence[PairedTest]) -> list[PairedTest]:
     return found
 
 
-def conclusion(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
-    """How the first model compares with its rivals by one figure.
+def conclusion(metric: str, first: str, tests: Mapping[str, PairedTest]) -> str:
+    """How the first model compares with its rivals by one metric.
 
     >>> tests = {"b": PairedTest(5, 0.1, 0.05, 0.15, 0.01, 0.02), "c": PairedTest(5, 0.01, -0.1, 0.12, 0.6, 0.6)}
     >>> conclusion("F1", "a", tests)
@@ -91,7 +91,7 @@ def conclusion(figure: str, first: str, tests: Mapping[str, PairedTest]) -> str:
     for rival, test in tests.items():
         groups.setdefault(_outcome(test), []).append(rival)
     said = [words.format(_listed(rivals)) for words, rivals in groups.items() if rivals]
-    return f"{figure}: {first} is {', '.join(said)}."
+    return f"{metric}: {first} is {', '.join(said)}."
 
 
 def _outcome(test: PairedTest) -> str:
@@ -131,8 +131,8 @@ def leakage_warnings(runs: Mapping[str, Sequence[Run]]) -> list[str]:
     if not any(run.test["roc_auc"] not in (None, 0.5) for run in check.values()):
         return []
     said = (
-        f"{LEAKAGE} looks at no value: its F1 of {_mean_f1([*check.values()]):.3f} comes only from knowing where an "
-        "episode was recorded."
+        f"{LEAKAGE} ignores all sensor values: its F1 of {_mean_f1([*check.values()]):.3f} comes only from the labels "
+        "of neighbouring episodes."
     )
     not_above = []
     for model, own in runs.items():

@@ -271,7 +271,7 @@ def _require_disk_space(path: Path, fleet: Fleet) -> None:
     if needed > free and not _partial(path).exists():
         raise DfstransError(
             f"expected {needed / 1e9:,.1f} GB of free disk space for {settings.n_journeys:,} journeys, got "
-            f"{free / 1e9:,.1f} GB in {folder}; free some space, choose another place, or ask for fewer"
+            f"{free / 1e9:,.1f} GB in {folder}; free some space, choose another place, or simulate fewer"
         )
 
 

@@ -123,7 +123,7 @@ class SimulationSettings(Settings):
         if self.normal + self.faulty == 0:
             raise ValueError(
                 f"expected at least one journey, got {option_name('normal', 0)} and {option_name('faulty', 0)}; "
-                "ask for some"
+                "request at least one"
             )
         for kind in self.faults:
             if self.severity is not None and self.severity[1] > MAX_SEVERITIES[kind]:

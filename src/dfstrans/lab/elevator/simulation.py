@@ -220,7 +220,7 @@ def simulate(
 def require_jobs(jobs: int) -> None:
     """Refuse fewer than one job."""
     if jobs < 1:
-        raise DfstransError(f"expected {option_name('jobs')} to be at least 1, got {jobs}; ask for 1 or more")
+        raise DfstransError(f"expected {option_name('jobs')} to be at least 1, got {jobs}; use 1 or more")
 
 
 def warn_about_severity(settings: SimulationSettings) -> None:

@@ -1,4 +1,4 @@
-"""From normal episodes to a labelled set: the episodes themselves, and twins of them with known faults."""
+"""From normal episodes to a labelled set: the episodes themselves, and copies of them with known faults."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Injection:
     """Which normal episodes get which fault; values are read and changed on demand.
 
     `rows[i]` is the row of `source` that episode i is made from, `faults[i]` its fault, None for a normal one. An
-    episode and its twins form a group; with `by_group` they belong to the group of the source.
+    episode and its copies form a group; with `by_group` they belong to the group of the source.
     """
 
     source: Episodes
@@ -135,10 +135,10 @@ def normal_episodes(episodes: Episodes) -> tuple[Episodes, list[str]]:
 def inject_faults(
     normal: Episodes, settings: InjectionSettings, *, by_group: bool = False, advance: Advance = lambda _: None
 ) -> Injection:
-    """Plan a set of all episodes and enough faulty twins to reach the share of the settings.
+    """Plan a set of all episodes and enough faulty copies to reach the share of the settings.
 
     Each kind and strength gets the same number of episodes, as far as possible. `by_group` keeps the groups of the
-    episodes; otherwise an episode and its twins form a group, which a split by group never separates.
+    episodes; otherwise an episode and its copies form a group, which a split by group never separates.
     """
     if len(normal) < 2:
         raise DfstransError(
@@ -160,9 +160,9 @@ def inject_faults(
         )
     drawn = _drawn(normal, sensors, requests, settings, TWINS, advance)
     statements += _skipped("faults", len(drawn), len(requests))
-    twins: list[tuple[int, InjectedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
-    twins.sort(key=lambda one: one[0])  # twins next to each other in the file
-    rows, faults = zip(*twins, strict=True)
+    set_rows: list[tuple[int, InjectedFault | None]] = [*((row, None) for row in range(len(normal))), *drawn]
+    set_rows.sort(key=lambda one: one[0])  # copies next to their source in the file
+    rows, faults = zip(*set_rows, strict=True)
     return Injection(normal, sensors, rows, faults, tuple(statements), by_group)
 
 
@@ -172,7 +172,7 @@ def _turns(n_normal: int, conditions: list[Condition], settings: InjectionSettin
     rounds, n = -(-n_faulty // n_normal), len(conditions)
     if rounds > n:
         raise DfstransError(
-            f"expected at most {n} twins of an episode, one of each kind and strength, got {rounds} with "
+            f"expected at most {n} faulty copies of an episode, one of each kind and strength, got {rounds} with "
             f"{option_name('share', settings.share)}; use a share of at most {n / (1 + n):.2f}, or more "
             "kinds or strengths"
         )

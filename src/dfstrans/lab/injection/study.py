@@ -172,7 +172,7 @@ def run_study(
 ) -> StudyResult:
     """Train on the injected set into `folder`/model, then test each kind and strength in unseen normal episodes.
 
-    `injected` are its episodes. It is split by group, so that an episode and its twins stay in one part. The
+    `injected` are its episodes. It is split by group, so that an episode and its copies stay in one part. The
     normal episodes of the test part are tested without a fault, and some with each kind and strength
     (`folder`/trials.h5). The model remembers `read`, the options of the recordings. `resume` continues an interrupted
     training and keeps a finished one.
@@ -236,7 +236,7 @@ def _condition_result(
     diagnoses = [] if len(trials) == 0 else list(_counted(detector.diagnose(trials, trust=True), advance))
     probabilities = np.array([diagnosis.probability for diagnosis in diagnoses])
     labels = np.repeat(np.array([0, 1], dtype=np.int8), [len(normal), len(probabilities)])
-    figures = evaluate_probabilities(labels, np.concatenate([normal, probabilities]), detector.threshold_.value)
+    evaluation = evaluate_probabilities(labels, np.concatenate([normal, probabilities]), detector.threshold_.value)
     detected = sum(diagnosis.is_anomaly for diagnosis in diagnoses)
     found: dict[str, Metric] = {}
     if detected and len(reference) >= 2:
@@ -248,9 +248,9 @@ def _condition_result(
         unit=KINDS[kind].unit,
         episodes=len(diagnoses),
         detected=detected,
-        recall=figures.recall,
-        roc_auc=figures.roc_auc,
-        pr_auc=figures.pr_auc,
+        recall=evaluation.recall,
+        roc_auc=evaluation.roc_auc,
+        pr_auc=evaluation.pr_auc,
         diagnosis=found,
     )
 

@@ -97,7 +97,7 @@ def time_and_parameters(request: Request) -> Outcome:
         tuple(rows),
         (*table.notes, TIMING),
     )
-    content = {f"{model}, {data}": figures for (model, data), figures in timing.items()}
+    content = {f"{model}, {data}": times for (model, data), times in timing.items()}
     return Outcome([timed], {**_content(found), "timing": content}, [], failed)
 
 

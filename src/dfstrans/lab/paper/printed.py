@@ -1,4 +1,4 @@
-"""The figures that the paper prints, and its inconsistencies."""
+"""The metrics and counts that the paper prints, and its inconsistencies."""
 
 from __future__ import annotations
 
@@ -84,21 +84,24 @@ BY_SENSORS: dict[int, int] = {  # tab:n_params_s, for segments of 100 points
 }
 SLIPS: dict[tuple[str, str], str] = {
     ("dfstrans", "smd"): "the printed count is that of 80 sensors; the data set has 38",
-    ("mh1dcnn-lstm", "msl"): "the printed count has the LSTM of SMD's 38 sensors; with MSL's 55 sensors it is this",
+    (
+        "mh1dcnn-lstm",
+        "msl",
+    ): "the printed count has the LSTM of SMD's 38 sensors instead of MSL's 55",
     ("mh1dcnn-lstm", "elevator"): "printed for a network without max-pooling, although the hyper-parameters include it",
 }
 """Printed counts that disagree with the description of the network, or need an explanation."""
 
 
 def printed_for(model: str, table: dict[str, Printed]) -> Printed | None:
-    """The printed figures of a model, or of the model that differs only in training."""
+    """The printed metrics of a model, or of the model that differs only in training."""
     name = model.split("+")[0]
     alike = (name, *(name.replace(training, "") for training in ("-paper", "-plain", "-long")))
     return next((table[one] for one in alike if one in table), None)
 
 
 class Detection(NamedTuple):
-    """A table of the paper: its models, and its printed figures by data set."""
+    """A table of the paper: its models, and its printed metrics by data set."""
 
     models: tuple[str, ...]
     printed: dict[str, dict[str, Printed]]

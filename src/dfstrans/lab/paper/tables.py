@@ -1,4 +1,4 @@
-"""The paper's detection tables, with its printed figures, and the ablation, made from finished runs."""
+"""The paper's detection tables, with its printed metrics, and the ablation, made from finished runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 COLUMNS = ("data", "model", "splits", "P", "P printed", "R", "R printed", "F1", "F1 printed", "F1 at 0.5", "PR-AUC")
 PRINTED = (
     "Test parts of 70/15/15 splits, mean ± standard deviation; P, R and F1 at the threshold chosen on validation. "
-    "“printed”: the paper's figure for the same model, over five splits; it does not state its cutting and threshold."
+    "“printed”: the paper's metric of the same model, over five splits; it does not state its cutting and threshold."
 )
 ELEVATOR = (
     "The elevator here is the open simulator's, not the authors'; its journeys are recorded one by one, so paper-like "
@@ -49,7 +49,7 @@ ELEVATOR = (
 
 
 def detection(request: Request) -> Outcome:
-    """A table for each protocol, with the printed figures, and the significance tests."""
+    """A table for each protocol, with the printed metrics, and the significance tests."""
     table = DETECTION[request.target]
     names = [name for name in request.data_sets or table.data_sets if name in table.data_sets]
     if not names:
@@ -165,8 +165,8 @@ def finished_runs(
     parts = {(run.fold, run.parts) for run in runs}
     if len(parts) > len({run.fold for run in runs}):
         raise DfstransError(
-            f"expected one way of splitting in {store}, got runs of the same split on other parts (of another "
-            "version); move the earlier ones to another folder"
+            f"expected runs of a split in {store} on the same parts, got different parts (perhaps split by another "
+            "version); move the other runs to another folder"
         )
     return runs
 
@@ -237,7 +237,7 @@ def ablation(request: Request) -> Outcome:
             title = store_path(request.out, name, protocol, request.preset).stem
             outcome.tables.append(ablation_table(result))
             lacking = {model: what_is_missing(model) for model in models}
-            outcome.content["ablation"][title] = {**result.to_dict(), "taken_away": lacking}
+            outcome.content["ablation"][title] = {**result.to_dict(), "removed": lacking}
             shown += runs
             if runs and not (request.finished and request.part) and find_spec("matplotlib") is not None:
                 drawing = {f"ablation_{title}": lambda result=result: print_ablation(result)}
@@ -253,18 +253,18 @@ def what_is_missing(model: str) -> str:
 
 
 def ablation_table(result: ComparisonResult) -> ResultTable:
-    """The figures of each model, and the gain of what it lacks."""
-    tests = {figure: result.tests(figure) for figure in TESTED}
+    """The metrics of each model, and the gain of what it lacks."""
+    tests = {metric: result.tests(metric) for metric in TESTED}
     rows = []
     for model in result.models:
         spreads = result.spreads(model)
         row = [what_is_missing(model), model, result.progress(model)]
-        for figure in TESTED:
-            row.append(mean_and_std(spreads.get(figure), 3))
-            row += ["", "", ""] if model == result.models[0] else _gain(tests[figure].get(model))
+        for metric in TESTED:
+            row.append(mean_and_std(spreads.get(metric), 3))
+            row += ["", "", ""] if model == result.models[0] else _gain(tests[metric].get(model))
         rows.append(tuple(row))
     columns = [part for name in TESTED.values() for part in (name, f"{name} gain", "95 % interval", "p, adjusted")]
-    names = ("taken away", "model", "splits", *columns)
+    names = ("removed", "model", "splits", *columns)
     return ResultTable(f"ablation: {result.title}", names, tuple(rows), (MEANING, METHOD))
 
 
