@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ import pytest
 import dfstrans
 from dfstrans.cli.app import COMMANDS
 from tools.draw_packages import TARGET, draw
-from tools.imports import RANK, Import, cycle, imports, module_graph, modules, part, part_graph, reached
+from tools.imports import RANK, SOURCE, Import, cycle, imports, module_graph, modules, part, part_graph, reached
+from tools.size import group, lines
 
 APART = {("report", "detectors"), ("deploy", "report")}
 WITHOUT_TORCH = {"errors", "files", "progress", "settings", "data", "report", "runtime"}
@@ -112,6 +114,14 @@ def test_reports_never_see_a_tensor(found: list[Import]) -> None:
     of_reports = [(m, t) for m, t, _ in found if part(m) == "report"]
     assert of_reports
     assert not [f"{m} imports {t}" for m, t in of_reports if t.split(".")[0] == "torch"]
+
+
+def test_sizes_in_the_documents_are_about_right() -> None:
+    text = (SOURCE.parents[1] / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    told = [int(number.replace(" ", "")) for number in re.findall(r"about (\d[\d ]+\d)", text)]
+    files = [*SOURCE.rglob("*.py")]
+    sizes = [sum(lines(file) for file in files if group(file) == name) for name in ("product", "lab")]
+    assert told == pytest.approx(sizes, rel=0.1)
 
 
 def test_no_module_is_named_utils() -> None:

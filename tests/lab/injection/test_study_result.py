@@ -189,7 +189,7 @@ def test_page_shows_chance_levels_and_is_self_contained(tmp_path: Path) -> None:
         "Neither these episodes nor their faulty copies were used in training",
         "&lt;move&gt;",
         "This detector is not shown to be better than guessing.",
-        "from a probability of 0.625 on (so few that no false alarm is allowed)",
+        "at a probability of at least 0.625 (so few that no false alarm is allowed)",
     ):
         assert words in page
     assert 'src="http' not in page

@@ -357,7 +357,7 @@ def _signals(
 
 
 def _parts(figure: Any, rows: int, columns: int, **ratios: Any) -> Any:
-    """Parts of a figure, each with its own layout."""
+    """Parts of a figure, each with its own layout; the stubs of matplotlib take several for one."""
     return figure.subfigures(rows, columns, **ratios)
 
 
