@@ -65,7 +65,7 @@ def test_an_interrupted_command_says_what_is_kept_and_resumes(tmp_path: Path, mo
     assert len(load_episodes(path)) == 3
 
 
-def test_fault_kinds_without_a_faulty_journey_are_remarked(tmp_path: Path) -> None:
+def test_fault_kinds_without_a_faulty_journey_give_a_remark(tmp_path: Path) -> None:
     assert "--faults has no effect" in output_of(*NORMAL, "--faults", "bump", "--out", tmp_path / "a.h5")[1]
 
 

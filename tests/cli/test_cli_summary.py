@@ -25,7 +25,7 @@ def test_summary_of_our_preset_is_what_train_builds(model: Path) -> None:
     assert "got both" in refused("summary", model, "--preset", "tuned")
 
 
-def test_summary_of_a_saved_model_shows_its_figures(model: Path) -> None:
+def test_summary_of_a_saved_model_shows_its_metrics(model: Path) -> None:
     out, _ = output_of("summary", model)
     for words in ("parameters", "PR-AUC", "cut into segments of", "calls it anomalous"):
         assert words in out

@@ -34,7 +34,7 @@ def test_a_model_is_a_folder_of_json_and_safetensors(tiny_model: Path) -> None:
     assert record["metrics"]["validation"]["episodes"] == 7
 
 
-def test_the_model_card_names_sensors_figures_and_limits(tiny_model: Path) -> None:
+def test_the_model_card_names_sensors_metrics_and_limits(tiny_model: Path) -> None:
     card = (tiny_model / "MODEL_CARD.md").read_text()
     for words in ("S1 [mm/s]", "PR-AUC", "validation", "Threshold", "seed 0", "## Limits"):
         assert words in card

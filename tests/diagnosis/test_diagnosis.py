@@ -150,7 +150,7 @@ def test_episode_without_values_has_no_diagnosis(detector: Diagnoser) -> None:
 
 
 @pytest.mark.parametrize("absurd", [3e38, -1e20])
-def test_values_beyond_all_measure_are_refused(detector: Diagnoser, planted: Episodes, absurd: float) -> None:
+def test_values_too_large_to_score_are_refused(detector: Diagnoser, planted: Episodes, absurd: float) -> None:
     values = np.array(planted.values[:1])
     values[0, 0, 5] = absurd
     with pytest.raises(DfstransError, match="far outside any range"):

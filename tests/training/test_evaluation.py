@@ -23,7 +23,7 @@ def arrays(rows: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 @given(cases, st.integers(0, 21))
 @settings(max_examples=40, deadline=None)
-def test_figures_equal_scikit_learn_s(rows: list[tuple[int, int]], step: int) -> None:
+def test_metrics_equal_those_of_scikit_learn(rows: list[tuple[int, int]], step: int) -> None:
     labels, scores = arrays(rows)
     threshold = step / 20
     found = evaluate_probabilities(labels, scores, threshold)
@@ -55,7 +55,7 @@ def test_metrics_that_need_normal_episodes_are_none_without_them() -> None:
     assert found.f1 == pytest.approx(2 / 3)
 
 
-def test_figures_are_plain_json() -> None:
+def test_metrics_are_plain_json() -> None:
     found = evaluate_probabilities(np.int8([1, 0]), np.float32([0.75, 0.25]), np.float64(0.5)).to_dict()
     assert json.loads(json.dumps(found)) == found
 

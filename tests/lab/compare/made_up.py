@@ -20,7 +20,7 @@ def made_up_run(
     at_most: int | None = None,
     **test: Any,
 ) -> Run:
-    """A run of a model with good figures, unless others are given for the test part."""
+    """A run of a model with good metrics, unless others are given for the test part."""
     settings = recorded_settings(model, {"threshold_rule": rule})
     command = f"dfstrans compare planted.h5 --out RESULTS --models {model} --folds 5 --split random"
     return Run(
@@ -29,9 +29,10 @@ def made_up_run(
         data=EpisodesRecord(
             name="planted.h5", read={}, fingerprint="f", episodes=133, anomalous=60, sensors=2, longest=48
         ),
-        protocol=ProtocolRecord(name="no-overlap", split="random", seed=seed, at_most=at_most),
+        protocol=ProtocolRecord(name="no-overlap", split="random", seed=seed, at_most=at_most, baseline="none"),
         settings=settings,
         parts="digest",
+        machines=None,
         training=TrainingRecord(
             train_episodes=93,
             parameters=41_000,
@@ -40,6 +41,7 @@ def made_up_run(
             seconds_per_epoch=None,
             seconds=20.0,
             threads=1,
+            precision=None,
         ),
         test={**GOOD, **test},
         test_at_half={name: GOOD[name] for name in AT_HALF},

@@ -9,7 +9,7 @@ from dfstrans.lab.compare.figures import LEAKAGE_CAPTION, comparison_figure, wri
 from tests.lab.compare.made_up import made_up_run
 
 
-def test_equal_figures_are_drawn_near_their_value() -> None:
+def test_equal_metrics_are_drawn_near_their_value() -> None:
     runs = tuple(made_up_run(fold=fold, f1=0.0, pr_auc=1.0) for fold in (0, 1))
     axes = comparison_figure(ComparisonResult(("boosting",), runs, folds=2)).layout
     for (low, high), value in ((axes.xaxis.range, 1.0), (axes.xaxis2.range, 0.0)):

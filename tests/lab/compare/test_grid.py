@@ -64,7 +64,7 @@ def test_run_records_everything_to_repeat_it_and_no_path(finished: Path) -> None
     assert {path.name for path in finished.parent.iterdir()} == {"runs.jsonl", "runs.parts.jsonl"}
 
 
-def test_figures_of_a_run_are_those_of_the_model_on_its_split(finished: Path) -> None:
+def test_metrics_of_a_run_are_those_of_the_model_on_its_split(finished: Path) -> None:
     train, validation, test = (EPISODES[rows] for rows in splits_of(EPISODES, "random", 2, 0)[1])
     detector = detector_kind("boosting")().fit(train, validation=validation)
     assert read_runs(finished)[1].test == detector.evaluate(test).to_dict()

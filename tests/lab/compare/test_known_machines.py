@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -83,13 +82,6 @@ def test_table_names_the_baseline_and_who_cannot_use_it(runs: list[Run]) -> None
         f"{MODELS[1]} compares no test machine with itself, so the baseline makes no difference to it." in table.notes
     )
     assert own.to_dict()["protocol"]["baseline"] == "own"
-
-
-def test_runs_without_a_baseline_are_read_as_those_that_know_nothing(runs: list[Run], tmp_path: Path) -> None:
-    stored = next(run for run in runs if run.protocol.baseline == "none").model_dump(mode="json")
-    del stored["protocol"]["baseline"], stored["machines"]
-    (tmp_path / "runs.jsonl").write_text(json.dumps(stored) + "\n")
-    assert read_runs(tmp_path / "runs.jsonl")[0].protocol.baseline == "none"
 
 
 def test_baseline_of_seen_machines_is_refused(tmp_path: Path) -> None:

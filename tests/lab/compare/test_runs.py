@@ -17,7 +17,14 @@ from tests.lab.compare.made_up import made_up_run
 def key_of(fold: int = 0) -> RunKey:
     run = made_up_run(fold=fold)
     return RunKey(
-        model="boosting", fold=fold, split="random", seed=0, fingerprint="f", parts=run.parts, settings=run.settings
+        model="boosting",
+        fold=fold,
+        split="random",
+        seed=0,
+        fingerprint="f",
+        parts=run.parts,
+        settings=run.settings,
+        baseline="none",
     )
 
 
@@ -80,7 +87,7 @@ def test_damaged_or_foreign_lines_are_refused_and_kept(store: Path, content: str
 
 
 @pytest.mark.parametrize(
-    ("part", "figures", "what"),
+    ("part", "metrics", "what"),
     [
         ("test", {"anomalous": ..., "roc_auc": ...}, "got none for anomalous, roc_auc"),
         ("test", {"pr_auc": -0.1}, "expected pr_auc between 0 and 1, got -0.1"),
@@ -89,11 +96,11 @@ def test_damaged_or_foreign_lines_are_refused_and_kept(store: Path, content: str
     ],
 )
 def test_missing_or_impossible_metrics_count_as_damage(
-    store: Path, part: str, figures: dict[str, Any], what: str
+    store: Path, part: str, metrics: dict[str, Any], what: str
 ) -> None:
     add_run(store, made_up_run())
     content = json.loads(store.read_text())
-    changed = {**content[part], **figures}
+    changed = {**content[part], **metrics}
     content[part] = {name: value for name, value in changed.items() if value is not ...}
     store.write_text(json.dumps(content))
     with pytest.raises(DfstransError, match=f"damaged one .{part}: .*{what}.*restore"):

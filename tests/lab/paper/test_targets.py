@@ -155,7 +155,7 @@ def test_every_model_of_every_table_is_known() -> None:
         check_models(table.models)
 
 
-def test_training_variants_share_the_printed_figures_of_their_model() -> None:
+def test_training_variants_share_the_printed_metrics_of_their_model() -> None:
     assert printed_for("dfstrans-plain+epochs=10", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
     assert printed_for("dfstrans-paper", RESULTS["smd"]) == RESULTS["smd"]["dfstrans"]
     assert printed_for("inceptiontime-long", RESULTS["elevator"]) == RESULTS["elevator"]["inceptiontime"]

@@ -78,8 +78,8 @@ class ProtocolRecord(Settings):
     name: ProtocolName
     split: SplitKind
     seed: int
-    at_most: int | None = None  # number of episodes in a quick look
-    baseline: BaselineName = "none"  # what is known of the machines of the test part, with a grouped split
+    at_most: int | None  # number of episodes in a quick look; None: all
+    baseline: BaselineName  # what is known of the machines of the test part, with a grouped split
 
 
 class MachinesRecord(Settings):
@@ -99,7 +99,7 @@ class TrainingRecord(Settings):
     seconds_per_epoch: float | None  # the median
     seconds: float
     threads: int
-    precision: Literal["32", "bf16"] | None = None  # of a network's matrix products
+    precision: Literal["32", "bf16"] | None  # of a network's matrix products; None: no network
 
 
 class Run(Settings):
@@ -112,7 +112,7 @@ class Run(Settings):
     protocol: ProtocolRecord
     settings: dict[str, Any]  # all arguments of the detector
     parts: str  # digest of the ids of the parts, which `parts_file` lists
-    machines: MachinesRecord | None = None  # None: the recordings name no machine
+    machines: MachinesRecord | None  # None: the recordings name no machine
     training: TrainingRecord
     test: Annotated[Metrics, AfterValidator(_with(ON_TEST))]  # at the threshold chosen on validation
     test_at_half: Annotated[Metrics, AfterValidator(_with(AT_HALF))]  # at a probability of 0.5
@@ -132,7 +132,7 @@ class RunKey(Settings):
     fingerprint: str
     settings: dict[str, Any]
     parts: str
-    baseline: BaselineName = "none"
+    baseline: BaselineName
 
     @property
     def label(self) -> str:
