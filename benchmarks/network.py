@@ -19,9 +19,10 @@ from torch.nn import functional
 
 from benchmarks.measure import LONG, Case, Measured, measure_in_turns, measure_matrix_rates, new_parser, progress
 from benchmarks.reference import LoopNetwork
-from dfstrans.model.detector import bf16_is_fast, uses_bf16
+from dfstrans.model.detector import Batch, bf16_is_fast, uses_bf16
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.model.network import DFSTrans, pooled_width
+from dfstrans.model.quantile_features import N_OF_RESIDUAL, N_STATISTICS
 from dfstrans.settings import NetworkShape
 
 MODELS = ("loop", "plain", "fp32", "bf16")
@@ -29,6 +30,7 @@ BATCHES = {"train": (16, 64), "predict": (1, 16, 256)}
 QUICK_SHAPE, QUICK_BATCH = "elevator", 16
 LEAST_MEGABYTES = 1e-3  # where the system reports no growth
 QUICK_ROUNDS = {"train": 1, "predict": 2}
+DEFAULT_ROUNDS = 5
 TINY = 2  # episodes of the warm-up call
 HEADER = (
     "| shape | task | batch | loop s | plain s | ours fp32 s | ours bf16 s | limit s | loop ÷ ours | plain ÷ ours "
@@ -37,15 +39,17 @@ HEADER = (
 
 
 class Shape(NamedTuple):
-    """Size of the episodes of a data set; the network has the paper's widths."""
+    """Size of the episodes of a data set, and whether the network is the default one or has the paper's widths."""
 
     n_sensors: int
     n_segments: int
     segment_length: int
+    default: bool = False
 
     @property
     def settings(self) -> NetworkShape:
-        return NetworkShape.paper(n_sensors=self.n_sensors, segment_length=self.segment_length)
+        sizes = {"n_sensors": self.n_sensors, "segment_length": self.segment_length}
+        return NetworkShape(**sizes) if self.default else NetworkShape.paper(**sizes)
 
     @property
     def text(self) -> str:
@@ -58,6 +62,8 @@ SHAPES = {
     "MSL": Shape(55, 10, 50),
     "SMAP": Shape(25, 10, 50),
 }
+DEFAULT_SHAPES = {"SMD": Shape(38, 10, 50, default=True), "small elevator": Shape(20, 20, 100, default=True)}
+DEFAULT_BATCH = 64
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -102,7 +108,11 @@ def measure_quickly() -> dict[str, Any]:
                 f"{key}_memory_vs_loop": row["megabytes"][precision] / max(row["megabytes"]["loop"], LEAST_MEGABYTES),
                 f"{key}_seconds": row["seconds"][precision],
             }
-    return {**result, "precision": ours}
+    over = {}
+    for name, shape in DEFAULT_SHAPES.items():
+        measured = measure_in_turns({ours: case(ours, shape, "train", DEFAULT_BATCH)}, DEFAULT_ROUNDS)
+        over[name] = measured[ours].seconds * max(rates.values()) * 1e9 / count_flops(shape, "train", DEFAULT_BATCH)
+    return {**result, "default_train_over_limit": over, "precision": ours}
 
 
 def as_row(
@@ -136,7 +146,7 @@ def auto_precision() -> str:
 
 def case(model: str, shape: Shape, task: str, batch: int) -> Case:
     """A case that measures a training step or a prediction."""
-    small = Shape(2, 2, 16)
+    small = Shape(2, 2, 16, shape.default)
     return Case(warm_up=lambda: prepare(model, small, task, TINY)(), prepare=lambda: prepare(model, shape, task, batch))
 
 
@@ -151,6 +161,10 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
         generator=torch.Generator().manual_seed(1),
     )
     labels = (torch.arange(batch) % 2).float()
+    baseline = None
+    if shape.settings.machine_features:
+        n_statistics = N_STATISTICS + N_OF_RESIDUAL
+        baseline = torch.ones(batch, shape.n_sensors, 2, n_statistics, dtype=torch.float64)
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
     network.train(task == "train")
 
@@ -160,7 +174,7 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
     def train() -> None:
         optimizer.zero_grad()
         with precision():
-            loss = training_loss(network, segments, labels)
+            loss = training_loss(network, Batch(segments, None, labels, baseline))
         loss.backward()
         optimizer.step()
 
@@ -171,15 +185,15 @@ def prepare(model: str, shape: Shape, task: str, batch: int) -> Callable[[], Non
     return train if task == "train" else predict
 
 
-def training_loss(network: nn.Module, segments: Tensor, labels: Tensor) -> Tensor:
+def training_loss(network: nn.Module, batch: Batch) -> Tensor:
     """The loss of a batch as `fit` computes it, without class weights."""
 
     def entropy(logits: Tensor, rows: slice) -> Tensor:
-        return functional.binary_cross_entropy_with_logits(logits.float(), labels[rows], reduction="sum")
+        return functional.binary_cross_entropy_with_logits(logits.float(), batch.labels[rows], reduction="sum")
 
     if isinstance(network, DFSTrans):
-        return network.training_loss(segments, None, labels, entropy)
-    return entropy(network(segments), slice(None))
+        return network.training_loss(batch, entropy)
+    return entropy(network(batch.segments), slice(None))
 
 
 def build(model: str, shape: Shape) -> nn.Module:
@@ -196,16 +210,27 @@ def count_flops(shape: Shape, task: str, batch: int) -> float:
     Recomputation to save memory does not count.
     """
     settings = shape.settings
-    s, t, d, f = shape.n_sensors, shape.n_segments, settings.d_model, settings.filters
-    inputs = [1] + [f] * (settings.blocks - 1)
-    lengths = [shape.segment_length // 2**block for block in range(settings.blocks)]
-    convolutions = s * t * sum(points * i * f * settings.kernel for points, i in zip(lengths, inputs, strict=True))
+    s, t, d = shape.n_sensors, shape.n_segments, settings.d_model
     projections = 2 * 3 * s * t * d * d
     products = 2 * (s * t * t * d + t * s * s * d)  # Q Kᵀ and weights · V, along time and along sensors
     feedforward = 2 * s * t * d * settings.feedforward
     head = pooled_width(settings) * settings.head_width + settings.head_width
-    forward = 2.0 * (settings.layers * (projections + products + feedforward) + convolutions + head)
+    if settings.readout == "both":
+        head += 2 * d * settings.head_width + settings.head_width
+    forward = 2.0 * (settings.layers * (projections + products + feedforward) + s * t * _embedding(settings) + head)
     return batch * forward * (3 if task == "train" else 1)
+
+
+def _embedding(settings: NetworkShape) -> int:
+    """Multiplications that embed a segment of a sensor."""
+    if settings.embedding == "statistics":
+        of_machine = (N_STATISTICS + N_OF_RESIDUAL) * (settings.quantile_features + 1)
+        of_residual = settings.n_sensors * settings.segment_length
+        return (N_STATISTICS * settings.quantile_features + of_machine) * settings.d_model + of_residual
+    assert settings.filters is not None
+    inputs = [1] + [settings.filters] * (settings.blocks - 1)
+    lengths = [settings.segment_length // 2**block for block in range(settings.blocks)]
+    return sum(points * i * settings.filters * settings.kernel for points, i in zip(lengths, inputs, strict=True))
 
 
 def _table(result: dict[str, Any]) -> str:

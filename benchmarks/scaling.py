@@ -25,11 +25,13 @@ from dfstrans import Diagnoser
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
 from dfstrans.data.writers import FORMAT, VERSION, fixed_text
+from dfstrans.model.detector import Batch
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkShape
 
 SLIM: dict[str, Any] = {
     "segment_length": 8,
+    "embedding": "cnn",
     "filters": 8,
     "heads": 2,
     "feedforward": 8,
@@ -104,7 +106,7 @@ def _training_step(n_sensors: int, n_segments: int) -> Callable[[], None]:
 
     def step() -> None:
         network.zero_grad()
-        training_loss(network, segments, labels).backward()
+        training_loss(network, Batch(segments, None, labels)).backward()
 
     return step
 

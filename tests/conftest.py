@@ -100,7 +100,7 @@ def planted_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Episo
     from dfstrans.detectors.workflow import train_model
 
     episodes = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
-    slim = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "batch_size": 8, "epochs": 10}
+    slim = {"segment_length": 16, "width": 8, "heads": 2, "feedforward": 16, "batch_size": 8, "epochs": 10}
     folder = tmp_path_factory.mktemp("planted") / "model"
     train_model(Diagnoser.from_settings(**slim), episodes, folder)
     return folder, episodes

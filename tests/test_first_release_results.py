@@ -17,6 +17,15 @@ from dfstrans.diagnosis.scores import SCORES
 from dfstrans.runtime import OnnxDetector
 from tests.tiny import TINY, tiny_episodes
 
+SHAPE = {
+    "embedding": "cnn",
+    "filters": 4,
+    "machine_features": False,
+    "readout": "sensors",
+    "feedforward": 16,
+    "head_width": 8,
+}
+
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "first_release_results.json").read_text())
 EPISODES = tiny_episodes()
 CLOSE = {"rtol": 1e-3, "atol": 1e-4}
@@ -24,7 +33,7 @@ CLOSE = {"rtol": 1e-3, "atol": 1e-4}
 
 @pytest.fixture(scope="module")
 def detector() -> Diagnoser:
-    return Diagnoser(**TINY).fit(EPISODES)
+    return Diagnoser(**{**TINY, "network": SHAPE}).fit(EPISODES)
 
 
 def test_weights_logits_and_threshold_are_those_of_the_first_release(detector: Diagnoser) -> None:
@@ -42,6 +51,9 @@ def test_a_diagnosis_is_that_of_the_first_release(detector: Diagnoser) -> None:
         np.testing.assert_allclose(getattr(diagnosis, name), GOLDEN["diagnosis"][name], **CLOSE, err_msg=name)
 
 
-def test_an_exported_model_gives_the_probabilities_of_the_first_release(exported: Path) -> None:
-    found = OnnxDetector.load(exported).predict_proba(EPISODES)[:, 1]
+def test_an_exported_model_gives_the_probabilities_of_the_first_release(detector: Diagnoser, tmp_path: Path) -> None:
+    export_onnx = pytest.importorskip("dfstrans.deploy.onnx_export", reason="needs the extra onnx").export_onnx
+    detector.save(tmp_path / "model")
+    export_onnx(tmp_path / "model", tmp_path / "model.onnx", EPISODES)
+    found = OnnxDetector.load(tmp_path / "model.onnx").predict_proba(EPISODES)[:, 1]
     np.testing.assert_allclose(found, GOLDEN["onnx_probabilities"], **CLOSE)

@@ -18,7 +18,7 @@ TINY: dict[str, Any] = {
     "epochs": 3,
     "batch_size": 8,
     "precision": "32",
-    "network": {"filters": 4, "heads": 2, "feedforward": 16, "head_width": 8},
+    "network": {"width": 8, "feedforward": 16, "head_width": 8},
 }
 
 

@@ -16,7 +16,8 @@ from pydantic.fields import FieldInfo
 from dfstrans.errors import DfstransError, option_name, showing_options
 
 Encoding = Literal["faithful", "vanilla", "none"]
-Embedding = Literal["cnn", "linear", "tanh"]
+Embedding = Literal["cnn", "linear", "tanh", "statistics"]
+Readout = Literal["sensors", "both"]
 Norm = Literal["batch", "renorm"]
 Pooling = Literal["mean", "mean+deviation"]
 Precision = Literal["auto", "32", "bf16"]
@@ -26,6 +27,8 @@ SelectBy = Literal["pr-auc", "loss"]
 ThresholdRule = Literal["f1", "false-alarm-rate", "fixed"]
 Preset = Literal["tuned", "paper"]
 Members = Literal["committee", "network", "trees"]
+MIN_WIDTH = 32  # of an embedding of statistics
+MIN_FILTERS = 8  # of a CNN
 DFSTRANS = "dfstrans"  # the kind of detector that can diagnose
 
 OPTIONS = (  # settings with their own command-line option; all others are given with --set
@@ -45,6 +48,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     name_for_user: ClassVar[Any] = staticmethod(option_name)
+    of_earlier_models: ClassVar[Mapping[str, Any]] = {}  # values of settings that models saved earlier lack
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -140,7 +144,12 @@ class NetworkSettings(DetectorSettings):
         description="Filters per convolution block; by default the fewest that heads and encoding allow.",
     )
     kernel: int = Field(default=5, ge=1, description="Points of a convolution kernel; odd.")  # tab:mh1dcnn
-    heads: int = Field(default=8, ge=1, description="Attention heads.")
+    width: int | None = Field(
+        default=None,
+        ge=2,
+        description="Width of an embedding of statistics alone; by default 32, or more if the encoding needs it.",
+    )
+    heads: int = Field(default=2, ge=1, description="Attention heads.")  # wide ones are fast [ADR 28]
     feedforward: int = Field(default=128, ge=1, description="Width of the feed-forward network.")
     head_width: int = Field(default=128, ge=1, description="Width of the classification head.")
     pooling: Pooling = Field(
@@ -154,12 +163,22 @@ class NetworkSettings(DetectorSettings):
         description="Normalisation statistics in training: of the batch, or as in prediction (renorm).",
     )
     encoding: Encoding = Field(default="faithful", description="Positional encoding.")
-    embedding: Embedding = Field(default="cnn", description="How a segment becomes a vector.")
+    embedding: Embedding = Field(
+        default="statistics",
+        description="How a segment becomes a vector: by a CNN per sensor, a projection, or its statistics alone.",
+    )
     quantile_features: int = Field(
         default=16,
         ge=0,
         le=256,  # quantiles are estimated from about 20 000 segments at most
         description="Quantile steps that encode a segment's statistics next to its embedding; 0: no statistics.",
+    )
+    machine_features: bool = Field(
+        default=True, description="Also compare the statistics with what is normal for the machine."
+    )
+    readout: Readout = Field(
+        default="both",
+        description="What the head sees: each sensor by itself, or both that and a summary over all sensors.",
     )
 
     @field_validator("quantile_features")
@@ -171,7 +190,28 @@ class NetworkSettings(DetectorSettings):
 
     @model_validator(mode="after")
     def _check_widths(self) -> Self:
-        """Check what is known so far; the filters may still be open."""
+        """Check what is known so far; the filters or the width may still be open."""
+        check_kernel(self.kernel)
+        if self.embedding == "statistics":
+            if self.filters is not None:
+                raise ValueError(
+                    f"expected no {setting_name('filters')} without a CNN, got {self.filters}; use "
+                    f"{setting_name('embedding', 'cnn')}, or {setting_name('width')} for an embedding of statistics"
+                )
+            if not self.quantile_features:
+                raise ValueError(
+                    f"expected {setting_name('quantile_features')} of at least 2 with "
+                    f"{setting_name('embedding', 'statistics')}, got 0, which leaves nothing to embed; use "
+                    f"{setting_name('embedding', 'cnn')}"
+                )
+            if self.segment_length == 1:
+                raise ValueError(
+                    f"expected {setting_name('segment_length')} to be at least 2, since a segment of one point does "
+                    "not move, got 1; use longer segments"
+                )
+            if self.width is not None:
+                self._check_width(self.width, setting_name("width"))
+            return self
         points = None if self.segment_length is None else self.segment_length >> self.blocks
         if points == 0:
             raise ValueError(
@@ -180,31 +220,30 @@ class NetworkSettings(DetectorSettings):
                 f"segments or fewer {setting_name('blocks')}"
             )
         if points and self.filters:
-            self._check_width(points, self.filters)
-        check_kernel(self.kernel)
+            self._check_width(points * self.filters, "filters × segment length ÷ 2^blocks")
         return self
 
-    def _check_width(self, points: int, filters: int) -> None:
-        width = filters * points
+    def _check_width(self, width: int, source: str) -> None:
         if width % 2:
             raise ValueError(
-                f"expected an even embedding width, got {width} = {filters} filters × {points} points; use an even "
-                f"number of {setting_name('filters')}"
+                f"expected an even embedding width, got {width} ({source}); use an even number of "
+                f"{setting_name('width' if self.embedding == 'statistics' else 'filters')}"
             )
         if width % self.heads:
             divisors = [str(count) for count in range(1, width + 1) if width % count == 0]
             raise ValueError(
-                f"expected {setting_name('heads')} to divide the embedding width {width} (filters × segment "
-                f"length ÷ 2^blocks), got {self.heads}; use one of {', '.join(divisors)}"
+                f"expected {setting_name('heads')} to divide the embedding width {width} ({source}), got {self.heads}; "
+                f"use one of {', '.join(divisors)}"
             )
 
 
 class NetworkShape(NetworkSettings):
     """Complete settings of a DFStrans network for given episodes."""
 
+    of_earlier_models: ClassVar[Mapping[str, Any]] = {"machine_features": False, "readout": "sensors"}
+
     n_sensors: int = Field(ge=1, description="Sensors of an episode.")
     segment_length: int = Field(ge=1)
-    filters: int = Field(ge=1)
 
     @classmethod
     def paper(cls, **values: Any) -> Self:
@@ -214,12 +253,14 @@ class NetworkShape(NetworkSettings):
 
     @property
     def d_model(self) -> int:
-        """Embedding width of one segment of one sensor: d = M = filters · ⌊w_l / 2^blocks⌋."""
+        """Width of the embedding of one segment of one sensor: d = M = filters · ⌊w_l / 2^blocks⌋ after a CNN."""
         return self.width_for(self.segment_length)
 
     def width_for(self, segment_length: int) -> int:
-        """Return the embedding width for another segment length."""
-        return self.filters * (segment_length >> self.blocks)
+        """Return the width of the embedding for another segment length."""
+        if self.embedding == "statistics":
+            return self.width or MIN_WIDTH
+        return (self.filters or MIN_FILTERS) * (segment_length >> self.blocks)
 
 
 class DecisionSettings(DetectorSettings):
@@ -314,7 +355,7 @@ class TrainingPlan(TrainingSettings):
 
 
 PRESETS: Mapping[Preset, Mapping[str, Any]] = {
-    "tuned": {},  # the defaults: a slim network that trains five times faster than the paper's
+    "tuned": {},  # the defaults: a slim network that trains many times faster than the paper's
     # tab:mh1dcnn, tab:trans_hyp ("Dim feedforward 1" is the head's width) and the text, as far as the paper states them
     "paper": {
         "filters": 20,
@@ -324,7 +365,10 @@ PRESETS: Mapping[Preset, Mapping[str, Any]] = {
         "pooling": "mean",
         "dropout": 0.1,
         "norm": "batch",
+        "embedding": "cnn",
         "quantile_features": 0,
+        "machine_features": False,
+        "readout": "sensors",
         "batch_size": 16,
         "epochs": 200,
         "patience": 40,

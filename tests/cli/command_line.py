@@ -13,7 +13,7 @@ import pytest
 
 from dfstrans.cli.app import main
 
-SMALL = ["--set", "filters=4", "--set", "heads=2", "--set", "feedforward=16", "--set", "head_width=8"]
+SMALL = ["--set", "width=8", "--set", "heads=2", "--set", "feedforward=16", "--set", "head_width=8"]
 SMALL += ["--segment-length", "16", "--precision", "32", "--batch-size", "8"]
 
 

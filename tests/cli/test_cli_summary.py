@@ -35,5 +35,5 @@ def test_all_settings_of_a_kind_of_detector_can_be_listed() -> None:
     listed = {row["name"]: row for row in result_of("summary", "--list-settings")["settings"]}
     assert listed.keys() == Diagnoser.default_settings().keys()
     assert all(row["help"] for row in listed.values())
-    assert (listed["heads"]["default"], listed["heads"]["paper"]) == (8, 10)
+    assert (listed["heads"]["default"], listed["heads"]["paper"]) == (2, 10)
     assert "fewest_in_leaf" in output_of("summary", "--list-settings", "--model", "boosting")[0]

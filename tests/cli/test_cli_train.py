@@ -155,7 +155,7 @@ def test_the_commands_work_with_any_kind_of_detector(table: Path, tmp_path: Path
     [
         (["--set", "dropout=3"], "expected --set dropout=… to"),
         (["--set", "kernel=4"], "expected --set kernel=… to"),
-        (["--segment-length", "16", "--set", "filters=8", "--set", "heads=7"], "expected --set heads=… to"),
+        (["--segment-length", "16", "--set", "width=16", "--set", "heads=7"], "expected --set heads=… to"),
         (["--model", "oracle"], "expected one of dfstrans, boosting"),
         (["--model", "bosting"], "got 'bosting'; did you mean boosting?"),
         (["--model", "boosting", "--set", "heads=2"], "expected a setting of boosting, got 'heads'"),

@@ -154,8 +154,8 @@ def test_segments_longer_than_the_shortest_episode_are_refused() -> None:
     ],
 )
 def test_default_filters_suit_heads_and_encoding(longest: int, segment_length: int, heads: int, filters: int) -> None:
-    network = NetworkShape.paper(n_sensors=1, segment_length=segment_length, heads=1)
+    network = NetworkShape.paper(n_sensors=1, segment_length=segment_length, filters=None, heads=1)
     assert default_filters(of_lengths(100, longest), network, heads) == filters
     assert NetworkShape.paper(n_sensors=1, segment_length=segment_length, heads=heads, filters=filters).d_model >= 1
-    without_encoding = NetworkShape.paper(n_sensors=1, segment_length=20, heads=1, encoding="vanilla")
+    without_encoding = NetworkShape.paper(n_sensors=1, segment_length=20, filters=None, heads=1, encoding="vanilla")
     assert default_filters(of_lengths(6000), without_encoding, 8) == 8  # whatever the number of segments

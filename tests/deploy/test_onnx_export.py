@@ -261,7 +261,7 @@ def test_the_command_refuses_what_it_cannot_do(model: Path, arguments: list[str]
 def test_ranking_of_all_smd_episodes_equals_torch(smd_folder: Path, tmp_path: Path) -> None:
     episodes = load_episodes(smd_folder, length=500, stride=500)
     train, validation, test = episodes.split(seed=0)
-    detector = Diagnoser.from_settings(filters=4, heads=4, feedforward=32, epochs=2).fit(train, validation=validation)
+    detector = Diagnoser.from_settings(feedforward=32, epochs=2).fit(train, validation=validation)
     detector.save(tmp_path / "model")
     assert export_onnx(tmp_path / "model", tmp_path / "model.onnx", test).logit_difference <= 1e-4
     exported = OnnxDetector.load(tmp_path / "model.onnx", threads=1)

@@ -87,8 +87,10 @@ def test_unknown_nested_settings_are_refused_at_once() -> None:
 def test_missing_settings_are_chosen_from_the_episodes() -> None:
     episodes = planted_episodes(n_normal=6, n_anomalous=3, n_sensors=2, n_timepoints=600, seed=0)
     network = Diagnoser(segment_length=20).network_settings(episodes)
-    assert (network.filters, network.heads, network.d_model) == (20, 8, 40)
-    assert Diagnoser().network_settings(episodes).filters == 8
+    assert (network.width, network.heads, network.d_model) == (38, 2, 38)  # 30 segments and a quarter in reserve
+    assert Diagnoser().network_settings(episodes).width == 32
+    convolving = Diagnoser(segment_length=20, network={"embedding": "cnn", "heads": 8})
+    assert convolving.network_settings(episodes).filters == 20  # as many for the encoding as for the heads
     assert Diagnoser(batch_size=1).training_settings(50).epochs == 20
     assert Diagnoser(normals_per_anomaly=1).training_settings(1000, 20).epochs == 100  # 40 episodes in 3 steps
 

@@ -10,7 +10,7 @@ from dfstrans import Diagnoser, Episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.diagnosis.diagnosis import Diagnosis
 
-SETTINGS = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 16, "batch_size": 8}
+SETTINGS = {"segment_length": 16, "width": 8, "heads": 2, "feedforward": 16, "head_width": 16, "batch_size": 8}
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from tests.tiny import tiny_episodes
 
 def logit_with_normal(detector: Diagnoser, episode: Episodes, replaced: Mask) -> tuple[float, float]:
     """The logit, and that with some cells (segment, sensor) at the normal mean, computed with the network itself."""
-    segments, valid, _ = next(iter(detector.batches(episode)))
+    segments, valid, *_ = next(iter(detector.batches(episode)))
     with torch.inference_mode():
         x = detector.network_.embed(segments, valid)
         normal = torch.as_tensor(detector.reference_.by_segment.bands["embedding"].centre, dtype=x.dtype)

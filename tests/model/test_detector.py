@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dfstrans.model.detector import DetectorNetwork, Logits, Mixing
+from dfstrans.model.detector import Batch, DetectorNetwork, Logits, Mixing
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
 
@@ -51,7 +51,7 @@ def test_networks_are_given_mixed_values_by_default() -> None:
     segments, valid = torch.rand(3, 2, 2, 16), torch.ones(3, 2, dtype=torch.bool)
     mixing = Mixing(torch.tensor(0.3), torch.tensor([1, 2, 0]))
     network = Recorder()
-    network.training_loss(segments, valid, torch.zeros(3), lambda logits, rows: logits.sum(), mixing)
+    network.training_loss(Batch(segments, valid, torch.zeros(3)), lambda logits, rows: logits.sum(), mixing)
     torch.testing.assert_close(network.seen, 0.7 * segments + 0.3 * segments[[1, 2, 0]])
 
 
@@ -62,10 +62,10 @@ def test_dfstrans_mixes_embeddings_instead_of_values(monkeypatch: pytest.MonkeyP
     segments, mixing = torch.rand(3, 2, 2, 16), Mixing(torch.tensor(0.3), torch.tensor([1, 2, 0]))
     embedded: list[Tensor] = []
     attended: list[Tensor] = []
-    embed, attend = network.embed, network.attend
-    monkeypatch.setattr(network, "embed", lambda x, valid: embedded.append(x) or embed(x, valid))
-    monkeypatch.setattr(network, "attend", lambda x, valid: attended.append(x.detach()) or attend(x, valid))
-    network.training_loss(segments, None, torch.zeros(3), lambda logits, rows: logits.sum(), mixing)
+    embed, readings = network.embed, network.readings
+    monkeypatch.setattr(network, "embed", lambda x, *others: embedded.append(x) or embed(x, *others))
+    monkeypatch.setattr(network, "readings", lambda x, valid: attended.append(x.detach()) or readings(x, valid))
+    network.training_loss(Batch(segments, None, torch.zeros(3)), lambda logits, rows: logits.sum(), mixing)
     assert torch.equal(embedded[0], segments)
     with torch.no_grad():
         plain = embed(segments, None)

@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from dfstrans.model import fast
-from dfstrans.model.detector import Mixing
+from dfstrans.model.detector import Batch, Mixing
 from dfstrans.model.fast import Dropout, FastDFSTrans, FastFeedForward, FastSensorCNN, episodes_at_once
 from dfstrans.model.network import BATCH_NORM_STEPS, TRANSITION_STEPS, DFSTrans, FeedForward
 from dfstrans.settings import NetworkShape
@@ -23,8 +23,10 @@ N_EPISODES, N_SEGMENTS, N_SENSORS, POINTS = 5, 4, 3, 19
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])
 VALID = torch.arange(N_SEGMENTS) < torch.tensor([[2], [4], [4], [3], [4]])
 SIZES = {"n_sensors": N_SENSORS, "segment_length": POINTS, "filters": 4, "heads": 2, "feedforward": 8, "head_width": 6}
+STATISTICS = {"embedding": "statistics", "width": 8, "quantile_features": 3, "machine_features": True}
 VARIANTS: list[dict[str, Any]] = [
     {},
+    {**STATISTICS, "filters": None, "readout": "both", "pooling": "mean+deviation"},
     {"layers": 2, "encoding": "vanilla", "filters": 6},
     {"pooling": "mean+deviation", "quantile_features": 3, "norm": "renorm"},
     {"embedding": "tanh", "filters": 8},
@@ -96,7 +98,9 @@ def test_a_training_step_in_parts_is_that_of_the_plain_network(
 ) -> None:
     network, plain = both(part_episodes, **changes)
     mixing = Mixing(torch.tensor(0.3), torch.tensor([4, 3, 2, 0, 1])) if part_episodes == 2 else None
-    losses = [one.train().training_loss(random_segments(), valid, LABELS, entropy, mixing) for one in (network, plain)]
+    losses = [
+        one.train().training_loss(Batch(random_segments(), valid, LABELS), entropy, mixing) for one in (network, plain)
+    ]
     assert_close(*losses)
     for loss in losses:
         (3 * loss).backward()  # a factor of the loss reaches every gradient
@@ -106,9 +110,9 @@ def test_a_training_step_in_parts_is_that_of_the_plain_network(
 
 def test_in_bf16_gradients_stay_near_those_of_32_bits() -> None:
     rough, exact = both(layers=2)[0], both(layers=2)[0]
-    exact.training_loss(random_segments(), None, LABELS, entropy).backward()
+    exact.training_loss(Batch(random_segments(), None, LABELS), entropy).backward()
     with torch.autocast("cpu", torch.bfloat16):
-        loss = rough.training_loss(random_segments(), None, LABELS, entropy)
+        loss = rough.training_loss(Batch(random_segments(), None, LABELS), entropy)
     loss.backward()
     for (name, mine), theirs in zip(rough.named_parameters(), exact.parameters(), strict=True):
         assert mine.grad.dtype == torch.float32
@@ -119,7 +123,7 @@ def test_frozen_layers_get_no_gradient() -> None:
     network, _ = both()
     network.head.requires_grad_(False)
     network.embedding.convolutions[0].requires_grad_(False)
-    network.training_loss(random_segments(), None, LABELS, entropy).backward()
+    network.training_loss(Batch(random_segments(), None, LABELS), entropy).backward()
     assert network.head.weight.grad is None
     assert network.embedding.convolutions[0].weight.grad is None
     assert all(parameter.grad is not None for parameter in network.embedding.norms.parameters())
@@ -127,7 +131,7 @@ def test_frozen_layers_get_no_gradient() -> None:
 
 
 def test_a_second_backward_pass_is_refused() -> None:
-    loss = both()[0].training_loss(random_segments(), None, LABELS, entropy)
+    loss = both()[0].training_loss(Batch(random_segments(), None, LABELS), entropy)
     loss.backward(retain_graph=True)
     with pytest.raises(TypeError):
         loss.backward()

@@ -76,7 +76,8 @@ def test_loader_yields_segments_and_labels_of_each_episode() -> None:
     for batch in batches:
         assert batch.segments.dtype == batch.labels.dtype == torch.float32
         assert batch.valid.dtype == torch.bool
-        for segments, valid, label in zip(*batch, strict=True):
+        assert batch.baseline is None
+        for segments, valid, label in zip(*batch[:3], strict=True):
             alone = cut_segments(episodes[[row]], scaler, 4)
             assert_array_equal(segments[valid].numpy(), alone.values[0])
             assert label == episodes.labels[row]

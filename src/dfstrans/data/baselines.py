@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.data.statistics import HIGHEST, LOWEST, Statistics
+from dfstrans.data.statistics import HIGHEST, LOWEST, Statistics, columns_over_segments
 from dfstrans.errors import list_few
 
 MIN_RECORDINGS = 3  # of a machine, for a baseline
@@ -129,6 +129,22 @@ class Baselines:
         for name, rows in self._rows(groups):
             one = self.machines[name]
             found[rows] = np.nan_to_num(np.arcsinh((statistics[rows] - one.median) / self._scale(one)))
+        return found
+
+    def of_segments(self, groups: npt.NDArray[np.str_] | None, n_episodes: int) -> npt.NDArray[np.float64]:
+        """Return centre and spread of each statistic of a segment on its machine, NaN without a baseline.
+
+        Within a recording, segments spread as their statistics deviate; between recordings, as the means of these do.
+
+        Shape:
+            (n_episodes, sensor, 2, 6 or 8), see `segment_statistics`
+        """
+        of_mean, of_deviation = (columns_over_segments(name, self.typical_spread) for name in ("mean", "deviation"))
+        found = np.full((n_episodes, len(self.typical_spread), 2, len(of_mean)), np.nan)
+        for name, rows in self._rows(groups):
+            one = self.machines[name]
+            within, between = one.median[:, of_deviation], self._scale(one)[:, of_mean]
+            found[rows] = np.stack([one.median[:, of_mean], np.hypot(within, between)], axis=1)
         return found
 
     def weights(self, groups: npt.NDArray[np.str_] | None, n_episodes: int) -> npt.NDArray[np.float64]:

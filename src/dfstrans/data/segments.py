@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_DEFAULT_SEGMENT_LENGTH = 100  # points, as for the paper's elevator
 DEFAULT_SEGMENTS = 10  # as for the paper's public data sets
-MIN_FILTERS = 8
+MOST_WIDTH = 96  # by default, of an embedding of statistics
 MIN_SEGMENT_POINTS = 8  # since each of three convolution blocks halves a segment
 
 Count = TypeVar("Count", int, npt.NDArray[np.int64])
@@ -104,15 +104,30 @@ def default_filters(episodes: Episodes, network: NetworkShape, heads: int) -> in
     """Return the smallest number of filters that suits the heads and the faithful encoding.
 
     The heads must divide the width of the embedding, and the encoding needs one dimension per segment of the longest
-    episode, with a quarter in reserve for longer episodes later. The filters and heads of `network` are ignored.
+    episode, with a quarter in reserve for longer episodes later. `network` has the fewest filters; its heads do not
+    matter.
     """
-    points = network.d_model // network.filters
-    needed = 0
-    if network.encoding == "faithful":
-        needed = count_segments(int(episodes.lengths.max()), network.segment_length) * 5 // 4
+    points = network.segment_length >> network.blocks
     step = math.lcm(2, max(heads // math.gcd(heads, points), 1))
-    enough = max(MIN_FILTERS, -(-needed // points))
+    enough = max(network.d_model // points, -(-_needed_width(episodes, network) // points))
     return -(-enough // step) * step
+
+
+def default_width(episodes: Episodes, network: NetworkShape, heads: int) -> int:
+    """Return the smallest width of an embedding of statistics that suits the heads and the faithful encoding.
+
+    `network` has the smallest width; its heads do not matter.
+    """
+    step = math.lcm(2, heads)
+    enough = max(network.d_model, _needed_width(episodes, network))
+    return -(-enough // step) * step
+
+
+def _needed_width(episodes: Episodes, network: NetworkShape) -> int:
+    """Return the number of dimensions the encoding needs: one per segment of the longest episode, with a reserve."""
+    if network.encoding != "faithful":
+        return 0
+    return count_segments(int(episodes.lengths.max()), network.segment_length) * 5 // 4
 
 
 def looks_transposed(episodes: Episodes) -> bool:

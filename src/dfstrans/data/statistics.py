@@ -77,6 +77,17 @@ def over_segments(statistics: Statistics, counted: npt.NDArray[np.bool_]) -> Sta
     return np.concatenate([mean, smallest.min(axis=1), largest.max(axis=1), np.sqrt(variance)], axis=-1)
 
 
+def columns_over_segments(summary: str, statistics: Statistics) -> list[int]:
+    """Return where the statistics of segments are that `over_segments` summarised in one way.
+
+    >>> columns_over_segments("minimum", np.zeros((1, N_STATISTICS + 8)))
+    [6, 7, 8, 9, 10, 11, 26, 27]
+    """
+    n, k, place = len(OF_SEGMENT), len(OF_RESIDUAL), OVER_SEGMENTS.index(summary)
+    of_residual = range(N_STATISTICS + place * k, N_STATISTICS + (place + 1) * k)
+    return [*range(place * n, (place + 1) * n), *(of_residual if statistics.shape[-1] > N_STATISTICS else ())]
+
+
 def mostly_filled(lengths: npt.NDArray[np.int64], segment_length: int, segments: Segments) -> npt.NDArray[np.bool_]:
     """Mark the segments of which at least half was recorded; the statistics of a short rest would mislead."""
     complete = lengths // segment_length

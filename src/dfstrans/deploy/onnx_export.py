@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -187,17 +187,22 @@ def _graph(detector: Diagnoser) -> bytes:
     calibration = detector.calibration_ if committee is None else committee.network
     exported = ExportedNetwork(detector.network_, calibration.shift, calibration.temperature)
     # the exporter keeps axes dynamic only for sizes above one
-    example = (torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool))
+    example = [torch.zeros(2, 3, settings.n_sensors, settings.segment_length), torch.ones(2, 3, dtype=torch.bool)]
     most = settings.d_model if settings.encoding == "faithful" else None
-    axes = {0: torch.export.Dim("episode"), 1: torch.export.Dim("segment", max=most)}
+    episode = torch.export.Dim("episode")
+    axes: list[dict[int, Any]] = 2 * [{0: episode, 1: torch.export.Dim("segment", max=most)}]
+    baselines = None if detector.trees_ is None else detector.trees_.baselines
+    if baselines is not None and detector.network_.machine_features is not None:
+        example.append(torch.from_numpy(baselines.of_segments(None, 2)))
+        axes.append({0: episode})
     with _quiet(), torch.inference_mode():
         program = torch.onnx.export(
             exported,
-            example,
+            tuple(example),
             dynamo=True,
-            input_names=INPUTS,
+            input_names=INPUTS[: len(example)],
             output_names=ExportedPass._fields,
-            dynamic_shapes=(axes, axes),
+            dynamic_shapes=tuple(axes),
             verbose=False,
         )
     assert program is not None  # as always with dynamo
@@ -262,7 +267,7 @@ class ExportedNetwork(nn.Module):
     Every segment is embedded and padding is masked, so that the graph is the same for any batch.
 
     Shape:
-        segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments
+        segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments; baseline (b, s, 2, k)
     """
 
     def __init__(self, network: DFSTrans, shift: float, temperature: float) -> None:
@@ -273,9 +278,12 @@ class ExportedNetwork(nn.Module):
         self.shift, self.temperature = shift, temperature
         self.eval()
 
-    def forward(self, segments: Tensor, valid: Tensor) -> ExportedPass:
+    def forward(self, segments: Tensor, valid: Tensor, baseline: Tensor | None = None) -> ExportedPass:
         """Score episodes and return the attention behind the scores."""
-        x = self.network.embed_segments(segments.flatten(0, 1)).unflatten(0, segments.shape[:2])  # (b, t, s, d)
+        if baseline is not None:  # the same for all segments of an episode
+            baseline = baseline.unsqueeze(1).expand(-1, segments.shape[1], -1, -1, -1).flatten(0, 1)
+        embedded = self.network.embed_segments(segments.flatten(0, 1), baseline)
+        x = embedded.unflatten(0, segments.shape[:2])  # (b, t, s, d)
         x = x + self.encoding(valid).unsqueeze(1)
         logit, _, attention, _ = self.network.attend(x, valid, return_attention=True)
         assert attention is not None  # requested above

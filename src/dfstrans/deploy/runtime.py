@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FORMAT = "dfstrans-onnx"
 SCHEMA_VERSION = 2
 CONTENT, DIGEST = "dfstrans", "dfstrans.sha256"  # keys of the metadata
-INPUTS = ("scaled_segments", "valid")
+INPUTS = ("scaled_segments", "valid", "baseline")  # the last one only if machines have baselines
 MOST_AT_ONCE = 32  # episodes
 CELLS_AT_ONCE = 2048  # (segment, sensor) cells
 INSTALL = "install it: pip install 'dfstrans[onnx]'"
@@ -64,6 +64,7 @@ class OnnxDetector:
 
     def __init__(self, session: Any, record: OnnxRecord) -> None:
         self._session = session
+        self._needed = [one.name for one in session.get_inputs()]
         self.record = record
         self._trees = None if record.trees is None else _decode(record.trees, tuple(record.machines))
 
@@ -160,8 +161,11 @@ class OnnxDetector:
         length = self.record.segment_length
         cells = count_segments(int(episodes.lengths.max(initial=1)), length) * episodes.n_sensors
         for part in episodes.batches(min(MOST_AT_ONCE, max(1, CELLS_AT_ONCE // cells))):
-            segments = cut_segments(part, self.record.scaler, length)
-            yield self._session.run(list(outputs), dict(zip(INPUTS, segments, strict=True)))
+            inputs: list[npt.NDArray[Any]] = [*cut_segments(part, self.record.scaler, length)]
+            if self._trees is not None and self._trees.baselines is not None:
+                inputs.append(self._trees.baselines.of_segments(part.groups, len(part)))
+            named = dict(zip(INPUTS, inputs, strict=False))
+            yield self._session.run(list(outputs), {name: named[name] for name in self._needed})
 
 
 @dataclass(frozen=True)

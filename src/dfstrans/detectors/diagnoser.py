@@ -12,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dfstrans.data.baselines import Baselines
+from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import require_finite_logits, warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.segments import MIN_FILTERS, default_filters, default_segment_length
+from dfstrans.data.segments import MOST_WIDTH, default_filters, default_segment_length, default_width
 from dfstrans.data.statistics import episode_statistics
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.network import NetworkClassifier
@@ -45,7 +47,7 @@ from dfstrans.settings import (
     Settings,
     setting_name,
 )
-from dfstrans.training.committee import COMMITTEE, TREES, Committee
+from dfstrans.training.committee import COMMITTEE, TREES, Committee, choose_share
 from dfstrans.training.evaluation import Evaluation, Labels, Scores, average_precision, evaluate_probabilities
 
 COMMITTEE_TREES = TreesSettings(n_sensors=1).trees
@@ -101,13 +103,16 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     def network_settings(self, episodes: Episodes) -> NetworkShape:
         """Return the shape of the network that fit would build for these episodes."""
         given: NetworkSettings = self._settings(NetworkSettings)
-        values = given.model_dump() | {"n_sensors": episodes.n_sensors, "filters": given.filters or MIN_FILTERS}
+        values = given.model_dump() | {"n_sensors": episodes.n_sensors}
+        size = "width" if given.embedding == "statistics" else "filters"
         if given.segment_length is None:
-            any_length = NetworkShape(**values | {"segment_length": 1 << 20, "heads": 1})
-            values["segment_length"] = default_segment_length(episodes, any_length)
-        if given.filters is None:
-            any_filters = NetworkShape(**values | {"heads": 1})
-            values["filters"] = default_filters(episodes, any_filters, given.heads)
+            any_length = {"segment_length": 1 << 20, "heads": 1}
+            if size == "width":
+                any_length["width"] = given.width or MOST_WIDTH
+            values["segment_length"] = default_segment_length(episodes, NetworkShape(**values | any_length))
+        if values[size] is None:
+            choose = default_width if size == "width" else default_filters
+            values[size] = choose(episodes, NetworkShape(**values | {"heads": 1}), given.heads)
         return NetworkShape(**values)
 
     # ---- the committee ------------------------------------------------------------------------------------------
@@ -115,7 +120,9 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     def _train(self, task: TrainingTask) -> TrainingResult:
         self.committee_ = self.trees_ = None
         if self.chosen_members == "network":
-            return super()._train(task)
+            result = super()._train(task)
+            self._weigh_readings(task.validation)
+            return result
         segment_length, labels = task.network.segment_length, task.validation.require_labels()
         trees = train_trees(task, segment_length, COMMITTEE_TREES)
         if self.chosen_members == "trees":
@@ -127,11 +134,37 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
             task.on_first(self._trees_alone(task, trees))
         if task.progress:
             print(_first_result(labels, votes, kept=task.on_first is not None), file=sys.stderr)
+        self.trees_ = trees  # the network compares with the same baselines
         result = super()._train(task)
+        self._weigh_readings(task.validation)
         network = super()._logits(task.validation)
-        self.trees_ = trees
         self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, network_odds=result.odds)
         return result._replace(odds=1.0)  # the members are calibrated
+
+    def _weigh_readings(self, validation: Episodes) -> None:
+        """Choose the share of the head that sees a summary over all sensors: on machines never seen, it is better."""
+        network = self.network_
+        if network.summary is None:
+            return
+        found = []
+        with torch.inference_mode():
+            for batch in self.batches(validation):
+                x = network.embed(batch.segments, batch.valid, batch.baseline)
+                found.append(torch.stack(network.readings(x, batch.valid), dim=1).double().numpy())
+        of_sensors, of_summary = np.concatenate(found).T
+        share = choose_share(validation.require_labels(), of_summary, of_sensors, prior=0.5)
+        network.summary.share.fill_(share)
+
+    def _baselines(self) -> Baselines | None:
+        return None if self.trees_ is None else self.trees_.baselines
+
+    def _coupling(self, task: TrainingTask) -> Coupling | None:
+        if not task.network.machine_features:
+            return None
+        if self.trees_ is not None:
+            return self.trees_.coupling
+        normal = task.train[task.train.require_labels() == 0]
+        return Coupling.fit(normal, task.scaler, task.network.segment_length)
 
     def _trees_alone(self, task: TrainingTask, trees: MachineTrees) -> Self:
         """Return the trees of a committee as a complete detector, which can be saved before the network is trained."""
@@ -257,7 +290,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.require_network()
         for batch in self.batches(self.check_input(X)):
             with torch.inference_mode():
-                yield self.network_(batch.segments, batch.valid, return_attention=return_attention)
+                yield self.network_(batch.segments, batch.valid, batch.baseline, return_attention=return_attention)
 
     def require_network(self) -> None:
         """Raise an error if trees decide alone, so that there is no network and no attention."""

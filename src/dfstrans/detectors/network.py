@@ -12,13 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from dfstrans.data.baselines import Baselines
+from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.parameters import GivenSettings
 from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError
-from dfstrans.model.detector import DetectorNetwork, computing_in
+from dfstrans.model.detector import Batch, DetectorNetwork, computing_in
 from dfstrans.settings import (
     DecisionSettings,
     Imbalance,
@@ -28,7 +30,7 @@ from dfstrans.settings import (
     TrainingSettings,
     episodes_of_an_epoch,
 )
-from dfstrans.training.batches import Batch, batch_loader
+from dfstrans.training.batches import batch_loader
 from dfstrans.training.calibration import guessing_loss, positive_weight
 from dfstrans.training.evaluation import learned_little
 
@@ -83,6 +85,8 @@ class NetworkClassifier(EpisodeClassifier):
             task.train,
             task.validation,
             task.scaler,
+            self._baselines(),
+            self._coupling(task),
             run_folder=task.run_folder,
             resume=task.resume,
             progress=task.progress,
@@ -121,12 +125,21 @@ class NetworkClassifier(EpisodeClassifier):
         found = []
         with torch.inference_mode(), computing_in(self._prediction_precision):
             for batch in self.batches(episodes):
-                found.append(self.network_(batch.segments, batch.valid).logit.float().numpy())
+                found.append(self.network_.logits(batch).float().numpy())
         return np.concatenate(found) if found else np.empty(0)
 
     def batches(self, X: Episodes) -> Iterator[Batch]:  # noqa: N803
         """Yield checked episodes in batches as the network takes them: scaled and cut into segments."""
-        yield from batch_loader(X, self.scaler_, self.network_settings_.segment_length, PREDICTION_BATCH)
+        length, baselines = self.network_settings_.segment_length, self._baselines()
+        yield from batch_loader(X, self.scaler_, length, PREDICTION_BATCH, baselines=baselines)
+
+    def _baselines(self) -> Baselines | None:
+        """Return the baselines of the machines, which some networks compare episodes with."""
+        return None
+
+    def _coupling(self, task: TrainingTask) -> Coupling | None:
+        """Return how sensors move together in training, which some networks compare episodes with."""
+        return None
 
     # ---- save and load ------------------------------------------------------------------------------------------
 

@@ -238,7 +238,7 @@ def settings_of(folder: Path, kind: type[AnySettings], content: dict[str, Any]) 
     """Validate a group of settings in model.json with the estimator's settings class."""
     try:
         with settings_as_options(False):  # they are not options of the current command
-            return kind(**content)
+            return kind(**{**kind.of_earlier_models, **content})
     except DfstransError as error:
         saved = _read_content(folder)
         if saved.get("own_checksum") == _own_checksum(saved):

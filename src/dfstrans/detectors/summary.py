@@ -22,12 +22,12 @@ from dfstrans.settings import DFSTRANS, PRESETS, NetworkShape, Preset
 from dfstrans.training.evaluation import check_against_chance
 
 PARTS = {
-    "embedding": ("embedding", "quantile_features"),
+    "embedding": ("embedding", "quantile_features", "machine_features"),
     "temporal attention": ("temporal",),
     "spatial attention": ("spatial",),
     "feed-forward": ("feedforward",),
     "layer norms": ("temporal_norm", "spatial_norm", "norm"),
-    "head": ("head", "logit"),
+    "head": ("head", "logit", "summary"),
 }
 
 
@@ -35,7 +35,7 @@ def network_for(preset: Preset, n_sensors: int, n_segments: int, given: dict[str
     """Return the network of a preset for `n_segments` full segments, with the settings `given` as values or text.
 
     >>> network_for("tuned", 20, 20, {"segment_length": 100}).d_model
-    96
+    32
     """
     detector = Diagnoser.from_settings(preset=preset, **given)
     blank = np.broadcast_to(np.float32(0), (1, n_sensors, n_segments * detector.all_settings()["segment_length"]))

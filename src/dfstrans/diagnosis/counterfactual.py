@@ -47,10 +47,10 @@ class Counterfactual:
     @classmethod
     def of(cls, detector: Detector, episode: Any, reference: NormalReference) -> Counterfactual:
         """Prepare the first of the given episodes."""
-        segments, valid, _ = next(iter(detector.batches(episode)))
+        segments, valid, _, baseline = next(iter(detector.batches(episode)))
         settings = detector.network_settings_
         with torch.inference_mode():
-            x = detector.network_.embed(segments[:1, valid[0]])[0]  # (t, s, d)
+            x = detector.network_.embed(segments[:1, valid[0]], None, baseline if baseline is None else baseline[:1])[0]
         encoding = positional_encoding(settings.encoding, len(x), settings.d_model)
         normal = torch.as_tensor(reference.mean_embedding(encoding), dtype=x.dtype).expand_as(x)
         return cls(detector.network_, x, normal)

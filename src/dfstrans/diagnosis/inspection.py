@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.diagnosis.schema import BaselineUsed
 from dfstrans.diagnosis.scores import EpisodeScores
+from dfstrans.model.detector import Batch
 from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.fast import episodes_at_once
 from dfstrans.model.machine_trees import MachineTrees
@@ -47,8 +47,8 @@ class Detector(Protocol):
     def check_input(self, X: Any) -> Episodes:  # noqa: N803
         """Return the episodes with the sensors of training, in their order."""
 
-    def batches(self, X: Any) -> Iterator[tuple[Tensor, Tensor, Tensor]]:  # noqa: N803
-        """Yield the input of the network: segments (b, t, s, p), valid (b, t), labels (b,)."""
+    def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803
+        """Yield the input of the network."""
 
     def probability(self, logit: float) -> float:
         """Return the calibrated probability of a logit of the network."""
@@ -71,10 +71,10 @@ class Detector(Protocol):
 def episode_scores(detector: Detector, episodes: Any) -> Iterator[EpisodeScores]:
     """Yield the scores of each episode, with one batch in memory at a time."""
     network, settings = detector.network_, detector.network_settings_
-    for segments, valid, _ in detector.batches(episodes):
+    for segments, valid, _, baseline in detector.batches(episodes):
         for part in torch.arange(len(valid)).split(episodes_at_once(settings, segments.shape[1])):
             with torch.inference_mode():
-                x = network.embed(segments[part], valid[part])
+                x = network.embed(segments[part], valid[part], None if baseline is None else baseline[part])
                 forward = network.attend(x, valid[part], return_attention=True)
             assert forward.attention is not None  # requested above
             assert forward.contribution is not None

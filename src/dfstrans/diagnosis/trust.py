@@ -66,9 +66,9 @@ def check_request(percentages: Sequence[float], draws: int) -> None:
 
 def _embedded(detector: Detector, episodes: Any) -> Iterator[tuple[Tensor, AttentionPair, float]]:
     """Yield the embedding (1, t, s, d), attention and logit of each episode, without padded segments."""
-    for segments, valid, _ in detector.batches(episodes):
+    for segments, valid, _, baseline in detector.batches(episodes):
         with torch.inference_mode():
-            x = detector.network_.embed(segments, valid)
+            x = detector.network_.embed(segments, valid, baseline)
             forward = detector.network_.attend(x, valid, return_attention=True)
         assert forward.attention is not None  # requested above
         for row, logit in enumerate(forward.logit.double().tolist()):

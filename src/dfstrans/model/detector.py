@@ -10,10 +10,25 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from dfstrans.data.coupling import Coupling
 from dfstrans.settings import Precision
 
 LossOfPart = Callable[[Tensor, slice], Tensor]
 """Returns the contribution of the episodes in `slice`, with these logits, to the loss of their batch."""
+
+
+class Batch(NamedTuple):
+    """Episodes as tensors.
+
+    Shape:
+        segments (b, t, s, p); valid (b, t), False for padded segments; labels (b,), NaN if unknown; baseline
+        (b, s, 2, k), centre and spread of each segment statistic on the machine, NaN for one without a baseline
+    """
+
+    segments: Tensor
+    valid: Tensor
+    labels: Tensor
+    baseline: Tensor | None = None  # None: no machine has a baseline
 
 
 class TrainingPart(Protocol):
@@ -22,8 +37,8 @@ class TrainingPart(Protocol):
     def __len__(self) -> int:
         """Batches."""
 
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Yield segments (b, t, s, p), valid (b, t), which is False for padded segments, and labels (b,)."""
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield all episodes."""
 
 
 class Logits(NamedTuple):
@@ -64,18 +79,20 @@ class DetectorNetwork(nn.Module):
         logit: Tensor = self(segments, valid).logit
         return logit
 
-    def training_loss(
-        self, segments: Tensor, valid: Tensor, labels: Tensor, loss_of_part: LossOfPart, mixing: Mixing | None = None
-    ) -> Tensor:
+    def training_loss(self, batch: Batch, loss_of_part: LossOfPart, mixing: Mixing | None = None) -> Tensor:
         """Return the loss of a training batch, computed in one or several parts: ().
 
         With `mixing`, the labels are already mixed, and the network mixes the values or embeddings of the episodes.
         """
-        if mixing is not None:
-            segments = mixing.of_segments(segments, valid)
-        return loss_of_part(self.training_logit(segments, valid, labels), slice(None))
+        segments = batch.segments if mixing is None else mixing.of_segments(batch.segments, batch.valid)
+        return loss_of_part(self.training_logit(segments, batch.valid, batch.labels), slice(None))
 
-    def prepare_training(self, part: TrainingPart) -> None:
+    def logits(self, batch: Batch) -> Tensor:
+        """Return the logits of a batch: (b,)."""
+        logit: Tensor = self(batch.segments, batch.valid).logit
+        return logit
+
+    def prepare_training(self, part: TrainingPart, coupling: Coupling | None = None) -> None:
         """Fit what depends on the whole training part; called once, before the first step."""
 
     def prepare_prediction(self, part: TrainingPart) -> None:

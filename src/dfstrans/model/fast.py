@@ -59,6 +59,7 @@ class FastDFSTrans(DFSTrans):
         self,
         segments: Tensor,
         valid: Tensor | None = None,
+        baseline: Tensor | None = None,
         *,
         keep: AttentionPair | None = None,
         return_attention: bool = False,
@@ -66,22 +67,22 @@ class FastDFSTrans(DFSTrans):
         """Score episodes, a few at a time in prediction; see `DFSTrans.forward`."""
         parts = _parts(len(segments), episodes_at_once(self.settings, segments.shape[1], self.part_values))
         if torch.is_grad_enabled() or self.training or keep is not None or len(parts) == 1:
-            return super().forward(segments, valid, keep=keep, return_attention=return_attention)
+            return super().forward(segments, valid, baseline, keep=keep, return_attention=return_attention)
         passes = []
         for rows in parts:
-            valid_rows = None if valid is None else valid[rows]
-            passes.append(super().forward(segments[rows], valid_rows, return_attention=return_attention))
+            of_rows = [None if one is None else one[rows] for one in (valid, baseline)]
+            passes.append(super().forward(segments[rows], *of_rows, return_attention=return_attention))
         return _concatenate(passes)
 
     def attended_loss(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
         """Return the loss of embedded episodes, computed a few at a time: (b, t, s, d) → ()."""
 
         def loss(part: Tensor, rows: slice) -> Tensor:
-            return loss_of_part(self.attend(part, None if valid is None else valid[rows]).logit, rows)
+            return self.loss_of_readings(part, None if valid is None else valid[rows], loss_of_part, rows)
 
         size = episodes_at_once(self.settings, x.shape[1], self.part_values)
-        after_embedding = [*self.layers.parameters(), *self.head.parameters(), *self.logit.parameters()]
-        trained = [one for one in after_embedding if one.requires_grad]
+        after_embedding = [self.layers, self.head, self.logit, *([] if self.summary is None else [self.summary])]
+        trained = [one for module in after_embedding for one in module.parameters() if one.requires_grad]
         return _LossByParts.apply(loss, _parts(len(x), size), x, *trained)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -92,7 +93,7 @@ def episodes_at_once(settings: NetworkShape, n_segments: int, part_values: int =
     statistics may need more.
     """
     attended = settings.layers * (settings.d_model + settings.heads * (n_segments + settings.n_sensors))
-    convolved = settings.filters * (settings.segment_length // 2)
+    convolved = (settings.filters or 0) * (settings.segment_length // 2) if settings.embedding == "cnn" else 0
     coded = settings.quantile_features * N_STATISTICS
     return max(1, part_values // (n_segments * settings.n_sensors * max(attended, convolved, coded)))
 

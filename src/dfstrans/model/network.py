@@ -9,16 +9,25 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from dfstrans.model.detector import DetectorNetwork, ExactLinear, LossOfPart, Mixing, TrainingPart
+from dfstrans.data.coupling import Coupling
+from dfstrans.model.detector import Batch, DetectorNetwork, ExactLinear, LossOfPart, Mixing, TrainingPart
 from dfstrans.model.encoding import positional_encoding
-from dfstrans.model.quantile_features import QuantileFeatures
-from dfstrans.settings import NetworkShape, Pooling
+from dfstrans.model.quantile_features import (
+    N_STATISTICS,
+    MachineFeatures,
+    QuantileFeatures,
+    draw_segments,
+    statistics,
+)
+from dfstrans.settings import MIN_FILTERS, NetworkShape, Pooling
 
+UNKNOWN_MACHINES = 0.15  # share of the episodes whose machine counts as unknown in a training step
 LEAST_VARIANCE = 1e-4  # added, so that the square root has a finite slope if all segments are equal
 
 # batch renorm [ADR 16]
@@ -44,7 +53,7 @@ class ForwardPass(NamedTuple):
     """The output of a forward pass. Padded segments have attention 0, as query and as key, and contribution 0."""
 
     logit: Tensor  # (b,)
-    features: Tensor  # (b, head_width); the logit is their weighted sum
+    features: Tensor  # (b, head_width), or twice that; the logit is their weighted sum
     attention: AttentionPair | None  # on request
     contribution: Tensor | None  # (b, t, s), on request; see `DFSTrans.contribution`
 
@@ -56,16 +65,20 @@ class DFSTrans(DetectorNetwork):
         super().__init__()
         self.settings = settings
         self.embedding = _embedding(settings)
-        self.quantile_features = QuantileFeatures(settings) if settings.quantile_features else None
+        coded = settings.quantile_features > 0
+        self.quantile_features = QuantileFeatures(settings) if coded else None
+        self.machine_features = MachineFeatures(settings) if coded and settings.machine_features else None
         self.layers = nn.ModuleList(SpatioTemporalLayer(settings) for _ in range(settings.layers))
         self.head = ExactLinear(pooled_width(settings), settings.head_width)
         self.logit = ExactLinear(settings.head_width, 1)
+        self.summary = SummaryReadout(settings) if settings.readout == "both" else None
         self.dropout: nn.Module = nn.Dropout(settings.dropout)
 
     def forward(
         self,
         segments: Tensor,
         valid: Tensor | None = None,
+        baseline: Tensor | None = None,
         *,
         keep: AttentionPair | None = None,
         return_attention: bool = False,
@@ -74,28 +87,43 @@ class DFSTrans(DetectorNetwork):
 
         Shape:
             segments (b, t, s, p), scaled, without NaN; valid (b, t), False for padded segments, whose content has no
-            influence; keep, see `AttentionPair`, for the attention trust score
+            influence; baseline (b, s, 2, k), see `Batch`; keep, see `AttentionPair`, for the attention trust score
         """
         valid = _mask_if_padded(valid)
-        return self.attend(self.embed(segments, valid), valid, keep=keep, return_attention=return_attention)
+        return self.attend(self.embed(segments, valid, baseline), valid, keep=keep, return_attention=return_attention)
 
-    def embed(self, segments: Tensor, valid: Tensor | None = None) -> Tensor:
+    def logits(self, batch: Batch) -> Tensor:
+        """Return the logits of a batch: (b,)."""
+        logit: Tensor = self(batch.segments, batch.valid, batch.baseline).logit
+        return logit
+
+    def embed(self, segments: Tensor, valid: Tensor | None = None, baseline: Tensor | None = None) -> Tensor:
         """Apply everything before attention, embedding and positional encoding: (b, t, s, p) → (b, t, s, d)."""
         b, t, _, _ = segments.shape
+        if baseline is not None:  # the same for all segments of an episode
+            baseline = baseline.unsqueeze(1).expand(-1, t, -1, -1, -1)  # (b, t, s, 2, k)
         if valid is None:
-            x = self.embed_segments(segments.flatten(0, 1)).unflatten(0, (b, t))  # (b, t, s, d)
+            of_all = None if baseline is None else baseline.flatten(0, 1)
+            x = self.embed_segments(segments.flatten(0, 1), of_all).unflatten(0, (b, t))  # (b, t, s, d)
         else:  # padded segments become 0 and never reach the batch norm
-            embedded = self.embed_segments(segments[valid])  # (n_valid, s, d)
+            embedded = self.embed_segments(segments[valid], None if baseline is None else baseline[valid])  # (n, s, d)
             x = embedded.new_zeros(b, t, *embedded.shape[1:])  # (b, t, s, d)
             x[valid] = embedded
         encoding = positional_encoding(self.settings.encoding, t, self.settings.d_model)  # (t, d)
         x = x + torch.as_tensor(encoding, dtype=x.dtype, device=x.device).unsqueeze(1)  # the same for every sensor
         return self.dropout(x)  # type: ignore[no-any-return]
 
-    def embed_segments(self, segments: Tensor) -> Tensor:
-        """Embed each segment of each sensor separately: (n, s, p) → (n, s, d)."""
-        x: Tensor = self.embedding(segments)
-        return x if self.quantile_features is None else x + self.quantile_features(segments).to(x.dtype)
+    def embed_segments(self, segments: Tensor, baseline: Tensor | None = None) -> Tensor:
+        """Embed each segment of each sensor separately: (n, s, p), (n, s, 2, k) → (n, s, d)."""
+        x: Tensor | None = None if self.embedding is None else self.embedding(segments)  # (n, s, d)
+        if self.quantile_features is not None:
+            found = self.statistics(segments)  # (n, s, k)
+            coded = self.quantile_features(found[..., :N_STATISTICS])
+            if self.machine_features is not None:
+                coded = coded + self.machine_features(found, baseline)
+            x = coded if x is None else x + coded.to(x.dtype)
+        assert x is not None  # as the settings guarantee
+        return x
 
     def attend(
         self,
@@ -111,13 +139,21 @@ class DFSTrans(DetectorNetwork):
             x, weights = layer(x, valid, None if keep is None else _mask_of_layer(keep, number))  # (b, t, s, d)
             if return_attention:
                 attention.append(weights)
-        share = None if valid is None else segment_share(x, valid)  # (b, t)
-        pooled = pool(x.flatten(2), share, self.settings.pooling)  # (b, s·d), or twice that
-        features = functional.relu(self.head(pooled))  # (b, head_width)
-        logit = self.logit(self.dropout(features)).squeeze(-1)  # (b,)
+        logit, features = self.read(x, valid)
+        if self.summary is not None:
+            of_summary, its_features = self.summary(x, valid, self.dropout)
+            logit = torch.lerp(logit, of_summary, self.summary.share)
+            features = torch.cat([features, its_features], dim=1)
         if not return_attention:
             return ForwardPass(logit, features, None, None)
         return ForwardPass(logit, features, _stack(attention, valid), self.contribution(x, features, valid))
+
+    def read(self, x: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return the logit (b,) and the features (b, head_width) of the paper's head, which knows every sensor."""
+        share = None if valid is None else segment_share(x, valid)  # (b, t)
+        pooled = pool(x.flatten(2), share, self.settings.pooling)  # (b, s·d), or twice that
+        features = functional.relu(self.head(pooled))  # (b, head_width)
+        return self.logit(self.dropout(features)).squeeze(-1), features
 
     def contribution(self, x: Tensor, features: Tensor, valid: Tensor | None) -> Tensor:
         """Return the exact contribution of each sensor in each segment to the logit, given which features are above 0.
@@ -129,7 +165,8 @@ class DFSTrans(DetectorNetwork):
         Shape:
             x (b, t, s, d), features (b, head_width) → (b, t, s)
         """
-        active = self.logit.weight * (features > 0)  # (b, head_width)
+        own = features[:, : self.settings.head_width]
+        active = self.logit.weight * (own > 0)  # (b, head_width)
         share = segment_share(x, valid)  # (b, t)
         # the weights of the mean, and of the deviation if the head uses it
         weights = rearrange(active @ self.head.weight, "b (k s d) -> k b s d", s=x.shape[2], d=x.shape[3])
@@ -139,31 +176,63 @@ class DFSTrans(DetectorNetwork):
             per_square = weights[1] / _deviation(torch.einsum("btsd,bt->bsd", squares, share))  # (b, s, d)
             total = total + torch.einsum("btsd,bsd->bts", squares, per_square)
             total = total + LEAST_VARIANCE * per_square.sum(dim=-1).unsqueeze(1)
-        return total * share.unsqueeze(-1)
+        total = total * share.unsqueeze(-1)
+        if self.summary is None:
+            return total
+        of_summary = self.summary.contribution(x, features[:, self.settings.head_width :], valid)
+        return torch.lerp(total, of_summary, self.summary.share)
 
-    def training_loss(
-        self,
-        segments: Tensor,
-        valid: Tensor | None,
-        labels: Tensor,
-        loss_of_part: LossOfPart,
-        mixing: Mixing | None = None,
-    ) -> Tensor:
-        """Return the loss of a training batch: (). Embeddings are mixed, so that the CNN sees only real values."""
-        valid = _mask_if_padded(valid)
-        x = self.embed(segments, valid)
+    def training_loss(self, batch: Batch, loss_of_part: LossOfPart, mixing: Mixing | None = None) -> Tensor:
+        """Return the loss of a training batch: (). Embeddings are mixed, so that the CNN sees only real values.
+
+        Some machines count as unknown, so that the network also learns to do without their baselines.
+        """
+        valid, baseline = _mask_if_padded(batch.valid), batch.baseline
+        if baseline is not None:
+            unknown = torch.rand(len(baseline), 1, 1, 1) < UNKNOWN_MACHINES
+            baseline = baseline.masked_fill(unknown, math.nan)
+        x = self.embed(batch.segments, valid, baseline)
         if mixing is not None:
             x = mixing.of_segments(x, valid)
         return self.attended_loss(x, valid, loss_of_part)
 
     def attended_loss(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
         """Return the loss of embedded episodes: (b, t, s, d) → ()."""
-        return loss_of_part(self.attend(x, valid).logit, slice(None))
+        return self.loss_of_readings(x, valid, loss_of_part, slice(None))
 
-    def prepare_training(self, part: TrainingPart) -> None:
+    def loss_of_readings(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart, rows: slice) -> Tensor:
+        """Return the mean loss of both readings of these rows of a batch, so that each learns to decide alone: ()."""
+        readings = self.readings(x, valid)
+        return torch.stack([loss_of_part(logit, rows) for logit in readings]).mean()
+
+    def readings(self, x: Tensor, valid: Tensor | None) -> list[Tensor]:
+        """Return the logits of the head that knows every sensor and, if there is one, of the summary: each (b,)."""
+        for layer in self.layers:
+            x, _ = layer(x, valid)
+        found = [self.read(x, valid)[0]]
+        return found if self.summary is None else [*found, self.summary(x, valid, self.dropout)[0]]
+
+    def prepare_training(self, part: TrainingPart, coupling: Coupling | None = None) -> None:
         """Fit the quantiles for coding the statistics."""
-        if self.quantile_features is not None:
-            self.quantile_features.fit(part)
+        if self.quantile_features is None:
+            return
+        if self.machine_features is not None:
+            assert coupling is not None  # as every detector with this setting learns one
+            self.machine_features.coupling.copy_(torch.from_numpy(np.c_[coupling.weights, coupling.centre]))
+        found, baselines = [], []
+        for segments, baseline in draw_segments(part):
+            found.append(self.statistics(segments))
+            baselines.append(baseline)
+        drawn = torch.cat(found)  # (n, s, k)
+        self.quantile_features.fit(drawn[..., :N_STATISTICS])
+        if self.machine_features is not None:
+            known = [one for one in baselines if one is not None]
+            self.machine_features.fit(drawn, torch.cat(known) if known else None)
+
+    def statistics(self, segments: Tensor) -> Tensor:
+        """Return statistics of segments, with those of residuals if machines are compared: (…, s, p) → (…, s, k)."""
+        found = statistics(segments)
+        return found if self.machine_features is None else self.machine_features.with_residual(found, segments)
 
 
 class SpatioTemporalLayer(nn.Module):
@@ -195,6 +264,38 @@ class SpatioTemporalLayer(nn.Module):
         x = self.temporal_norm(x + self.dropout(x_hat)) + self.spatial_norm(x + self.dropout(x_bar))
         x = self.norm(x + self.dropout(self.feedforward(x)))
         return x, AttentionPair(along_time.weights, along_sensors.weights)
+
+
+class SummaryReadout(nn.Module):
+    """A head that sees the maximum and the mean over all sensors and segments, for machines never seen [ADR 28].
+
+    The paper's head learns which sensor was odd on the machines of training; here it does not matter which one it is.
+    """
+
+    share: Tensor  # of this head in the logit, chosen on the validation part
+
+    def __init__(self, settings: NetworkShape) -> None:
+        super().__init__()
+        self.head = ExactLinear(2 * settings.d_model, settings.head_width)
+        self.logit = ExactLinear(settings.head_width, 1)
+        self.register_buffer("share", torch.tensor(0.5))
+
+    def forward(self, x: Tensor, valid: Tensor | None, dropout: nn.Module) -> tuple[Tensor, Tensor]:
+        """Return logit and features: (b, t, s, d) → (b,), (b, head_width)."""
+        largest = _only_valid(x, valid).amax(dim=(1, 2))  # (b, d)
+        share = None if valid is None else segment_share(x, valid)  # (b, t)
+        mean = _mean(x.mean(dim=2), share)  # (b, d)
+        features = functional.relu(self.head(torch.cat([largest, mean], dim=1)))
+        return self.logit(dropout(features)).squeeze(-1), features
+
+    def contribution(self, x: Tensor, features: Tensor, valid: Tensor | None) -> Tensor:
+        """Return the exact contribution of each (segment, sensor) to the logit: (b, t, s, d) → (b, t, s)."""
+        active = self.logit.weight * (features > 0)  # (b, head_width)
+        of_largest, of_mean = (active @ self.head.weight).chunk(2, dim=1)  # each (b, d)
+        share = segment_share(x, valid).unsqueeze(-1)  # (b, t, 1)
+        total = torch.einsum("btsd,bd->bts", x, of_mean) * share / x.shape[2]
+        largest, cell = _only_valid(x, valid).flatten(1, 2).max(dim=1)  # each (b, d)
+        return total + torch.zeros_like(total).flatten(1).scatter_add(1, cell, largest * of_largest).view_as(total)
 
 
 class Attended(NamedTuple):
@@ -339,13 +440,15 @@ class ChannelNorm(nn.BatchNorm1d):
         return gamma, beta
 
 
-def _embedding(settings: NetworkShape) -> nn.Module:
+def _embedding(settings: NetworkShape) -> nn.Module | None:
+    if settings.embedding == "statistics":
+        return None
     if settings.embedding != "cnn":
         return SegmentProjection(settings.segment_length, settings.d_model, tanh=settings.embedding == "tanh")
     return SensorCNN(
         n_sensors=settings.n_sensors,
         blocks=settings.blocks,
-        filters=settings.filters,
+        filters=settings.filters or MIN_FILTERS,
         kernel=settings.kernel,
         renormalise=settings.norm == "renorm",
     )
@@ -377,6 +480,11 @@ def segment_share(x: Tensor, valid: Tensor | None) -> Tensor:
 
 def _mean(x: Tensor, share: Tensor | None) -> Tensor:
     return x.mean(dim=1) if share is None else (x * share.unsqueeze(-1)).sum(dim=1)
+
+
+def _only_valid(x: Tensor, valid: Tensor | None) -> Tensor:
+    """Replace padded segments by -∞: (b, t, s, d) → same."""
+    return x if valid is None else x.masked_fill(~valid[:, :, None, None], -math.inf)
 
 
 def _deviation(variance: Tensor) -> Tensor:

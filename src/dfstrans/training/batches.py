@@ -4,40 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from dfstrans.data.baselines import Baselines
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import cut_segments
 from dfstrans.errors import DfstransError
+from dfstrans.model.detector import Batch
 from dfstrans.settings import episodes_of_an_epoch
-
-
-class Batch(NamedTuple):
-    """Episodes as tensors.
-
-    Shape:
-        segments (b, t, s, p); valid (b, t); labels (b,), NaN if unknown
-    """
-
-    segments: Tensor
-    valid: Tensor
-    labels: Tensor
 
 
 class EpisodeDataset(Dataset[Batch]):
     """Reads, scales and segments the episodes of a batch on demand."""
 
-    def __init__(self, episodes: Episodes, scaler: SensorScaler, segment_length: int) -> None:
+    def __init__(
+        self, episodes: Episodes, scaler: SensorScaler, segment_length: int, baselines: Baselines | None = None
+    ) -> None:
         self.episodes = episodes
         self.scaler = scaler
         self.segment_length = segment_length
+        self.baselines = baselines
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -46,7 +37,15 @@ class EpisodeDataset(Dataset[Batch]):
         part = self.episodes[rows]
         segments, valid = cut_segments(part, self.scaler, self.segment_length)
         labels = np.full(len(part), np.nan) if part.labels is None else part.labels
-        return Batch(torch.from_numpy(segments), torch.from_numpy(valid), torch.as_tensor(labels, dtype=torch.float32))
+        baseline = None
+        if self.baselines is not None:
+            baseline = torch.from_numpy(self.baselines.of_segments(part.groups, len(part)))
+        return Batch(
+            torch.from_numpy(segments),
+            torch.from_numpy(valid),
+            torch.as_tensor(labels, dtype=torch.float32),
+            baseline,
+        )
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,11 @@ def batch_loader(
     batch_size: int,
     shuffle_seed: int | None = None,
     draw: Draw | None = None,
+    baselines: Baselines | None = None,
 ) -> DataLoader[Batch]:
     """Return a loader of all episodes in batches, or of those drawn for an epoch."""
     return DataLoader(
-        EpisodeDataset(episodes, scaler, segment_length),
+        EpisodeDataset(episodes, scaler, segment_length, baselines),
         sampler=BatchSampler(len(episodes), batch_size, shuffle_seed, draw),
         batch_size=None,
     )

@@ -40,12 +40,12 @@ class Committee(Settings):
         """
         calibrations = calibrate(labels, network, network_odds), calibrate(labels, trees, 1.0)
         a, b = (one.scale(logits) for one, logits in zip(calibrations, (network, trees), strict=True))
-        n_anomalous, weight = int(labels.sum()), PRIOR_WEIGHT
-        note = f"the network has the weight {weight:.2f}, since the validation part is too small to choose one"
-        if min(n_anomalous, len(labels) - n_anomalous) >= MIN_PER_CLASS:
-            best = np.mean([_best_share(labels[rows], a[rows], b[rows]) for rows in _samples(labels)])
-            weight = float((n_anomalous * best + PRIOR_ANOMALIES * PRIOR_WEIGHT) / (n_anomalous + PRIOR_ANOMALIES))
-            note = f"the network has the weight {weight:.2f}, chosen on {len(labels)} validation episodes"
+        n_anomalous, weight = int(labels.sum()), choose_share(labels, a, b, prior=PRIOR_WEIGHT)
+        note = f"the network has the weight {weight:.2f}, "
+        if can_choose(labels):
+            note += f"chosen on {len(labels)} validation episodes"
+        else:
+            note += "since the validation part is too small to choose one"
         found = cls(network_weight=weight, network=calibrations[0], trees=calibrations[1], note=note)
         if not 0 < n_anomalous < len(labels):
             return found
@@ -69,6 +69,23 @@ class Committee(Settings):
     def probabilities(self, network: npt.NDArray[Any], trees: npt.NDArray[Any]) -> dict[str, Scores]:
         """Return the calibrated probabilities of each member by name."""
         return {NETWORK: self.network.probabilities(network), TREES: self.trees.probabilities(trees)}
+
+
+def can_choose(labels: Labels) -> bool:
+    """Return whether there are enough episodes of both classes to choose a weight."""
+    return bool(min(labels.sum(), len(labels) - labels.sum()) >= MIN_PER_CLASS)
+
+
+def choose_share(labels: Labels, first: Scores, second: Scores, *, prior: float) -> float:
+    """Return the weight of the first scores beside the second ones that has the highest PR-AUC.
+
+    It is averaged over bootstrap samples and shrunk towards `prior`, which is the answer if there are too few episodes.
+    """
+    if not can_choose(labels):
+        return prior
+    n_anomalous = int(labels.sum())
+    best = np.mean([_best_share(labels[rows], first[rows], second[rows]) for rows in _samples(labels)])
+    return float((n_anomalous * best + PRIOR_ANOMALIES * prior) / (n_anomalous + PRIOR_ANOMALIES))
 
 
 def _samples(labels: Labels) -> list[npt.NDArray[np.intp]]:

@@ -20,7 +20,9 @@ from lightning.pytorch.loggers import TensorBoardLogger
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 
+from dfstrans.data.baselines import Baselines
 from dfstrans.data.check import estimate_epoch_seconds
+from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import count_segments
@@ -63,6 +65,8 @@ def train_network(
     train: Episodes,
     validation: Episodes,
     scaler: SensorScaler,
+    baselines: Baselines | None = None,
+    coupling: Coupling | None = None,
     *,
     run_folder: Path | None = None,
     resume: bool = False,
@@ -91,17 +95,17 @@ def train_network(
     with torch.random.fork_rng(devices=[]), _quiet_lightning():
         torch.manual_seed(settings.seed)
         network = build()
-        whole_part = batch_loader(train, scaler, length, batch_size)
+        whole_part = batch_loader(train, scaler, length, batch_size, baselines=baselines)
         if checkpoint is None:
-            network.prepare_training(whole_part)
+            network.prepare_training(whole_part, coupling)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         epoch_seconds = _epoch_seconds(network, settings, train, length)
         trainer = _trainer(settings, [best, log], run_folder, TrainingProgress(epoch_seconds) if progress else None)
         with _interruptible(trainer):
             trainer.fit(
                 module,
-                batch_loader(train, scaler, length, batch_size, shuffle_seed=settings.seed, draw=draw),
-                batch_loader(validation, scaler, length, batch_size),
+                batch_loader(train, scaler, length, batch_size, settings.seed, draw, baselines),
+                batch_loader(validation, scaler, length, batch_size, baselines=baselines),
                 ckpt_path=checkpoint,
                 weights_only=True,
             )

@@ -20,10 +20,9 @@ from torch.nn import functional
 
 from dfstrans.errors import option_name
 from dfstrans.files import atomic_write
-from dfstrans.model.detector import DetectorNetwork, Mixing, TrainingPart
+from dfstrans.model.detector import Batch, DetectorNetwork, Mixing, TrainingPart
 from dfstrans.progress import LINE_SECONDS, about, duration, time_left
 from dfstrans.settings import TrainingSettings
-from dfstrans.training.batches import Batch
 from dfstrans.training.evaluation import average_precision, best_f1
 from dfstrans.training.run_folder import LogRows, write_log
 
@@ -62,15 +61,15 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         The augmentation depends only on (seed, step), so a resumed run equals an uninterrupted one.
         """
         torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
-        segments, valid, labels = augment(batch, self.settings, self.missing_value)
-        n_episodes = len(labels)
+        batch = augment(batch, self.settings, self.missing_value)
+        n_episodes = len(batch.labels)
         mixing = Mixing.draw(n_episodes, self.settings.mixup) if self.settings.mixup else None
-        labels = labels if mixing is None else mixing.of_labels(labels)
+        labels = batch.labels if mixing is None else mixing.of_labels(batch.labels)
 
         def share_of_loss(logits: Tensor, rows: slice) -> Tensor:
             return self._loss(logits, labels[rows]) * (len(logits) / n_episodes)
 
-        loss = self.network.training_loss(segments, valid, labels, share_of_loss, mixing)
+        loss = self.network.training_loss(batch._replace(labels=labels), share_of_loss, mixing)
         self.log("loss", loss, on_epoch=True, on_step=True, batch_size=n_episodes)
         return loss
 
@@ -92,7 +91,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Collect the logits of a batch for the metrics."""
-        self.validation_outputs.append((self.averaged(batch.segments, batch.valid).logit.float(), batch.labels))
+        self.validation_outputs.append((self.averaged.logits(batch).float(), batch.labels))
 
     def on_validation_epoch_end(self) -> None:
         """Log loss, F1 at the best threshold and PR-AUC of the validation part."""

@@ -30,7 +30,7 @@ from dfstrans.lab.paper.request import Request
 from dfstrans.lab.paper.targets import reproduce
 from dfstrans.report.print_figures import MOST_TRIED
 
-TINY: dict[str, Any] = {"segment_length": 16, "filters": 4, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
+TINY: dict[str, Any] = {"segment_length": 16, "width": 8, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
 SENSORS = ("Ax", "Ay", "Iq")
 SPANS = {"bump": [(8, 12), (40, 44)], "lubrication": [(0, 64)], "unknown": [(0, 60)]}
 KINDS = ["", "", "bump", "lubrication"] * 10

@@ -102,7 +102,7 @@ def test_only_requested_splits_and_settings_are_shown(out: Path) -> None:
     [
         ("tab:qresults", ["boosting", "leakage", "minirocket", "tapnet+epochs=3", "tapnet-plain"]),
         ("tab:qresults_pe", ["dfstrans", "dfstrans-vanilla", "dfstrans-vanilla+epochs=3"]),
-        ("tab:linear_comp", ["dfstrans", "dfstrans+quantile_features=0", "dfstrans-linear", "dfstrans-tanh"]),
+        ("tab:linear_comp", ["dfstrans", "dfstrans-cnn", "dfstrans-linear", "dfstrans-tanh"]),
     ],
 )
 def test_finished_variants_appear_in_the_tables_that_they_belong_to(target: str, last: list[str], out: Path) -> None:
@@ -182,6 +182,7 @@ CHOSEN_TOGETHER = {
     "patience": "goes with the epochs",
     "select_by": "goes with the patience",
     "gradient_clip": "goes with the learning rate",
+    "norm": "matters only to a CNN",
 }
 """Settings in which the presets differ that have no row of their own, and why."""
 
@@ -192,9 +193,10 @@ def test_every_row_of_the_ablation_changes_what_it_names() -> None:
         model: {name for name, value in settings_of_model(model, {}).items() if value != whole[name]}
         for model in WITHOUT
     }
-    assert changed["dfstrans-paper-size"] == {"filters", "heads", "feedforward", "head_width"}
+    assert changed["dfstrans-paper-size"] == {"embedding", "filters", "heads", "feedforward", "head_width"}
     assert changed["dfstrans-paper"] == {name for name, value in PRESETS["paper"].items() if value != whole[name]}
-    single = {model: names for model, names in changed.items() if "-paper" not in model}
+    assert changed["dfstrans-cnn"] == {"embedding", "quantile_features"}
+    single = {model: names for model, names in changed.items() if "-paper" not in model and model != "dfstrans-cnn"}
     assert all(len(names) == 1 for names in single.values())
     assert {model.split("+")[1].split("=")[0] for model in single if "+" in model} | {"encoding"} == set().union(
         *single.values()

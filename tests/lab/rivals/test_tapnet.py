@@ -8,6 +8,7 @@ import torch
 
 from dfstrans.errors import DfstransError
 from dfstrans.lab.rivals.tapnet import TapNet, TapNetClassifier, TapNetSettings
+from dfstrans.model.detector import Batch
 from dfstrans.training.batches import batch_loader
 from tests.tiny import tiny_episodes
 
@@ -51,7 +52,7 @@ def test_streamed_prototypes_equal_those_of_all_episodes(batch_size: int) -> Non
     segments, labels = torch.rand(24, 20, 3, 1), (torch.arange(24) % 3 == 0).float()
     valid = torch.ones(24, 20, dtype=torch.bool)
     parts = (tensor.split(batch_size) for tensor in (segments, valid, labels))
-    network.prepare_prediction(list(zip(*parts, strict=True)))
+    network.prepare_prediction([Batch(*part) for part in zip(*parts, strict=True)])
     e = network.embed(segments)
     for label in (0, 1):
         expected = network._prototype(label, e[labels == label])[0]

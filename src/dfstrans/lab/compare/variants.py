@@ -49,6 +49,7 @@ PLAIN: dict[str, dict[str, Any]] = {
 }
 """Settings that turn off random augmentation; only networks with segments have a time shift."""
 ALONE = {"members": "network"}
+PAPER_WIDTHS = ("filters", "heads", "feedforward", "head_width")
 VARIANTS: dict[str, Variant] = {
     **{name: Variant(name) for name in (*detector_names(), LEAKAGE)},
     "committee": Variant("dfstrans"),  # the default of `Diagnoser`; all other variants are networks alone
@@ -57,12 +58,13 @@ VARIANTS: dict[str, Variant] = {
     "inceptiontime-long": Variant("inceptiontime", {"kernels": (49, 99, 199)}),  # the paper's kernels for the elevator
     "dfstrans-paper": Variant("dfstrans", {**ALONE, **PRESETS["paper"]}),
     "dfstrans-paper-size": Variant(
-        "dfstrans", ALONE | {name: PRESETS["paper"][name] for name in ("filters", "heads", "feedforward", "head_width")}
+        "dfstrans", ALONE | {name: PRESETS["paper"][name] for name in ("embedding", *PAPER_WIDTHS)}
     ),  # the paper's widths, trained like `dfstrans`
     **{f"{name}-plain": Variant(name, changes) for name, changes in PLAIN.items()},  # for overlapping episodes
     "dfstrans-vanilla": Variant("dfstrans", {**ALONE, "encoding": "vanilla"}),
     "dfstrans-paper-vanilla": Variant("dfstrans", {**ALONE, **PRESETS["paper"], "encoding": "vanilla"}),
-    # other segment embeddings, without quantile features: compare with dfstrans+quantile_features=0
+    # other segment embeddings, without statistics
+    "dfstrans-cnn": Variant("dfstrans", {**ALONE, "embedding": "cnn", "quantile_features": 0}),
     "dfstrans-linear": Variant("dfstrans", {**ALONE, "embedding": "linear", "quantile_features": 0}),
     "dfstrans-tanh": Variant("dfstrans", {**ALONE, "embedding": "tanh", "quantile_features": 0}),
 }

@@ -23,17 +23,7 @@ from dfstrans.training.committee import COMMITTEE
 from dfstrans.training.evaluation import Evaluation
 
 JOURNEYS: dict[str, Any] = {"normal": 320, "faulty": 120, "sampling_rate": 100, "n_timepoints": 2000}
-SETTINGS: dict[str, Any] = {  # a slim network that trains in minutes on two cores
-    "segment_length": 50,
-    "filters": 8,
-    "heads": 6,
-    "feedforward": 128,
-    "head_width": 128,
-    "batch_size": 16,
-    "epochs": 14,
-    "learning_rate": 2e-3,
-    "mixup": 0.0,
-}
+SETTINGS: dict[str, Any] = {"segment_length": 50}
 SHOWN_PER_CAUSE = 2
 PAGES = "diagnoses"
 

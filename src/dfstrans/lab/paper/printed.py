@@ -130,7 +130,5 @@ DETECTION: dict[str, Detection] = {
         ("minirocket",),
     ),
     "tab:qresults_pe": Detection(("dfstrans", "dfstrans-vanilla"), ENCODINGS),
-    "tab:linear_comp": Detection(
-        ("dfstrans", "dfstrans+quantile_features=0", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION
-    ),
+    "tab:linear_comp": Detection(("dfstrans", "dfstrans-cnn", "dfstrans-linear", "dfstrans-tanh"), EXTRACTION),
 }

@@ -111,7 +111,7 @@ class TapNet(DetectorNetwork):
         """
         total = torch.full((len(CLASSES), 1), -torch.inf)
         prototypes = torch.zeros_like(self.prototypes)
-        for segments, valid, labels in part:
+        for segments, valid, labels, _ in part:
             embedded = self.embed(segments, valid)
             for label in CLASSES:
                 members = embedded[labels == label]
