@@ -148,13 +148,13 @@ def test_a_commissioned_machine_is_diagnosed_by_its_own_habits(committee: Path, 
     new = replace(GROUPED, values=np.asarray(GROUPED.values) + 7, groups=np.full(len(GROUPED), "new"))
     usual = new[new.require_labels() == 0]
     before = list(detector.diagnose(usual))
-    assert all(one.instrument_suspected for one in before)
+    assert all(one.suspected_instrument for one in before)
     assert {one.symptom for one in before[0].health} == {"out of training range"}
     detector.commission(replace(new, labels=None, faults=None))
     detector.save(tmp_path / "model")
     loaded = Diagnoser.load(tmp_path / "model")
     after = list(loaded.diagnose(usual))
-    assert not any(one.instrument_suspected for one in after)
+    assert not any(one.suspected_instrument for one in after)
     assert {one.compared_with.machine for one in after} == {"new"}
     typical, of_stranger = (np.median([one.deviation for one in found]) for found in (after, before))
     assert 0.5 < typical < 0.8 * of_stranger

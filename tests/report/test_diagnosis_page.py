@@ -69,6 +69,11 @@ def test_page_of_trees_shows_no_attention(tmp_path: Path) -> None:
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 2))
     assert "Instrument fault suspected" in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))
+    beside = np.ones((6, 4))
+    beside[5, 1:3] = 12, 9  # another sensor is further from normal
+    text = words(write_diagnosis(tmp_path / "a.html", replace(diagnosis, deviation=beside), recording))
+    assert "Instrument fault suspected. S2 is among the sensors to look at" in text
+    assert "Then look at sensor S1" in text
     occluded = replace(diagnosis, occlusion=np.linspace(0.1, 2.4, 24).reshape(6, 4), health=())
     text = words(write_diagnosis(tmp_path / "b.html", occluded, recording))
     assert "one sensor at one moment is replaced by its normal signal" in text

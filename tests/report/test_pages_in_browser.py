@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,15 @@ def test_a_click_on_a_piece_in_the_timeline_opens_its_page(chromium: Any, tmp_pa
     found.page.click("text=whole recording")
     found.page.wait_for_function(f"({ranges}).every(last => String(last).slice(0, 19) === {str(end)[:19]!r})")
     assert found.complaints == []
+
+
+def test_dates_on_a_time_axis_do_not_overlap_on_a_phone(chromium: Any, tmp_path: Path) -> None:
+    made = made_pieces(starts=(72_000, 200_000, 300_000, 420_000), dated=True)  # two days, from 10:00
+    found = Opened(chromium, write_pages(tmp_path, made), PHONE)
+    found.wait_until_drawn()
+    boxes = found.page.evaluate(
+        "[...document.querySelectorAll('.xtick text')].map(text => text.getBoundingClientRect())"
+        ".map(box => [box.left, box.right])"
+    )
+    assert len(boxes) > 3
+    assert all(right < left for (_, right), (left, _) in pairwise(sorted(boxes)))

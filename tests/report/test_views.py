@@ -10,7 +10,6 @@ from dfstrans.report.views import (
     between_sensors,
     chosen_moments,
     lanes,
-    marked,
     range_times,
     relevance_courses,
     shaded,
@@ -71,9 +70,9 @@ def test_neighbouring_moments_are_shaded_as_one() -> None:
 )
 def test_the_fewest_moments_that_carry_half_of_the_evidence_are_red(values: list[float], red: list[int]) -> None:
     diagnosis = replace(made_diagnosis()[0], deviation=np.array(values)[:, None] * np.ones(4))
-    assert sorted(one.segment for one in marked(diagnosis)) == red
+    assert sorted(one.segment for one in diagnosis.marked_segments) == red
     drops = replace(diagnosis, occlusion=np.array(values)[:, None] - np.array([1, 1.2, 1.2, 1.2]))
-    assert sorted(one.segment for one in marked(drops)) == red
+    assert sorted(one.segment for one in drops.marked_segments) == red
 
 
 def test_every_sensor_stays_in_its_lane() -> None:

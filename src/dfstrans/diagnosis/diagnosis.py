@@ -46,6 +46,7 @@ SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the typical distance from normal
 FAR_FROM_NORMAL = 2  # times the normal spread of a sensor on its machine
 BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
+MOST_MARKED = 5  # moments to look at
 MOST_LEADING = 3  # maximum number of sensors named for a segment
 
 
@@ -147,9 +148,12 @@ class Diagnosis(ComparedAttention):
         return [one.sensor for one in self.health if one.symptom == "missing" and one.share == 1]
 
     @property
-    def instrument_suspected(self) -> bool:
-        """Whether the first sensor of the ranking is itself unhealthy."""
-        return any(finding.sensor == self.top_sensor for finding in self.health)
+    def suspected_instrument(self) -> str | None:
+        """The highest-ranked of the sensors behind the moments to look at that is itself unhealthy; None if none is."""
+        unhealthy = {finding.sensor for finding in self.health}
+        behind = {sensor for run in self.marked_runs for sensor in strongest(run).sensors}
+        first = largest(self.sensor_ranking, len(self.sensors))
+        return next((self.sensors[i] for i in first if self.sensors[i] in behind & unhealthy), None)
 
     # ---- the ranking ------------------------------------------------------------------------------------------------
 
@@ -211,6 +215,35 @@ class Diagnosis(ComparedAttention):
     def top_segments(self, n: int = 3) -> list[RankedSegment]:
         """The first segments of the ranking."""
         return [self._ranked_segment(int(segment)) for segment in largest(self.segment_ranking, n)]
+
+    @cached_property
+    def marked_segments(self) -> list[RankedSegment]:
+        """The fewest segments that carry half of the evidence, at most five, none far weaker than the strongest.
+
+        The evidence of a segment is its ranking value beyond what is typical: 1 for a distance, 0 for a drop in the
+        score.
+        """
+        typical = 1.0 if self.occlusion is None else 0.0
+        half = float(np.maximum(self.segment_ranking - typical, 0).sum()) / 2
+        first, *others = self.top_segments(MOST_MARKED)
+        found, carried = [first], max(first.value - typical, 0.0)
+        for moment in others:
+            if carried >= half or moment.value < BESIDE_STRONGEST * first.value:
+                break
+            found.append(moment)
+            carried += moment.value - typical
+        return found
+
+    @property
+    def marked_runs(self) -> list[list[RankedSegment]]:
+        """The marked segments in order of time, neighbours together; the strongest of a run makes its number."""
+        runs: list[list[RankedSegment]] = []
+        for moment in sorted(self.marked_segments, key=lambda one: one.segment):
+            if runs and runs[-1][-1].segment == moment.segment - 1:
+                runs[-1].append(moment)
+            else:
+                runs.append([moment])
+        return runs
 
     def _ranked_sensor(self, sensor: int) -> RankedSensor:
         name, segments = self.sensors[sensor], largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
@@ -277,8 +310,8 @@ class Diagnosis(ComparedAttention):
             sentences.append(TREES_ALONE)
         if self.without_readings:
             sentences.append(f"No readings of {', '.join(self.without_readings)}.")
-        if self.instrument_suspected:
-            sentences.append(f"Instrument fault suspected: {self.top_sensor} is {self.symptoms}.")
+        if self.suspected_instrument is not None:
+            sentences.append(f"Instrument fault suspected: {self.suspected_instrument} is {self.symptoms}.")
         if self.chance_check is not None and self.only_a_guess:
             sentences.append(f"But {self.chance_check.sentence}.")
         if self.learned_little:
@@ -287,8 +320,8 @@ class Diagnosis(ComparedAttention):
 
     @property
     def symptoms(self) -> str:
-        """The symptoms of the first sensor of the ranking, each with its share of the points."""
-        own = (finding for finding in self.health if finding.sensor == self.top_sensor)
+        """The symptoms of the suspected instrument, each with its share of the points."""
+        own = (finding for finding in self.health if finding.sensor == self.suspected_instrument)
         return ", ".join(f"{finding.symptom} ({100 * finding.share:.0f} % of its points)" for finding in own)
 
     @property
@@ -373,7 +406,7 @@ class Diagnosis(ComparedAttention):
                 resembles=list(self.resembles),
                 health=list(self.health),
                 compared_with=self.compared_with,
-                instrument_suspected=self.instrument_suspected,
+                suspected_instrument=self.suspected_instrument,
                 trust=self.trust,
                 detector=None if check is None else DetectorCheck(check.better_than_guessing, check.note, check.why),
                 ranked_by=self.ranked_by,
@@ -409,3 +442,8 @@ def _direction(level: float) -> Literal["higher than normal", "lower than normal
     if level > 1:
         return "higher than normal"
     return "lower than normal" if level < -1 else "another shape"
+
+
+def strongest(run: list[RankedSegment]) -> RankedSegment:
+    """Return the highest-ranked of several segments."""
+    return max(run, key=lambda one: one.value)

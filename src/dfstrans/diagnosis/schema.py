@@ -258,8 +258,8 @@ class DiagnosisContent:
     """Sensors that look unhealthy."""
     compared_with: ComparedWith
     """The normal recordings behind `health` and the range of normal signals."""
-    instrument_suspected: bool
-    """Whether the first sensor of the ranking is itself unhealthy."""
+    suspected_instrument: str | None
+    """The highest-ranked sensor behind the moments to look at that is itself unhealthy; null if none is."""
     trust: TrustVerdict | None
     """Verdict on the attention; null if not requested, and for episodes that are not anomalous."""
     detector: DetectorCheck | None

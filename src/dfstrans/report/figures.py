@@ -20,7 +20,6 @@ from dfstrans.report.views import (
     Line,
     edges,
     lanes,
-    marked,
     range_times,
     ranking_scale,
     ranking_title,
@@ -36,7 +35,15 @@ NORMAL_RANGE = "rgba(102, 161, 130, 0.22)"
 NEAREST = "#7fa3c9"
 KNOWN = "#edae49"
 TITLE_HEIGHT = 24  # pixels
-MOST_TICKS = 6  # on a time axis, so that dates do not overlap on a phone
+MOST_TICKS = 6  # on a time axis
+_SECOND, _DAY = 1e3, 864e5  # in the unit of axes with dates
+_DATES = (  # between these steps of the ticks, short enough for a phone: the date below the time, once a day
+    (None, _SECOND, "%H:%M:%S.%3f\n%b %-d"),
+    (_SECOND, 60 * _SECOND, "%H:%M:%S\n%b %-d"),
+    (60 * _SECOND, _DAY, "%H:%M\n%b %-d"),
+    (_DAY, "M1", "%b %-d\n%Y"),
+    ("M1", None, "%b\n%Y"),
+)
 MANY_CELLS = 40  # in a row of a matrix
 FIXED = {"fixedrange": True}  # disables zooming of an axis
 DECADES = np.array([1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000, 100000], dtype=np.float64)
@@ -264,7 +271,7 @@ def _line(line: Line, clock: Clock, colour: str, name: str, hoverinfo: str = "x+
 def _moment_bars(diagnosis: Diagnosis) -> go.Bar:
     """Return bars of the ranking value of each moment; the moments to look at are red."""
     bounds, clock = diagnosis.segment_bounds, diagnosis.clock
-    red = {moment.segment for moment in marked(diagnosis)}
+    red = {moment.segment for moment in diagnosis.marked_segments}
     return go.Bar(
         x=clock.at(bounds.mean(axis=1)),
         y=diagnosis.segment_ranking,
@@ -316,12 +323,18 @@ def _over_time(
 ) -> go.Figure:
     """Set up time axes, titled below the last row, with narrow margins for phones."""
     end = recording.episode.values.shape[1] * recording.step
-    figure.update_xaxes(range=diagnosis.clock.at([0, end]), tickangle=0, nticks=MOST_TICKS)
+    figure.update_xaxes(range=diagnosis.clock.at([0, end]), **time_ticks(diagnosis.clock))
     where = {} if rows == 1 else {"row": rows}
     figure.update_xaxes(title={"text": diagnosis.clock.title, "standoff": 8}, **where)
     styled(figure, height=height, showlegend=False)
     figure.update_annotations(x=0, xanchor="left", font_size=13)
     return figure.update_layout(margin={"l": left, "r": 12, "t": top, "b": 45})
+
+
+def time_ticks(clock: Clock) -> dict[str, Any]:
+    """Return the layout of the ticks of a time axis."""
+    stops = [{"dtickrange": [low, high], "value": form} for low, high, form in _DATES]
+    return {"tickangle": 0, "nticks": MOST_TICKS, "tickformatstops": [] if clock.start is None else stops}
 
 
 def _label_width(names: Sequence[str]) -> int:

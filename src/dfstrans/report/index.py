@@ -77,12 +77,13 @@ def _ranked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _row(content: dict[str, Any]) -> dict[str, str]:
     """Return one row by column name; a distance or a drop in the score, and the last columns, may be empty."""
     sensor, moment, trust = content["interpretation"][0], content["segments"][0], content["trust"]
+    instrument = [content["suspected_instrument"]] if content["suspected_instrument"] else []
     by_distance = content["ranked_by"] == "deviation"
     return {
         "episode": str(content["episode_id"]),
         "probability": f"{content['probability']:.3f}",
         "verdict": "anomalous" if content["is_anomaly"] else "not anomalous",
-        "sensor": sensor["sensor"] + (" (instrument?)" if content["instrument_suspected"] else ""),
+        "sensor": ", ".join(dict.fromkeys([sensor["sensor"], *instrument])) + (" (instrument?)" if instrument else ""),
         "distance": f"{sensor['value']:.1f}" if by_distance else "",
         "drop in score": "" if by_distance else f"{sensor['value']:.2f}",
         "when": Clock.of_content(content).span(moment["start"], moment["end"]),

@@ -12,7 +12,7 @@ from dfstrans.data.episodes import Episode
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
-from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, MOST_TICKS, NORMAL, styled
+from dfstrans.report.figures import ANOMALOUS, INK, KNOWN, NORMAL, styled, time_ticks
 from dfstrans.report.page import page_name
 
 TRUTH_LANE = -0.09  # below the probabilities
@@ -97,8 +97,7 @@ def timeline_figure(pieces: Sequence[Piece]) -> go.Figure:
     figure.add_hline(pieces[0].threshold, line_dash="dash", line_color=INK, line_width=1)
     figure.update_xaxes(
         title={"text": pieces[0].clock.title, "standoff": 6},
-        tickangle=0,
-        nticks=MOST_TICKS,
+        **time_ticks(pieces[0].clock),
         range=[_begin(pieces[0]), *pieces[-1].clock.at([pieces[-1].duration])],
     )
     figure.update_yaxes(range=[2 * TRUTH_LANE, 1.02], tickvals=[0, 0.5, 1], fixedrange=True, zeroline=False)

@@ -8,15 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.diagnosis.diagnosis import BESIDE_STRONGEST, Diagnosis
+from dfstrans.diagnosis.diagnosis import Diagnosis, strongest
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.schema import RankedSegment
 from dfstrans.diagnosis.scores import AttentionTrust
 
 Array = npt.NDArray[np.float64]
 
 SIGNALS = 5  # number of sensors shown in large panels
-MOMENTS = 5  # maximum number of marked moments
 MOST_POINTS = 16_000  # per signal in a large panel
 MOST_POINTS_IN_LANE = 2_000  # per signal in a lane, which is a few pixels high
 
@@ -179,36 +177,11 @@ class Span(NamedTuple):
 
 def spans(diagnosis: Diagnosis) -> list[Span]:
     """Return the moments to look at, with neighbours joined, the highest-ranked first."""
-    groups: list[list[RankedSegment]] = []
-    for moment in sorted(marked(diagnosis), key=lambda one: one.segment):
-        if groups and groups[-1][-1].segment == moment.segment - 1:
-            groups[-1].append(moment)
-        else:
-            groups.append([moment])
     found = []
-    for moments in groups:
-        first, last, strongest = moments[0], moments[-1], max(moments, key=lambda one: one.value)
-        found.append(
-            Span(first.segment, last.segment, first.start, last.end, strongest.value, tuple(strongest.sensors))
-        )
+    for run in diagnosis.marked_runs:
+        first, last, top = run[0], run[-1], strongest(run)
+        found.append(Span(first.segment, last.segment, first.start, last.end, top.value, tuple(top.sensors)))
     return sorted(found, key=lambda span: -span.value)
-
-
-def marked(diagnosis: Diagnosis) -> list[RankedSegment]:
-    """Return the fewest segments that carry half of the evidence, at most five, none far weaker than the strongest.
-
-    The evidence of a segment is its ranking value beyond what is typical: 1 for a distance, 0 for a drop in the score.
-    """
-    typical = 1.0 if diagnosis.occlusion is None else 0.0
-    half = float(np.maximum(diagnosis.segment_ranking - typical, 0).sum()) / 2
-    first, *others = diagnosis.top_segments(MOMENTS)
-    found, carried = [first], max(first.value - typical, 0.0)
-    for moment in others:
-        if carried >= half or moment.value < BESIDE_STRONGEST * first.value:
-            break
-        found.append(moment)
-        carried += moment.value - typical
-    return found
 
 
 class Scale(NamedTuple):
