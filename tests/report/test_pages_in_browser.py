@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -128,3 +129,16 @@ def test_dates_on_a_time_axis_do_not_overlap_on_a_phone(chromium: Any, tmp_path:
     )
     assert len(boxes) > 3
     assert all(right < left for (_, right), (left, _) in pairwise(sorted(boxes)))
+
+
+def test_no_table_is_cut_off_on_a_phone(chromium: Any, tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    long = replace(
+        diagnosis,
+        sensors=tuple(f"listen_overflows_{n}" for n in range(4)),
+        clock=replace(diagnosis.clock, unit="points", offset=20_000.0),
+    )
+    shown = Opened(chromium, write_diagnosis(tmp_path / "run.html", long, recording), PHONE)
+    shown.wait_until_drawn()
+    cut = "[...document.querySelectorAll('.wide')].filter(card => card.scrollWidth > card.clientWidth).length"
+    assert shown.page.evaluate(cut) == 0

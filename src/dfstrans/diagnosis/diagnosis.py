@@ -37,6 +37,7 @@ from dfstrans.diagnosis.words import (
     callers,
     describe_baseline,
     describe_members,
+    named_machine,
 )
 
 if TYPE_CHECKING:  # which loads scikit-learn
@@ -336,7 +337,9 @@ class Diagnosis(ComparedAttention):
             return ""
         times = f"{abs(level):.0f}" if abs(level) < MAX_LEVEL else f"over {MAX_LEVEL:.0f}"
         side = "above" if level > 0 else "below"
-        return f"There, {sensor.sensor} lies {times} normal spreads {side} its normal value on machine {machine}."
+        return (
+            f"There, {sensor.sensor} lies {times} normal spreads {side} its normal value on {named_machine(machine)}."
+        )
 
     @property
     def leading_words(self) -> str:

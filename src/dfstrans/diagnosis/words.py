@@ -70,3 +70,12 @@ def describe_baseline(baseline: str | None, machine: str | None) -> str:
         f"Machine {machine} has no baseline, so this recording is compared with the fleet: commission the machine "
         f"(dfstrans commission MODEL RECORDINGS --machine {shlex.quote(machine)})."
     )
+
+
+def named_machine(machine: str) -> str:
+    """Name a machine in a sentence.
+
+    >>> named_machine("pump 3"), named_machine("machine-1-1")
+    ('machine pump 3', 'machine-1-1')
+    """
+    return machine if "machine" in machine.lower() else f"machine {machine}"

@@ -12,7 +12,7 @@ from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.words import LEARNED_LITTLE, RANKED_BY_DROP, STILL_BY_DISTANCE, TREES_ALONE
+from dfstrans.diagnosis.words import LEARNED_LITTLE, RANKED_BY_DROP, STILL_BY_DISTANCE, TREES_ALONE, named_machine
 from dfstrans.errors import counted
 from dfstrans.report.figures import (
     KNOWN,
@@ -84,6 +84,7 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         known_fault=describe_known_faults(recording, diagnosis.clock),
         recording=recording,
         behind=describe_compared(diagnosis),
+        machine=named_machine(diagnosis.machine or ""),
         span=diagnosis.clock.span,
         brief=partial(diagnosis.clock.span, within=end),
         whole=diagnosis.clock.at([0, end]),
