@@ -64,7 +64,7 @@ def test_stored_queue_is_valid_and_begins_with_the_default_detector() -> None:
     queue = read_queue(STORED)
     assert queue[0].label == "msl_no-overlap: committee, split 0"
     assert {run.data for run in queue} == {"msl", "smap", "smd", "elevator"}
-    assert {run.split for run in queue[:48]} == {0}
+    assert [(run.model, run.split) for run in queue[:9]] == [*8 * [("committee", 0)], ("committee", 1)]
 
 
 def test_queue_is_read_split_by_split_with_settings_in_the_names_of_models(tmp_path: Path) -> None:
