@@ -28,7 +28,7 @@ def test_evaluate_and_predict_use_the_saved_model(model: Path, table: Path, tmp_
     assert "network alone  trees alone" in out
     assert found == Diagnoser.load(model).metrics_["test"]
     out, _ = output_of("predict", model, table)
-    assert out.splitlines()[0] == "episode_id,probability,anomalous,raw_logit"
+    assert out.splitlines()[0] == "episode_id,probability,anomalous,raw_logit,verdict,novelty"
     assert len(out.splitlines()) == 37
     out, err = output_of("predict", model, table, "--out", tmp_path / "p.csv", "--json")
     assert len(json.loads(out)["predictions"]) == 36 == len(pd.read_csv(tmp_path / "p.csv"))

@@ -27,7 +27,7 @@ def test_the_most_probable_anomaly_comes_first() -> None:
     assert titles == ("episode", "probability", "verdict", "sensor", "distance", "when", "called by", "attention")
     assert [row[0] for row in rows] == ["run 2", "run 1", "run 0"]
     assert rows[0] == ["run 2", "0.750", "anomalous", "S1", "40.0", "15 – 20 s", "both", "supported"]
-    assert rows[2][2] == "not anomalous"
+    assert rows[2][2] == "normal"
 
 
 def test_empty_columns_are_left_out_and_only_anomalies_have_a_likely_cause() -> None:

@@ -15,6 +15,7 @@ from dfstrans.diagnosis.recordings import recordings_of
 from dfstrans.diagnosis.trust import attention_trust_score
 from dfstrans.errors import counted
 from dfstrans.files import atomic_fill, atomic_write
+from dfstrans.model.novelty import NOT_SEEN
 from dfstrans.report.diagnosis_page import write_diagnosis
 from dfstrans.report.index import NUMBERS, diagnoses_table, remove_earlier_pages, write_index
 from dfstrans.report.page import page_name, write_script
@@ -55,6 +56,7 @@ def diagnose_table(
     """
     found: list[dict[str, Any]] = []
     pieces: list[Piece] = []
+    hidden = 0  # not seen before, but not shown
     script = write_script(pages) if pages is not None and pages.suffix != ".html" else None
     recordings = recordings_of(detector, episodes, beside) if pages is not None or figures is not None else None
     with ExitStack() as stack:
@@ -69,6 +71,7 @@ def diagnose_table(
             if script is not None:
                 pieces.append(piece_of(diagnosis, next(iter(episodes[row])), has_page=shown))
             if not shown:
+                hidden += diagnosis.not_seen_before
                 continue
             if recordings is not None:
                 recording = recordings(row)
@@ -83,6 +86,8 @@ def diagnose_table(
             temporary.write_text("")
         if prints is not None:
             prints.add_comparisons(episodes)
+    if hidden:
+        remark(f"{counted(hidden, 'episode')} not shown here: predicted normal, but {NOT_SEEN}; use --all")
     if pages is not None and script is not None:
         removed = remove_earlier_pages(pages / "index.html", found)
         write_index(pages / "index.html", found, pieces)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import typer
 
 from dfstrans.cli.machines import Machine, OwnBaseline, compared_with_machines
@@ -14,7 +15,9 @@ from dfstrans.cli.options import (
     warn_out_of_range,
 )
 from dfstrans.cli.output import AsJson, print_columns, print_json, print_metrics, progress, remark
+from dfstrans.detectors.card import CANNOT_TELL
 from dfstrans.detectors.registry import load_detector
+from dfstrans.model.novelty import NOT_SEEN
 
 app = typer.Typer(add_completion=False)
 
@@ -56,6 +59,9 @@ def evaluate(
     alone = {name: one.to_dict() for name, one in members.items()}
     committee = detector.committee_ if isinstance(detector, Diagnoser) else None
     weighed = None if committee is None else {"network_weight": committee.network_weight, "members": alone}
+    novelty = detector.novelty(tested)
+    unlike = None if np.isnan(novelty).any() else int((novelty > 1).sum())
+    seen = detector.evaluate(tested[novelty <= 1]).to_dict() if unlike and unlike < len(tested) else None
     weekly = weekly_false_alarms(tested, metrics["false_positives"])
     outside = warn_out_of_range(detector, tested)
     found = None
@@ -69,10 +75,15 @@ def evaluate(
             "committee": weighed,
             "diagnosis": found,
             "false_alarms_per_week": weekly,
+            "not_seen_before": unlike,
+            "seen_before": seen,
         }
         print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return
-    print_metrics({part: metrics, **{f"{name} alone": one for name, one in alone.items()}})
+    without = {} if seen is None else {f"{part}, seen before": seen}
+    print_metrics({part: metrics, **without, **{f"{name} alone": one for name, one in alone.items()}})
+    told = f"cannot tell; {CANNOT_TELL}" if unlike is None else f"{unlike} of {len(tested)}"
+    print(f"unlike anything in training ({NOT_SEEN}): {told}")
     if weekly is not None:
         print(f"false alarms per machine and week: {weekly:.3g}")
     if found is not None:

@@ -20,6 +20,7 @@ from dfstrans.cli.output import AsJson, print_json, remark
 from dfstrans.detectors.registry import load_detector
 from dfstrans.errors import counted
 from dfstrans.files import atomic_write
+from dfstrans.model.novelty import NOT_SEEN
 from dfstrans.settings import Precision
 
 _DIGITS = "%.6g"  # more only pretend precision; JSON has all digits
@@ -54,12 +55,15 @@ def predict(
     detector, episodes, unknown = compared_with_machines(detector, episodes, machine, own_baseline)
     table = predict_table(detector, episodes)
     outside = warn_out_of_range(detector, episodes)
+    unlike = int((table["novelty"] > 1).sum())
+    if unlike:
+        remark(f"{NOT_SEEN}, since unlike anything in training: {unlike} of {counted(len(table), 'episode')}")
     if out is not None:
         with atomic_write(out) as temporary:
             table.to_csv(temporary, index=False, float_format=_DIGITS)
         remark(f"predictions of {counted(len(table), 'episode')} written to {out}")
     if as_json:
-        rows = table.to_dict(orient="records")
+        rows = table.astype({"novelty": object}).where(table.notna(), None).to_dict(orient="records")
         known = {"threshold": detector.threshold_.value, "out_of_range": outside, "skipped": skipped}
         print_json({**known, "without_baseline": unknown, "predictions": rows})
     elif out is None:

@@ -117,6 +117,18 @@ class OnnxDetector:
         own = baselines.thresholds(episodes.groups, len(episodes), self.threshold) if baselines else self.threshold
         return (self.predict_proba(episodes)[:, 1] >= own).astype(np.int64)
 
+    def novelty(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Return how unlike training each recording is: above 1 it counts as not seen before; NaN if that is unknown.
+
+        Shape:
+            (n_episodes,)
+        """
+        episodes, known, trees = self.check_input(X), self.record, self._trees
+        if trees is None:
+            return np.full(len(episodes), np.nan)
+        statistics = episode_statistics(episodes, known.scaler, known.segment_length, trees.coupling)
+        return trees.novelty(statistics, episodes.groups)
+
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
         """Yield all outputs of the network, a few episodes at a time, in order."""
         if self.record.trees is not None and self.record.committee is None:

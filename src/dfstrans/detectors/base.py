@@ -233,6 +233,10 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         """Return the lowest probability at which each of these episodes counts as anomalous: (n_episodes,)."""
         return np.full(len(episodes), self.threshold_.value)
 
+    def novelty(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Return how unlike training each recording is, NaN if that is unknown, as here: (n_episodes,)."""
+        return np.full(len(self.check_input(X)), np.nan)
+
     def score(self, X: Any, y: npt.ArrayLike | None = None, sample_weight: Any = None) -> float:  # noqa: N803
         """Return the accuracy; the labels are `y`, or those of the episodes."""
         labels = as_episodes(X, y, check_axes=False).require_labels()

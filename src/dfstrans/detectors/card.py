@@ -6,8 +6,10 @@ from collections import Counter
 from typing import Any
 
 from dfstrans.errors import list_few
+from dfstrans.model.novelty import FEWEST_RECORDINGS, NOT_SEEN, USUAL_SHARE
 from dfstrans.training.evaluation import check_against_chance, learned_little
 
+CANNOT_TELL = f"that takes trees, and at least {FEWEST_RECORDINGS} recordings to train on"
 FIGURES = {
     "episodes": "episodes",
     "anomalous": "of them anomalous",
@@ -57,6 +59,7 @@ def takes_and_gives(record: dict[str, Any]) -> str:
     named = zip(record["sensors"], record["units"], strict=True)
     sensors = ", ".join(f"{name} [{unit}]" if unit else name for name, unit in named)
     known = [_machines(record.get("machines", [])), _known_cases(record.get("known_cases", {}))]
+    known.append(_novelty(record.get("remembered")))
     details = "".join([*known, _reading(record.get("reading", {}))])
     return f"""Episodes of {len(record["sensors"])} sensors{_cut(record["network"])}.
 The model was trained on episodes of {_range(data["shortest"], data["longest"])} points{_interval(data)}.
@@ -118,6 +121,15 @@ def _machines(recordings: list[tuple[str, int]]) -> str:
         return ""
     named = list_few([f"{name} ({n})" for name, n in recordings], limit=20)
     return f"\nMachines with a baseline of their own, and its number of recordings: {named}.\n"
+
+
+def _novelty(remembered: int | None) -> str:
+    if remembered is None:
+        return f"\nWhether a recording is unlike anything in training is unknown: {CANNOT_TELL}.\n"
+    return (
+        f"\nA recording that is unlike the {remembered} of training counts as “{NOT_SEEN}”; of ordinary recordings, "
+        f"at most about {100 * (1 - USUAL_SHARE):.0f} % do.\n"
+    )
 
 
 def _known_cases(kinds: dict[str, str]) -> str:

@@ -114,6 +114,7 @@ class ModelRecord(Settings):
     committee: Committee | None = None  # None if a single member decides
     members: Members | None = None  # who decides; None in models of earlier versions, and of other kinds
     machines: tuple[tuple[str, int], ...] = ()  # with a baseline, in the order of its arrays; number of recordings
+    remembered: int | None = None  # training recordings that show what is unlike them; None: it cannot be told
     export: ExportRecord | None = None
     versions: dict[str, str] = Field(default_factory=lambda: library_versions())
     checksums: dict[str, str] = Field(default_factory=dict)

@@ -19,6 +19,7 @@ from dfstrans.data.conversion import join
 from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import require_interval
+from dfstrans.data.readers.cutting import origins
 from dfstrans.data.segments import check_segment_length, tenth_of_episode
 from dfstrans.data.statistics import Statistics, episode_statistics
 from dfstrans.detectors.base import EpisodeClassifier, SingleStepClassifier, TrainingResult, TrainingTask, Weights
@@ -65,6 +66,26 @@ class KnowsMachines(EpisodeClassifier):
         coupling = None if self.trees_ is None else self.trees_.coupling
         return episode_statistics(episodes, self.scaler_, self.network_settings_.segment_length, coupling)
 
+    def novelty(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Return how unlike training each recording is: above 1 it counts as not seen before; NaN if that is unknown.
+
+        It is known if there are trees that learned from at least 50 recordings. A recording has been seen if at least
+        five of training are like it, on the scale of its own machine if that has a baseline.
+
+        Shape:
+            (n_episodes,)
+        """
+        episodes = self.check_input(X)
+        if self.trees_ is None or self.trees_.memory is None:
+            return super().novelty(episodes)
+        return self.trees_.novelty(self.statistics(episodes), episodes.groups)
+
+    def strangest_sensor(self, episode: Episodes) -> str | None:
+        """Return the sensor that makes a checked recording unlike training most; None if no single one does."""
+        assert self.trees_ is not None  # whose `novelty` is known
+        sensor = self.trees_.strangest_sensor(self.statistics(episode), episode.groups)
+        return None if sensor is None else self.sensors_[sensor]
+
     def machines_without_baseline(self, X: Any) -> list[str]:  # noqa: N803
         """Return the machines of these recordings that are compared with the fleet only."""
         groups = self.check_input(X).groups
@@ -79,7 +100,9 @@ class KnowsMachines(EpisodeClassifier):
         stored, baselines = super()._stored(), self.trees_ and self.trees_.baselines
         machines = {} if baselines is None else baselines.machines
         found = tuple((name, one.n_recordings) for name, one in machines.items())
-        return stored._replace(record=stored.record.model_copy(update={"machines": found, "members": self.members_}))
+        memory = self.trees_ and self.trees_.memory
+        update = {"machines": found, "members": self.members_, "remembered": memory and len(memory.fleet.leaves)}
+        return stored._replace(record=stored.record.model_copy(update=update))
 
     def commission(
         self,
@@ -253,4 +276,8 @@ def train_trees(task: TrainingTask, segment_length: int, n_trees: int, *, on_bot
             threads=torch.get_num_threads(),  # which a comparison limits in each of its processes
             coupling=coupling,
         )
-    return trees.with_baselines(statistics, groups)
+    trees = trees.with_baselines(statistics, groups)
+    if not on_both:
+        return trees
+    ids, lengths = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ids", "lengths"))
+    return trees.with_memory(statistics, groups, origins(ids, lengths))

@@ -25,6 +25,7 @@ from dfstrans.detectors.saved_model import DataRecord, check_place, holds_model,
 from dfstrans.diagnosis.metrics.assessment import assess
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.files import atomic_write
+from dfstrans.model.novelty import verdicts
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS, setting_name
 from dfstrans.training.run_folder import TENSORBOARD, OtherRunError, can_resume, list_changes
@@ -325,15 +326,18 @@ def evaluate_diagnoses(
 
 
 def predict_table(detector: EpisodeClassifier, episodes: Episodes) -> pd.DataFrame:
-    """Return one row per episode: id, anomaly probability, decision, logit before calibration."""
-    logits = detector.decision_function(episodes)
+    """Return one row per episode: id, anomaly probability, decision, logit before calibration, verdict and novelty."""
+    logits, novelty = detector.decision_function(episodes), detector.novelty(episodes)
     probabilities = detector.calibration_.probabilities(logits)
+    anomalous = probabilities >= detector.thresholds(detector.check_input(episodes))
     return pd.DataFrame(
         {
             "episode_id": episodes.ids,
             "probability": probabilities,
-            "anomalous": (probabilities >= detector.thresholds(detector.check_input(episodes))).astype(int),
+            "anomalous": anomalous.astype(int),
             "raw_logit": logits,
+            "verdict": verdicts(anomalous, novelty),
+            "novelty": novelty,
         }
     )
 

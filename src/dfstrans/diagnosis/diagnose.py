@@ -43,6 +43,7 @@ def diagnose(
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
     decide, thresholds = detector.decisions(episodes), detector.thresholds(episodes)
+    novelty = detector.novelty(episodes)
     for row, (episode, found) in enumerate(zip(episodes, explanations(detector, episodes, reference), strict=True)):
         if not np.isfinite(found.logit):
             require_finite_logits(episodes[row], np.array([found.logit]))
@@ -62,6 +63,8 @@ def diagnose(
             raw_logit=decision.raw_logit,
             network_logit=found.logit if found.cells is None else None,
             threshold=float(thresholds[row]),
+            novelty=float(novelty[row]),
+            strangest_sensor=detector.strangest_sensor(episodes[[row]]) if novelty[row] > 1 else None,
             sensors=detector.sensors_,
             segment_bounds=times(bounds, interval),
             deviation=found.deviation / habits.typical_distance(n_segments),

@@ -39,6 +39,7 @@ from dfstrans.diagnosis.words import (
     describe_members,
     named_machine,
 )
+from dfstrans.model.novelty import verdicts
 
 if TYPE_CHECKING:  # which loads scikit-learn
     from dfstrans.training.evaluation import ChanceCheck
@@ -68,6 +69,8 @@ class Diagnosis(ComparedAttention):
     raw_logit: float  # before calibration
     network_logit: float | None  # `contribution` is a part of it; None if trees decide alone, without attention (NaN)
     threshold: float
+    novelty: float = np.nan  # how unlike training the recording is: above 1, it is not seen before; NaN: unknown
+    strangest_sensor: str | None = None  # that makes it unlike training most; None if no single one does
     deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
     contribution: Array  # to the logit, beyond the normal contribution
     level: Array  # of the values in their normal range; see `level_in_range`
@@ -99,6 +102,16 @@ class Diagnosis(ComparedAttention):
         return self.probability >= self.threshold
 
     @property
+    def not_seen_before(self) -> bool:
+        """Whether the recording is unlike anything in training."""
+        return self.novelty > 1
+
+    @property
+    def verdict(self) -> str:
+        """`anomalous`, `normal` or `not seen before`."""
+        return verdicts(np.array([self.is_anomaly]), np.array([self.novelty]))[0]
+
+    @property
     def members_disagree(self) -> bool:
         """Whether some members of the committee, but not all, call the episode anomalous."""
         return 0 < len(callers(self.members, self.threshold)) < len(self.members)
@@ -108,6 +121,7 @@ class Diagnosis(ComparedAttention):
         """Reasons to doubt the decision itself, whatever the attention."""
         no_baseline = "the machine is unknown" if self.machine is None else "the machine has no baseline"
         reasons = {
+            "the recording is unlike anything in training": self.not_seen_before,
             "the members of the committee disagree": self.members_disagree,
             no_baseline: self.baseline == "fleet",
             "the network has learned little": self.learned_little,
@@ -118,6 +132,15 @@ class Diagnosis(ComparedAttention):
     def members_words(self) -> str:
         """What each member of the committee finds and, if they disagree, what to do; empty without a committee."""
         return describe_members(self.members, self.probability, self.threshold)
+
+    @property
+    def novelty_words(self) -> str:
+        """What a recording is like that was not seen before; else empty."""
+        if not self.not_seen_before:
+            return ""
+        return "unlike anything in training" + (
+            f", most in sensor {self.strangest_sensor}" * bool(self.strangest_sensor)
+        )
 
     @property
     def baseline_words(self) -> str:
@@ -350,7 +373,10 @@ class Diagnosis(ComparedAttention):
 
     def _verdict_clauses(self) -> list[str]:
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        clauses = [f"{verdict} (probability {self.probability:.3f}, threshold {self.threshold:.3f})"]
+        if self.not_seen_before:
+            verdict = self.verdict
+        numbers = f"(probability {self.probability:.3f}, threshold {self.threshold:.3f})"
+        clauses = [f"{verdict} {numbers}{': ' * self.not_seen_before}{self.novelty_words}"]
         if self.is_anomaly and self.resembles:
             first = self.resembles[0]
             clauses.append(f"resembles {first.kind} ({first.cases} of {first.of} nearest known cases)")
@@ -398,6 +424,9 @@ class Diagnosis(ComparedAttention):
                 explained_by=self.explained_by,
                 network_logit=self.network_logit,
                 threshold=self.threshold,
+                verdict=self.verdict,
+                novelty=None if np.isnan(self.novelty) else self.novelty,
+                strangest_sensor=self.strangest_sensor,
                 time_unit=self.clock.unit,
                 offset=self.clock.offset,
                 started=None if self.clock.start is None else str(self.clock.start.astype("M8[us]")),

@@ -59,6 +59,12 @@ class Detector(Protocol):
     def thresholds(self, episodes: Episodes) -> npt.NDArray[np.float64]:
         """Return the lowest probability at which each of these episodes counts as anomalous: (n_episodes,)."""
 
+    def novelty(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Return how unlike training each recording is, above 1 if not seen before, NaN if unknown: (n_episodes,)."""
+
+    def strangest_sensor(self, episode: Episodes) -> str | None:
+        """Return the sensor that makes a recording unlike training most; None if no single one does."""
+
     @property
     def learned_little(self) -> bool:
         """Whether the network is hardly better than a constant on its training episodes."""

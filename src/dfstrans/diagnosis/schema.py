@@ -236,6 +236,12 @@ class DiagnosisContent:
     """Output of the network, with `contribution` as a part: `raw_logit` if it decides alone; null if trees do."""
     threshold: float
     """Lowest probability at which an episode counts as anomalous."""
+    verdict: str
+    """`not seen before` if `novelty` is above 1, else `anomalous` or `normal`."""
+    novelty: float | None
+    """How unlike training the recording is: above 1, it is unlike anything in training; null if unknown."""
+    strangest_sensor: str | None
+    """If not seen before: the sensor that makes it unlike training most; null if no single one does."""
     time_unit: str
     """Unit of every `start`, `end` and `offset`: such as `s`; `points` without an interval; empty if unknown."""
     offset: float

@@ -82,14 +82,18 @@ class Forest(NamedTuple):
 
     def stages(self, features: Features) -> npt.NDArray[np.float64]:
         """Return the sum of the values after each tree: (episode, feature) → (episode, tree)."""
+        staged: npt.NDArray[np.float64] = self.start + self.value[self.leaves(features)].cumsum(axis=1)
+        return staged
+
+    def leaves(self, features: Features) -> npt.NDArray[np.int32]:
+        """Return the number of the leaf that each episode reaches: (episode, feature) → (episode, tree)."""
         node = np.broadcast_to(self.first, (len(features), len(self.first)))
         while True:
             x = np.take_along_axis(features, self.feature[node], axis=1)
             left = np.where(np.isnan(x), self.missing_left[node], x <= self.threshold[node])
             below = np.where(left, self.left[node], self.right[node])
             if np.array_equal(below, node):  # all have reached a leaf
-                staged: npt.NDArray[np.float64] = self.start + self.value[node].cumsum(axis=1)
-                return staged
+                return node
             node = below
 
     def vote_logits(self, features: Features) -> npt.NDArray[np.float64]:

@@ -82,7 +82,7 @@ def _row(content: dict[str, Any]) -> dict[str, str]:
     return {
         "episode": str(content["episode_id"]),
         "probability": f"{content['probability']:.3f}",
-        "verdict": "anomalous" if content["is_anomaly"] else "not anomalous",
+        "verdict": content["verdict"],
         "sensor": ", ".join(dict.fromkeys([sensor["sensor"], *instrument])) + (" (instrument?)" if instrument else ""),
         "distance": f"{sensor['value']:.1f}" if by_distance else "",
         "drop in score": "" if by_distance else f"{sensor['value']:.2f}",

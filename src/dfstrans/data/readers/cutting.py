@@ -126,6 +126,21 @@ def recording_and_start(piece: str) -> tuple[str, int] | None:
     return (found["recording"], int(found["start"])) if found and not _PLANTED.search(found["recording"]) else None
 
 
+def origins(ids: npt.NDArray[np.str_], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the number of the recording that each episode is a piece of, and its first and last point there.
+
+    Shape:
+        (n_episodes,), (n_episodes,) → (n_episodes, 3)
+
+    >>> origins(np.array(["m1@0", "m1@10", "m2"]), np.array([10, 10, 99])).tolist()
+    [[0, 0, 9], [0, 10, 19], [1, 0, 98]]
+    """
+    found = [recording_and_start(str(name)) or (str(name), 0) for name in ids]
+    numbers = np.unique([recording for recording, _ in found], return_inverse=True)[1]
+    first = np.array([start for _, start in found], dtype=np.int64)
+    return np.stack([numbers, first, first + lengths - 1], axis=1)
+
+
 def count_labelled_pieces(recordings: Episodes, length: int) -> tuple[int, int]:
     """Return how many normal and how many anomalous pieces `cut` would make of labelled recordings, gaps included."""
     counts, anomalous = count_pieces(recordings.lengths, length, length), 0
