@@ -131,7 +131,7 @@ def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceChec
             None, "too few validation and test episodes to tell whether this detector is better than guessing"
         )
     chances = {part: rank_sum_chance(figures["roc_auc"], *_counts(figures)) for part, figures in tried.items()}
-    shown = [f"{part}: ROC-AUC {tried[part]['roc_auc']:.2f}, p = {p:.2g}" for part, p in chances.items()]
+    shown = [f"{part}: ROC-AUC {tried[part]['roc_auc']:.2f}, {_p_value(p)}" for part, p in chances.items()]
     why = "; ".join(["rank-sum test", *shown])
     failed = [part for part, p in chances.items() if p > LEVEL]
     if not failed:
@@ -139,6 +139,15 @@ def check_against_chance(metrics: Mapping[str, Mapping[str, Any]]) -> ChanceChec
     parts = " and ".join(failed) + (" parts" if len(failed) > 1 else " part")
     note = f"this detector is not shown to be better than guessing on its {parts}"
     return ChanceCheck(False, f"{note}; try it on more labelled episodes before you act on it", why)
+
+
+def _p_value(p: float) -> str:
+    """Write a p-value in words that need no scientific notation.
+
+    >>> _p_value(0.0123), _p_value(5.5e-8)
+    ('p = 0.012', 'p < 0.001')
+    """
+    return f"p = {p:.2g}" if p >= 0.001 else "p < 0.001"
 
 
 def learned_little(loss_beside_guessing: float | None) -> bool:
