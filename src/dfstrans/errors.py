@@ -18,12 +18,8 @@ class DfstransError(ValueError):
     """A problem that the user can fix: bad data, bad settings, a damaged model.
 
     The message names what was expected, what was received and the remedy. The command line prints it without a
-    traceback and exits with code 2. Errors of the same `kind` in several files are shown as one.
+    traceback and exits with code 2.
     """
-
-    def __init__(self, *args: object, kind: str = "") -> None:
-        super().__init__(*args)
-        self.kind = kind
 
 
 class Note(UserWarning):

@@ -240,6 +240,23 @@ def test_subfolders_next_to_recordings_are_skipped_with_a_warning(tmp_path: Path
         assert load_episodes(write(tmp_path, "1.csv", "old/2.csv")).ids.tolist() == ["1"]
 
 
+def test_the_same_problem_of_many_files_is_one_finding(tmp_path: Path) -> None:
+    header = "time,a,label\n"
+    for n in range(1, 5):
+        folder = tmp_path / "ab"[n % 2]
+        folder.mkdir(exist_ok=True)
+        rows = [f"{n + t},{n},{int(t > 6)}\n" for t in range(9)]
+        back = [*rows[:n], rows[n + 1], rows[n], *rows[n + 2 :]]
+        for name, lines in (("good", rows), ("back", back), ("torn", [*rows, f"{n}\n"])):
+            (folder / f"{name} {n}.csv").write_text(header + "".join(lines))
+        (folder / f"half {n}.csv").write_text(header + "".join(rows).replace(",0", ",", n))
+    _, problems = read_episodes(tmp_path, length=3)
+    found = [one for one in problems.merged() if one.level == "error"]
+    assert [(one.files, one.count) for one in found] == [(4, 4)] * 3
+    for words in ("unsorted times", "rows without one", "CSV parse error"):
+        assert sum(words in one.message for one in found) == 1
+
+
 def test_files_of_another_format_are_skipped_with_a_warning(tmp_path: Path) -> None:
     write(tmp_path, "1.csv", "2.csv")
     for name in ("4.mat", "5.h5"):

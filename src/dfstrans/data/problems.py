@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -38,9 +39,12 @@ class Problem:
 
     @property
     def merge_key(self) -> str:
-        """What is the same for the same problem of different files."""
-        kind = self.kind or ("" if self.error is None else self.error.kind)
-        return kind or self.message.replace(str(self.file), "")
+        """What is the same for the same problem of different files: all but their names, the episodes and numbers."""
+        if self.kind or self.file is None:
+            return self.kind or self.message
+        stem = Path(self.file.name.removesuffix(".gz")).stem
+        message = re.sub(rf"[^\s'\"]*(?<!\w){re.escape(stem)}(?!\w)", "", self.message.replace(str(self.file), ""))
+        return re.sub(r"(?<!\w)\d[\w.,:+-]*", "", message)
 
 
 class NoRecordingsError(DfstransError):

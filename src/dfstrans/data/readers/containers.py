@@ -134,8 +134,7 @@ class ContainerTable(Table):
         if n > 1:
             raise DfstransError(
                 f"expected one recording in each file of a folder, got {n} in {options.dataset!r} of {path}; read each "
-                f"file alone, or correct {option_name('axis')}",
-                kind="several recordings",
+                f"file alone, or correct {option_name('axis')}"
             )
         headers = [f"{name} [{unit}]" if unit else name for name, unit in zip(sensors, units, strict=True)]
         self._columns = dict(zip(headers, map(pa.array, values[0]), strict=True))
@@ -188,8 +187,7 @@ class _Arrays:
             raise DfstransError(
                 f"expected the name of a dataset in {self.path} ({option_name(option)}), got "
                 f"{'none' if name is None else repr(name)}; the file contains {self.listed}; name one "
-                f"({option_name(option, next(iter(self.shapes), ...))})",
-                kind=f"no {option}",
+                f"({option_name(option, next(iter(self.shapes), ...))})"
             )
         if self._old_matlab:
             return self._old_matlab[wanted]

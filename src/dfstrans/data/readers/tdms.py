@@ -134,8 +134,7 @@ def _chosen(groups: list[Any], options: ReadOptions, path: Path) -> list[Any]:
         raise DfstransError(
             f"expected the name of a group of channels in {path} ({option_name('dataset')}), got "
             f"{'none' if options.dataset is None else repr(options.dataset)}; the file contains {_listed(groups)}; "
-            f"name one ({option_name('dataset', groups[0].name)})",
-            kind="group of channels",
+            f"name one ({option_name('dataset', groups[0].name)})"
         )
     return named
 
@@ -162,8 +161,7 @@ def _common_points(group: Any, options: ReadOptions, path: Path, *, incomplete: 
         raise DfstransError(
             f"expected channels of one length, sampling rate and start in group {group.name!r} of {path}, got {shown}; "
             f"drop the others ({option_name('drop_sensors', others)}), or name another group "
-            f"({option_name('dataset', ...)})",
-            kind="unequal channels",
+            f"({option_name('dataset', ...)})"
         )
     return min(map(len, kept), default=0)
 
