@@ -190,11 +190,13 @@ def test_wrong_command_line_is_refused_before_slow_libraries_load(words: str) ->
         ("encoding --out folder", "matplotlib", "paper"),
         ("export model --format onnx", "onnxruntime", "onnx"),
         ("compare . --out results --models minirocket", "aeon", "rivals"),
+        ("train data --out new", "nptdms", "tdms"),
     ],
 )
 def test_missing_extra_is_named_before_slow_libraries_load(
     tmp_path: Path, words: str, package: str, extra: str
 ) -> None:
+    (tmp_path / "a.tdms").write_bytes(b"a recording")
     there = [str(tmp_path) if word in ("model", "data", ".") else word for word in words.split()]
     refused = f"import sys\nsys.modules['{package}'] = None\nfrom dfstrans.cli.app import main\n"
     refused += f"sys.argv = {['dfstrans', *there]}\nsys.stderr = sys.stdout\ntry: main()\nexcept SystemExit: pass"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 import warnings
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from dfstrans import __version__
-from dfstrans.errors import DfstransError, Note, settings_as_options
+from dfstrans.errors import DfstransError, Note, require_package, settings_as_options
 
 COMMANDS = {  # short help by command; each command is the `app` of the module of that name
     "train": "Train a detector on labelled recordings, test it, and save it.",
@@ -73,8 +74,16 @@ def _require_paths(command: str, arguments: list[str]) -> None:
             break
         if not Path(given).exists():
             missing.append(f"expected {what} at {given}, got nothing there")
+        elif _mostly_tdms(Path(given)):
+            require_package("nptdms", "tdms", f"reading {given}")
     if missing:
         raise DfstransError(f"{'; '.join(missing)}; check the path{'s' if len(missing) > 1 else ''}")
+
+
+def _mostly_tdms(path: Path) -> bool:
+    files = path.rglob("*") if path.is_dir() else [path]
+    suffixes = Counter(file.suffix.lower() for file in files if file.suffix != ".tdms_index")
+    return bool(suffixes) and suffixes.most_common(1)[0][0] == ".tdms"
 
 
 app = typer.Typer(
