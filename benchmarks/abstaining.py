@@ -132,7 +132,7 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
             axes.invert_xaxis()
         panels[0].set_ylabel("wrong decisions in %")
         panels[0].set_ylim(bottom=0)
-        panels[-1].legend(loc="upper right")
+        panels[-1].legend(loc="center right")
         with atomic_write(path) as temporary:
             figure.savefig(temporary, format="svg", metadata=UNDATED["svg"])
 

@@ -107,6 +107,14 @@ def test_commands_count_them(saved: tuple[Path, Path]) -> None:
     assert "is unlike the 90 of training counts as “not seen before”" in (model / "MODEL_CARD.md").read_text()
 
 
+def test_a_committee_tells_what_its_trees_tell(detector: Diagnoser) -> None:
+    committee = Diagnoser.from_settings(**{**TINY, "members": "committee"}).fit(fleet(0))
+    np.testing.assert_array_equal(committee.novelty(some_strange()), detector.novelty(some_strange()))
+    strange = next(committee.diagnose(some_strange()[:1], trust=True))
+    assert strange.verdict == "not seen before"
+    assert strange.trust is None or strange.trust.support != "supported"
+
+
 def test_few_recordings_and_a_network_alone_cannot_tell(tmp_path: Path) -> None:
     few = fleet(0)[::2]
     for members in ("trees", "network"):

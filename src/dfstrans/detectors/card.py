@@ -128,7 +128,7 @@ def _novelty(remembered: int | None) -> str:
         return f"\nWhether a recording is unlike anything in training is unknown: {CANNOT_TELL}.\n"
     return (
         f"\nA recording that is unlike the {remembered} of training counts as “{NOT_SEEN}”; of ordinary recordings, "
-        f"at most about {100 * (1 - USUAL_SHARE):.0f} % do.\n"
+        f"about {100 * (1 - USUAL_SHARE):.0f} % or fewer do.\n"
     )
 
 
