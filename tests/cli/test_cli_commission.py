@@ -309,3 +309,25 @@ def test_a_single_recording_is_compared_with_all_those_beside_it(model: Path, ne
     expected = whole.detector.predict_proba(recordings)[3]
     np.testing.assert_array_equal(found.detector.predict_proba(found.episodes)[0], expected)
     assert (alone.detector.predict_proba(alone.episodes)[0] != expected).any()
+
+
+@pytest.mark.filterwarnings("ignore:read as the model")
+def test_normal_recordings_that_a_data_set_publishes_can_be_the_commissioning_period(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for part in ("test", "test_label", "train"):
+        for place in ("known", "new"):
+            (tmp_path / place / part).mkdir(parents=True)
+    for level in range(8):
+        place = tmp_path / ("new" if level == 7 else "known")
+        values, labels = rng.normal(size=(200, 2)) + level, np.repeat(np.arange(10) % 3 == 0, 20)
+        values[labels, 0] += 4
+        for part, numbers in (("test", values), ("test_label", labels), ("train", values[~labels])):
+            file = place / part / f"machine-{level}.txt"
+            np.savetxt(file, numbers, fmt="%d" if part == "test_label" else "%.4f", delimiter=",")
+    options = ("--model", "trees", "--set", "trees=10", "--segment-length", "5", "--length", "20")
+    output_of("train", tmp_path / "known", "--out", tmp_path / "model", *options)
+    [found] = result_of("commission", tmp_path / "model", tmp_path / "new" / "train")["machines"]
+    assert (found["machine"], found["recordings"]) == ("machine-7", 6)
+    assert "machine-7" in load_detector(tmp_path / "model").machines_
+    known = refused("commission", tmp_path / "model", tmp_path / "known" / "train")
+    assert "expected machines without a baseline, got machine-0" in known

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 
 from dfstrans.data.episodes import Fault
 from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers.public import commissioning_folder
 from dfstrans.errors import DfstransError
 from tests.data.text_tables import from_text
 
@@ -60,6 +61,27 @@ def test_telemanom_needs_a_spacecraft_and_undamaged_files(tiny_telemanom: Path) 
     refused(r"labeled_anomalies\.csv", spacecraft="SMAP")
 
 
+def test_normal_recordings_of_telemanom_are_read_without_labels(tiny_telemanom: Path) -> None:
+    assert commissioning_folder(tiny_telemanom) is None
+    (tiny_telemanom / "train").mkdir()
+    with pytest.raises(DfstransError, match=r"expected train/<channel>\.npy for channels such as P-2"):
+        load_episodes(tiny_telemanom / "train", spacecraft="SMAP", length=10)
+    np.save(tiny_telemanom / "train" / "P-2.npy", np.arange(90.0).reshape(30, 3))
+    folder = commissioning_folder(tiny_telemanom)
+    assert folder == tiny_telemanom / "train"
+    episodes = load_episodes(folder, spacecraft="SMAP", length=10)
+    assert (episodes.labels, episodes.faults) == (None, None)
+    assert episodes.ids.tolist() == ["P-2@0", "P-2@10", "P-2@20"]
+    assert episodes.require_groups().tolist() == ["P-2"] * 3
+    assert episodes.sensors == load_episodes(tiny_telemanom, spacecraft="SMAP", length=10).sensors
+    assert_array_equal(episodes.values[2, 0], np.arange(60, 90, 3))
+
+
+def test_data_set_in_a_folder_named_train_is_itself(tiny_telemanom: Path) -> None:
+    moved = tiny_telemanom.rename(tiny_telemanom.with_name("train"))
+    assert load_episodes(moved, spacecraft="MSL", length=10).labels is not None
+
+
 @pytest.mark.parametrize(("spacecraft", "n_sensors", "counts"), [("SMAP", 25, (848, 161)), ("MSL", 55, (136, 40))])
 def test_real_spacecraft_give_the_known_counts(
     telemanom_folder: Path, spacecraft: str, n_sensors: int, counts: tuple[int, int]
@@ -90,6 +112,16 @@ def test_server_machines_are_cut_and_their_faults_clipped(tiny_machines: Path) -
     blamed = ("cpu_r", "udp_snd_buf_errs")
     assert episodes.faults == ((Fault(8, 10, blamed),), (Fault(0, 2, blamed),)) * 2
     assert episodes.n_anomalous == 4
+
+
+def test_normal_recordings_of_server_machines_are_read_without_labels(tiny_machines: Path) -> None:
+    assert commissioning_folder(tiny_machines) is None
+    (tiny_machines / "train").mkdir()
+    np.savetxt(tiny_machines / "train" / "machine-1-1.txt", np.zeros((12, 38)), fmt="%.6f", delimiter=",")
+    episodes = load_episodes(tiny_machines / "train", length=5)
+    assert (episodes.labels, episodes.faults) == (None, None)
+    assert episodes.ids.tolist() == ["machine-1-1@0", "machine-1-1@5"]
+    assert episodes.sensors[0] == "cpu_r"
 
 
 def test_server_machines_without_interpretation_have_no_faults(tiny_machines: Path) -> None:

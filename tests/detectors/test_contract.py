@@ -32,6 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "trees": {"trees": 10, "segment_length": 16},
     "boosting": {"trees": 10, "fewest_in_leaf": 3},
     "extra-trees": {"trees": 10},
+    "extra-trees-machine": {"trees": 10},
     "leakage": {},
 }
 # a setting of each that cannot be, and its value
@@ -39,6 +40,7 @@ IMPOSSIBLE = {
     "minirocket": ("kernels", 3),
     "trees": ("trees", 0),
     "extra-trees": ("trees", 0),
+    "extra-trees-machine": ("trees", 0),
     "boosting": ("leaves", 1),
     "inceptiontime": ("kernels", (2, 4, 6)),
     "leakage": ("seed", -1),

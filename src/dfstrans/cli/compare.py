@@ -46,10 +46,11 @@ def compare(
         Literal["random", "grouped"], typer.Option(help="How to split; grouped keeps each group in one part.")
     ] = "random",
     baseline: Annotated[
-        Literal["none", "first", "own"],
+        Literal["none", "first", "own", "published"],
         typer.Option(
             help="With --split grouped, the recordings of each test machine that are known without labels: none, its "
-            "first 30 % (which are not evaluated), or all of them (own)."
+            "first 30 % (which are not evaluated), all of them (own), or the folder train/ of SMD or telemanom "
+            "(published)."
         ),
     ] = "none",
     jobs: Jobs = 1,

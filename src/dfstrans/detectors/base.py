@@ -109,6 +109,18 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         """Return the range of each sensor that is normal for a machine, on the scale of training, by machine."""
         return {}
 
+    def machines_without_baseline(self, X: Any) -> list[str]:  # noqa: N803
+        """Return the machines of these recordings that are not compared with themselves; by default all of them."""
+        groups = self.check_input(X).groups
+        return [] if groups is None else sorted(set(groups.tolist()))
+
+    def with_own_baselines(self, X: Any) -> Self:  # noqa: N803
+        """Return a copy that compares machines without a baseline with these recordings of theirs, without labels.
+
+        By default the detector itself, since few kinds compare machines with themselves.
+        """
+        return self
+
     def _learn_reference(self, train: Episodes, validation: Episodes) -> None:
         """Learn the reference for diagnoses; only detectors that diagnose need one."""
 

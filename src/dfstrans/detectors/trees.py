@@ -88,8 +88,7 @@ class KnowsMachines(EpisodeClassifier):
 
     def machines_without_baseline(self, X: Any) -> list[str]:  # noqa: N803
         """Return the machines of these recordings that are compared with the fleet only."""
-        groups = self.check_input(X).groups
-        return [] if groups is None else sorted(set(groups.tolist()) - set(self.machines_))
+        return sorted({*super().machines_without_baseline(X)} - {*self.machines_})
 
     @property
     def members_(self) -> Members:

@@ -15,7 +15,7 @@ from dfstrans.lab.compare.protocols import BASELINES, BaselineName, known_and_ju
 from dfstrans.lab.compare.runs import Run, read_runs
 from tests.cli.command_line import run as run_command
 
-MODELS = ("trees+trees=10+segment_length=16", "boosting+trees=2")
+MODELS = ("trees+trees=10+segment_length=16", "boosting+trees=2", "extra-trees-machine+trees=10")
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,17 @@ def test_recordings_are_known_and_judged_as_the_baseline_says(baseline: Baseline
 
 
 def test_one_training_is_judged_with_every_baseline(runs: list[Run]) -> None:
-    assert [(run.model, run.protocol.baseline) for run in runs] == [(m, b) for m in sorted(MODELS) for b in BASELINES]
-    boosting, trees = ({run.protocol.baseline: run for run in runs if run.model == m} for m in sorted(MODELS))
+    assert [(run.model, run.protocol.baseline) for run in runs] == [
+        (model, baseline) for model in sorted(MODELS) for baseline in ("none", "first", "own")
+    ]
+    boosting, rival, trees = ({run.protocol.baseline: run for run in runs if run.model == m} for m in sorted(MODELS))
     assert all(run.machines is not None and run.machines.compared == 0 for run in boosting.values())
     assert boosting["own"].test == boosting["none"].test
-    assert trees["own"].test != trees["none"].test
-    machines = trees["own"].machines
-    assert machines is not None
-    assert machines.compared == machines.judged
+    for model in (rival, trees):
+        assert model["own"].test != model["none"].test
+        machines = model["own"].machines
+        assert machines is not None
+        assert machines.compared == machines.judged
     assert trees["first"].test["episodes"] == 0.7 * (trees["none"].test["episodes"] or 0)
     assert "--split grouped --baseline own" in trees["own"].command
     assert "--baseline" not in trees["none"].command
@@ -87,6 +90,36 @@ def test_table_names_the_baseline_and_who_cannot_use_it(runs: list[Run]) -> None
 def test_baseline_of_seen_machines_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DfstransError, match=r"baseline='own' only with split='grouped'.*omit it"):
         Comparison(Path("fleet.h5"), tmp_path, MODELS, baseline="own")
+
+
+def test_published_recordings_are_a_baseline_of_every_model_that_can_use_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for part in ("test", "test_label", "train"):
+        (tmp_path / "SMD" / part).mkdir(parents=True)
+    for level in range(7):
+        values, labels = rng.normal(size=(200, 2)) + level, np.repeat(np.arange(10) % 3 == 0, 20)
+        values[labels] += rng.choice([-3, 3], size=(labels.sum(), 1))
+        for part, numbers in (("test", values), ("test_label", labels), ("train", values[~labels])):
+            file = tmp_path / "SMD" / part / f"machine-{level}.txt"
+            np.savetxt(file, numbers, fmt="%d" if part == "test_label" else "%.4f", delimiter=",")
+    models = ("trees+trees=10+segment_length=5", "boosting+trees=2", "extra-trees-machine+trees=10")
+    place, read = (tmp_path / "SMD", tmp_path / "runs.jsonl"), {"length": 20}
+    published = Comparison(*place, models, folds=1, split="grouped", baseline="published", read=read)
+    assert compute_runs(Grid(published)) == {}
+    stored = {(run.model, run.protocol.baseline): run for run in read_runs(tmp_path / "runs.jsonl")}
+    assert {baseline for _, baseline in stored} == set(BASELINES)
+    for model in models:
+        run = stored[model, "published"]
+        assert run.test["episodes"] == stored[model, "none"].test["episodes"]
+        assert "--split grouped --baseline published" in run.command
+        assert run.machines is not None
+        assert run.machines.compared == (0 if model.startswith("boosting") else run.machines.judged)
+        assert (run.test == stored[model, "none"].test) == model.startswith("boosting")
+
+
+def test_published_baseline_needs_published_recordings(tmp_path: Path) -> None:
+    with pytest.raises(DfstransError, match=r"published folder train/ .* got none in .*\(none, first, own\)"):
+        Comparison(tmp_path, tmp_path / "runs.jsonl", MODELS, split="grouped", baseline="published")
 
 
 def test_command_writes_each_baseline_beside_the_others(fleet: Episodes, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from dfstrans.data.readers.opening import Reader, ReadOptions, opening
 from dfstrans.data.readers.preparing import drop_sensors, first_of_bins, points_per_bin, prepare
 from dfstrans.errors import DfstransError, list_few, option_name
 
+COMMISSIONING = "train"  # the folder of both data sets with unlabelled, normal recordings of the same machines
 _LENGTH = 500  # the paper's T for MSL and SMAP
 _SPACECRAFT_LABELS = "labeled_anomalies.csv"
 _SERVER_SENSORS = (
@@ -34,21 +35,41 @@ _SERVER_SENSORS = (
 )
 
 
+def commissioning_folder(path: Path) -> Path | None:
+    """Return the folder with normal recordings of the machines that a public data set publishes; None without one.
+
+    It can be read like the data set itself, and its episodes have no labels.
+    """
+    published = TELEMANOM.recognises(path) or SERVER_MACHINES.recognises(path)
+    return path / COMMISSIONING if published and (path / COMMISSIONING).is_dir() else None
+
+
+def _data_set(path: Path) -> tuple[Path, str]:
+    """Return the folder of the data set and the part to read: its commissioning folder, or else the labelled one."""
+    inside = path.name == COMMISSIONING and not (path / "test").is_dir()
+    return (path.parent, COMMISSIONING) if inside else (path, "test")
+
+
+def _contains(path: Path, *names: str) -> bool:
+    return all((_data_set(path)[0] / name).exists() for name in names)
+
+
 # ---- telemanom: SMAP and MSL ------------------------------------------------------------------------------------
 
 
 def _read_telemanom(path: Path, options: ReadOptions) -> Episodes:
-    """Read the test part of one spacecraft, cut per channel: one telemetry sensor and its one-hot commands."""
-    faults = _channel_faults(path, options)
-    channels = [channel for channel in faults if (path / "test" / f"{channel}.npy").is_file()]
+    """Read one part of one spacecraft, cut per channel: one telemetry sensor and its one-hot commands."""
+    root, part = _data_set(path)
+    faults = _channel_faults(root, options)
+    channels = [channel for channel in faults if (root / part / f"{channel}.npy").is_file()]
     if not channels:
         raise DfstransError(
-            f"expected test/<channel>.npy for channels such as {list_few(faults, 3)} in {path}, got none; "
+            f"expected {part}/<channel>.npy for channels such as {list_few(faults, 3)} in {root}, got none; "
             "unpack telemanom's data there"
         )
     series: list[npt.NDArray[np.float32]] = []
     for channel in channels:
-        file = path / "test" / f"{channel}.npy"
+        file = root / part / f"{channel}.npy"
         with opening(file, "a 2-D array (timepoint, column)"):
             array = np.load(file, allow_pickle=False)
             if array.ndim != 2 or (series and array.shape[1] != len(series[0])):
@@ -59,10 +80,10 @@ def _read_telemanom(path: Path, options: ReadOptions) -> Episodes:
             series.append(array.T.astype(np.float32))
     recordings = Episodes.from_arrays(
         series,
-        [int(bool(faults[channel])) for channel in channels],
+        None if part == COMMISSIONING else [int(bool(faults[channel])) for channel in channels],
         ids=channels,
         sensors=["telemetry", *(f"command_{number}" for number in range(1, len(series[0])))],
-        faults=[faults[channel] for channel in channels],
+        faults=None if part == COMMISSIONING else [faults[channel] for channel in channels],
     )
     return cut(prepare(drop_sensors(recordings, options, path), options), options.length or _LENGTH, options.stride)
 
@@ -98,9 +119,9 @@ def _choose_spacecraft(found: set[str], options: ReadOptions, path: Path) -> str
 
 
 TELEMANOM = Reader(
-    name=f"a telemanom folder ({_SPACECRAFT_LABELS}, test/<channel>.npy)",
+    name=f"a telemanom folder ({_SPACECRAFT_LABELS}, test/<channel>.npy), or its folder {COMMISSIONING}/",
     options=frozenset({"length", "stride", "spacecraft"}),
-    recognises=lambda path: (path / _SPACECRAFT_LABELS).is_file() and (path / "test").is_dir(),
+    recognises=lambda path: _contains(path, _SPACECRAFT_LABELS, "test"),
     read=_read_telemanom,
     cuts=True,
 )
@@ -110,12 +131,12 @@ TELEMANOM = Reader(
 
 
 def _read_server_machines(path: Path, options: ReadOptions) -> Episodes:
-    """Read the test part of all machines in the folder, cut per machine, with the sensors that the authors blame."""
-    files = sorted((path / "test").glob("*.txt"))
+    """Read one part of all machines, cut per machine; the labelled one with the sensors that the authors blame."""
+    root, part = _data_set(path)
+    files = sorted((root / part).glob("*.txt"))
     if not files:
-        raise DfstransError(f"expected test/<machine>.txt in {path}, got none; unpack the data set there")
+        raise DfstransError(f"expected {part}/<machine>.txt in {root}, got none; unpack the data set there")
     series: list[npt.NDArray[np.float32]] = []
-    points: list[npt.NDArray[np.bool_]] = []
     for file in files:
         values = _read_numbers(file, pa.float32())
         if series and len(values) != len(series[0]):
@@ -123,29 +144,35 @@ def _read_server_machines(path: Path, options: ReadOptions) -> Episodes:
                 f"expected {len(series[0])} sensors in {file}, as in {files[0].name}, got {len(values)}; "
                 "restore it from a copy"
             )
-        anomalous = _read_numbers(path / "test_label" / file.name, pa.int8())[0].astype(np.bool_)
-        if len(anomalous) != values.shape[1]:
-            raise DfstransError(
-                f"expected as many labels as points for {file.stem} in {path}, got {len(anomalous)} labels and "
-                f"{values.shape[1]} points; restore the file that ends early from a copy"
-            )
         series.append(values)
-        points.append(anomalous)
+    points = None if part == COMMISSIONING else [*map(_server_labels, files, series)]
     n_sensors = len(series[0])
     sensors = _SERVER_SENSORS if n_sensors == len(_SERVER_SENSORS) else default_sensor_names(n_sensors)
-    blamed = path / "interpretation_label"
+    blamed = root / "interpretation_label"
     recordings = Episodes.from_arrays(
         series,
-        [int(anomalous.any()) for anomalous in points],
+        None if points is None else [int(anomalous.any()) for anomalous in points],
         ids=[file.stem for file in files],
         sensors=sensors,
-        faults=[_blamed_sensors(blamed / file.name, sensors) for file in files] if blamed.is_dir() else None,
+        faults=[_blamed_sensors(blamed / file.name, sensors) for file in files] if points and blamed.is_dir() else None,
     )
     recordings = drop_sensors(recordings, options, path)
-    if options.resample is not None:
+    if points is not None and options.resample is not None:
         width = points_per_bin(recordings, options.resample)
         points = [np.logical_or.reduceat(one, first_of_bins(len(one), width)) for one in points]
     return cut(prepare(recordings, options), options.length or _LENGTH, options.stride, points)
+
+
+def _server_labels(file: Path, values: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Read which points of the recording in a file are anomalous."""
+    root = file.parents[1]
+    anomalous: npt.NDArray[np.bool_] = _read_numbers(root / "test_label" / file.name, pa.int8())[0].astype(np.bool_)
+    if len(anomalous) != values.shape[1]:
+        raise DfstransError(
+            f"expected as many labels as points for {file.stem} in {root}, got {len(anomalous)} labels and "
+            f"{values.shape[1]} points; restore the file that ends early from a copy"
+        )
+    return anomalous
 
 
 def _read_numbers(path: Path, kind: Any) -> npt.NDArray[Any]:
@@ -178,9 +205,10 @@ def _blamed_sensors(path: Path, sensors: tuple[str, ...]) -> list[Fault]:
 
 
 SERVER_MACHINES = Reader(
-    name="a ServerMachineDataset folder (test/, test_label/ and perhaps interpretation_label/)",
+    name="a ServerMachineDataset folder (test/, test_label/ and perhaps interpretation_label/), or its folder "
+    f"{COMMISSIONING}/",
     options=frozenset({"length", "stride"}),
-    recognises=lambda path: (path / "test_label").is_dir() and (path / "test").is_dir(),
+    recognises=lambda path: _contains(path, "test_label", "test"),
     read=_read_server_machines,
     cuts=True,
 )

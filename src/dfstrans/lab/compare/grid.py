@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,16 +21,16 @@ from threadpoolctl import threadpool_limits
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import load_episodes
+from dfstrans.data.readers.public import commissioning_folder
 from dfstrans.data.splits import SplitKind
 from dfstrans.detectors.base import EpisodeClassifier
 from dfstrans.detectors.saved_model import library_versions
-from dfstrans.detectors.trees import KnowsMachines
 from dfstrans.errors import DfstransError, counted, option_name, settings_as_options
 from dfstrans.lab.compare import LEAKAGE
 from dfstrans.lab.compare.leakage import is_leakage_check
 from dfstrans.lab.compare.protocols import (
-    BASELINES,
     BaselineName,
+    baselines_for,
     check_baseline,
     known_and_judged,
     part_ids,
@@ -86,7 +86,7 @@ class Comparison:
     baseline: BaselineName = "none"  # what is known of the machines of the test part, with a grouped split
 
     def __post_init__(self) -> None:
-        check_baseline(self.split, self.baseline)
+        check_baseline(self.data, self.split, self.baseline)
         check_models(self.models)
         check_overrides(self.models, self.overrides)
 
@@ -131,6 +131,13 @@ class Grid:
             for model in comparison.models
         ]
         self.finished()  # refuses runs of another comparison before anything is computed
+
+    @cached_property
+    def published(self) -> Episodes:
+        """The normal recordings of the machines that the data set publishes, read as the others are."""
+        folder = commissioning_folder(self.comparison.data)
+        assert folder is not None  # as checked by the comparison
+        return load_episodes(folder, **self.comparison.read)
 
     def finished(self) -> list[Run]:
         """The runs of this comparison that are in the store."""
@@ -201,7 +208,8 @@ class Grid:
         found = []
         for wanted in self._judged_with(key):
             known, judged = known_and_judged(test, wanted.baseline)
-            knowing = _with_baselines(detector, test[known])
+            recordings = self.published if wanted.baseline == "published" else test[known]
+            knowing = detector.with_own_baselines(recordings) if len(recordings) else detector
             on_test, at_half = _metrics(knowing, test[judged])
             run = Run(
                 model=key.model,
@@ -231,7 +239,7 @@ class Grid:
     def _judged_with(self, key: RunKey) -> list[RunKey]:
         """The key, and with a grouped split the same training with each other baseline that is not finished."""
         stored = read_runs(self.comparison.store)
-        others = [key.model_copy(update={"baseline": name}) for name in BASELINES if key.split == "grouped"]
+        others = [key.model_copy(update={"baseline": name}) for name in baselines_for(self.comparison.data, key.split)]
         return [key, *(one for one in others if one != key and not any(is_of(run, one) for run in stored))]
 
     def data_record(self) -> EpisodesRecord:
@@ -265,17 +273,11 @@ def _metrics(detector: EpisodeClassifier, part: Episodes) -> tuple[Metrics, Metr
     return chosen.to_dict(), half.to_dict()
 
 
-def _with_baselines(detector: EpisodeClassifier, known: Episodes) -> EpisodeClassifier:
-    """The detector, with the baselines of the machines of these recordings if it can use them."""
-    return detector.with_own_baselines(known) if len(known) and isinstance(detector, KnowsMachines) else detector
-
-
 def _machines_record(detector: EpisodeClassifier, judged: Episodes) -> MachinesRecord | None:
     if judged.groups is None:
         return None
     machines = len(np.unique(judged.groups))
-    unknown = len(detector.machines_without_baseline(judged)) if isinstance(detector, KnowsMachines) else machines
-    return MachinesRecord(judged=machines, compared=machines - unknown)
+    return MachinesRecord(judged=machines, compared=machines - len(detector.machines_without_baseline(judged)))
 
 
 def _training_record(detector: EpisodeClassifier, train_episodes: int, seconds: float) -> TrainingRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,11 +11,12 @@ import numpy.typing as npt
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
+from dfstrans.data.readers.public import COMMISSIONING, commissioning_folder
 from dfstrans.data.splits import Split, SplitKind, folds, three_way_split
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
-BaselineName = Literal["none", "first", "own"]
+BaselineName = Literal["none", "first", "own", "published"]
 KNOWN_SHARE = 0.3  # of the recordings of a machine, with the baseline `first`
 Rows = npt.NDArray[np.intp]
 FEWEST = 4  # episodes of a class: two for training, one for each of the other parts
@@ -54,6 +56,8 @@ BASELINES: dict[BaselineName, str] = {
     "first": "of each machine of the test part, the first 30 % of the recordings are known without their labels, and "
     "only the others are evaluated",
     "own": "of each machine of the test part, all recordings are known without their labels",
+    "published": "of each machine of the test part, the normal recordings are known that the data set publishes beside "
+    f"the labelled ones ({COMMISSIONING}/)",
 }
 """What a model knows about the machines of the test part of a grouped split, for each kind of baseline."""
 
@@ -73,22 +77,36 @@ def protocol_meaning(name: ProtocolName, baseline: BaselineName) -> str:
     return f"{meaning}; {BASELINES[baseline]}" if name == "grouped" else meaning
 
 
-def check_baseline(split: SplitKind, baseline: BaselineName) -> None:
-    """Refuse a baseline of test machines with a split in which machines are in several parts."""
+def baselines_for(data: Path, split: SplitKind) -> list[BaselineName]:
+    """The baselines that a comparison on these data can have."""
+    if split != "grouped":
+        return ["none"]
+    return [name for name in BASELINES if name != "published" or commissioning_folder(data) is not None]
+
+
+def check_baseline(data: Path, split: SplitKind, baseline: BaselineName) -> None:
+    """Refuse a baseline of test machines with a split in which machines are in several parts, or without recordings."""
     if baseline != "none" and split != "grouped":
         raise DfstransError(
             f"expected {option_name('baseline', baseline)} only with {option_name('split', 'grouped')}, got it with a "
             f"{split} split, where machines of the test part are also in training; omit it"
+        )
+    if baseline not in baselines_for(data, split):
+        raise DfstransError(
+            f"expected telemanom or ServerMachineDataset with the published folder {COMMISSIONING}/ for "
+            f"{option_name('baseline', baseline)}, got none in {data}; put that folder there, or choose another "
+            f"baseline ({', '.join(baselines_for(data, split))})"
         )
 
 
 def known_and_judged(test: Episodes, baseline: BaselineName) -> tuple[Rows, Rows]:
     """The rows of a test part that are known without labels, and those that are judged.
 
-    The first recordings of a machine are the earliest ones, or those read first if their times are unknown.
+    The first recordings of a machine are the earliest ones, or those read first if their times are unknown. Published
+    recordings are not among those of a split.
     """
     every = np.arange(len(test))
-    if baseline == "none":
+    if baseline in ("none", "published"):
         return every[:0], every
     if baseline == "own":
         return every, every

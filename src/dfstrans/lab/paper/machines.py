@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dfstrans.lab.compare.comparison import ComparisonResult, ResultTable, mean_and_std
-from dfstrans.lab.compare.protocols import BASELINES, BaselineName, ProtocolName, protocol_meaning, protocol_title
+from dfstrans.lab.compare.protocols import (
+    BASELINES,
+    PROTOCOLS,
+    BaselineName,
+    ProtocolName,
+    baselines_for,
+    protocol_meaning,
+    protocol_title,
+)
 from dfstrans.lab.compare.runs import Run, require_some
 from dfstrans.lab.compare.variants import check_names
-from dfstrans.lab.paper.request import DATA_SETS, QUICK_LOOK, Outcome, Request, store_path
+from dfstrans.lab.paper.request import (
+    DATA_SETS,
+    QUICK_LOOK,
+    Outcome,
+    Request,
+    data_folder,
+    recordings_of,
+    store_path,
+)
 from dfstrans.lab.paper.tables import is_quick, require_data, runs_for
 
-MODELS = ("committee", "trees", "extra-trees", "boosting", "dfstrans")
+MODELS = ("committee", "trees", "extra-trees", "extra-trees-machine", "boosting", "dfstrans")
 SETS = ("smd", "smap", "msl", "elevator")
 PARTS: tuple[tuple[ProtocolName, BaselineName], ...] = (
     ("no-overlap", "none"),
@@ -34,10 +52,15 @@ def machines(request: Request) -> Outcome:
     for protocol, baseline in (part for part in PARTS if part[0] in protocols):
         results = {}
         for name in names:
+            if baseline == "published" and DATA_SETS[name].folder is None:
+                continue
+            asked = request if _has(request, name, protocol, baseline) else replace(request, finished=True)
             store = store_path(request.out, name, protocol, request.preset)
-            runs = runs_for(request, name, protocol, models, store, outcome.failed, baseline=baseline)
+            runs = runs_for(asked, name, protocol, models, store, outcome.failed, baseline=baseline)
             results[name] = ComparisonResult(models, tuple(runs), request.folds)
             shown += runs
+        if not results:
+            continue
         title = protocol_title(protocol, baseline)
         outcome.tables.append(machines_table(title, protocol_meaning(protocol, baseline), results))
         outcome.tables.extend(result.test_table() for result in results.values() if result.tests("pr_auc"))
@@ -45,6 +68,14 @@ def machines(request: Request) -> Outcome:
     if request.finished:
         require_some(request.out, shown)
     return outcome
+
+
+def _has(request: Request, name: str, protocol: ProtocolName, baseline: BaselineName) -> bool:
+    """Whether runs with this baseline can be computed: the user may have SMD without its normal recordings."""
+    if request.finished:
+        return False
+    path = recordings_of(name, protocol, data_folder(request.data), request.preset).path
+    return baseline in baselines_for(path, PROTOCOLS[protocol].split)
 
 
 def machines_table(title: str, meaning: str, results: dict[str, ComparisonResult]) -> ResultTable:
