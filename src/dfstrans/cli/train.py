@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -60,12 +61,15 @@ def train(
     ] = DFSTRANS,
     false_alarms: FalseAlarmRule = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    devices: Annotated[int, typer.Option(min=1, help="Processes that train together, on each machine.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines that train together; run the command on each.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""
     kind = detector_kind(model)
     from dfstrans.detectors.network import NetworkClassifier  # torch loads after the name of the detector is checked
     from dfstrans.detectors.workflow import partial_folder, train_model
+    from dfstrans.training import processes
     from dfstrans.training.false_alarms import FalseAlarms
 
     if preset != "tuned":  # an option overrides --set
@@ -76,7 +80,10 @@ def train(
     if rule is not None and "threshold_rule" in settings:
         raise DfstransError("expected one rule for the threshold, got --false-alarms and --threshold-rule; drop one")
     detector = kind.from_settings(**settings)  # refuses wrong settings before the recordings are read
-    episodes = load_episodes(data, **read)
+    if devices * nodes > 1 and not processes.is_part():
+        raise typer.Exit(processes.launch(devices, nodes, [sys.executable, "-m", "dfstrans", *sys.argv[1:]]))
+    with processes.first_reports():
+        episodes = load_episodes(data, **read)
     remark(repr(episodes))
     if rule is not None:
         limit = {"threshold_rule": "false-alarm-rate", "threshold_value": rule.share(episodes)}
@@ -84,12 +91,15 @@ def train(
     earlier = model_written_at(out)
     warn_of_overlap(split, read)
     try:
-        detector = train_model(detector, episodes, out, split=split, read=read, resume=resume, progress=True)
+        with processes.first_reports():
+            detector = train_model(detector, episodes, out, split=split, read=read, resume=resume, progress=True)
     except KeyboardInterrupt:
         trees = f"the trees alone are a finished model in {out}; " if model_written_at(out) != earlier else ""
         kept = f"the finished epochs are kept in {partial_folder(out)}"
         remark(f"dfstrans: interrupted; {trees}{kept}; continue with --resume")
         raise typer.Exit(INTERRUPTED) from None
+    if processes.rank():  # the first process prints
+        return
     if earlier is not None and model_written_at(out) != earlier:
         remark(f"the earlier model in {out} was replaced")
     committee = getattr(detector, "committee_", None)

@@ -43,6 +43,7 @@ from dfstrans.detectors.saved_model import (
 )
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.settings import DecisionSettings, Imbalance, Precision, ThresholdRule, setting_name
+from dfstrans.training import processes
 from dfstrans.training.calibration import calibrate, choose_threshold
 from dfstrans.training.evaluation import ChanceCheck, Evaluation, check_against_chance, evaluate_probabilities
 from dfstrans.training.run_folder import LogRows
@@ -175,7 +176,8 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         network = self.network_settings(episodes)
         for part in (train, validation):
             self.check_lengths(part, network)
-        return TrainingTask(network, training, SensorScaler.fit(train), train, validation)
+        scaler = processes.on_first(lambda: SensorScaler.fit(train))
+        return TrainingTask(network, training, scaler, train, validation)
 
     def _learn(self, task: TrainingTask) -> None:
         """Train this unfitted detector, and choose its calibration and threshold."""

@@ -27,6 +27,7 @@ from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
 from dfstrans.model.machine_trees import MachineTrees
 from dfstrans.settings import DetectorSettings, Members
+from dfstrans.training import processes
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.false_alarms import FalseAlarms
 
@@ -255,6 +256,10 @@ def train_trees(task: TrainingTask, segment_length: int, n_trees: int, *, on_bot
 
     The recordings of the validation part join the baselines either way, without a look at their labels.
     """
+    return processes.on_first(lambda: _trained_trees(task, segment_length, n_trees, on_both))
+
+
+def _trained_trees(task: TrainingTask, segment_length: int, n_trees: int, on_both: bool) -> MachineTrees:
     parts = (task.train, task.validation)
     normal = task.train[task.train.require_labels() == 0]
     coupling = Coupling.fit(normal, task.scaler, segment_length)

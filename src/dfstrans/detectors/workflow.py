@@ -28,6 +28,7 @@ from dfstrans.files import atomic_write
 from dfstrans.model.novelty import verdicts
 from dfstrans.progress import Progress, no_progress, track
 from dfstrans.settings import DFSTRANS, setting_name
+from dfstrans.training import processes
 from dfstrans.training.run_folder import TENSORBOARD, OtherRunError, can_resume, list_changes
 
 Part = Literal["all", "train", "validation", "test"]
@@ -70,8 +71,8 @@ def train_model(
     source = {"split": {"kind": split, "seed": seed}, "source_fingerprint": episodes.fingerprint()}
     partial = partial_folder(out)
     if not resume:
-        _move_aside(partial)
-    elif not can_resume(partial):
+        processes.on_first(lambda: _move_aside(partial))
+    elif not processes.on_first(lambda: can_resume(partial)):
         record = DataRecord.of(train, validation).model_copy(update=source)
         finished = _finished_model(out, detector, train, record)
         if finished is not None:
@@ -84,7 +85,8 @@ def train_model(
         trained.data_ = trained.data_.model_copy(update=source)
         trained.parts_ = {**trained.parts_, "test": test.ids.tolist()}
         trained.reading_ = recipe_of(read)
-        trained.save(out)
+        if processes.rank() == 0:
+            trained.save(out)
 
     first: list[EpisodeClassifier] = []
     keep_first = None if holds_model(out) else first.append
@@ -95,9 +97,10 @@ def train_model(
             finish(trees)
         raise
     finish(detector)
-    if (partial / TENSORBOARD).exists():
-        shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
-    shutil.rmtree(partial, ignore_errors=True)
+    if processes.rank() == 0:
+        if (partial / TENSORBOARD).exists():
+            shutil.move(partial / TENSORBOARD, out / TENSORBOARD)
+        shutil.rmtree(partial, ignore_errors=True)
     return detector
 
 
@@ -105,18 +108,22 @@ def _fit(
     detector: EpisodeClassifier, train: Episodes, validation: Episodes, partial: Path, *, resume: bool, **options: Any
 ) -> None:
     """Fit the detector in the folder of the run; to resume, an unfinished run that was set aside is used if it fits."""
-    aside = resume and not can_resume(partial) and can_resume(_set_aside(partial))
+    aside = resume and processes.on_first(lambda: not can_resume(partial) and can_resume(_set_aside(partial)))
     if aside:
-        shutil.rmtree(partial, ignore_errors=True)  # without a checkpoint
-        _set_aside(partial).rename(partial)
+        processes.on_first(lambda: _take_back(partial))
         warnings.warn(f"trying the unfinished run that was moved to {_set_aside(partial)}", Note, stacklevel=3)
     try:
         detector.fit(train, validation=validation, run_folder=partial, resume=resume, **options)
     except OtherRunError:
         if not aside:
             raise
-        partial.rename(_set_aside(partial))
+        processes.on_first(lambda: partial.rename(_set_aside(partial)))
         detector.fit(train, validation=validation, run_folder=partial, resume=True, **options)
+
+
+def _take_back(partial: Path) -> None:
+    shutil.rmtree(partial, ignore_errors=True)  # without a checkpoint
+    _set_aside(partial).rename(partial)
 
 
 def _require_labels(episodes: Episodes) -> None:

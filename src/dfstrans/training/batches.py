@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,10 +75,21 @@ class Draw:
         return np.concatenate([np.flatnonzero(self.labels), normal])
 
 
+class Share(NamedTuple):
+    """The share of each batch that a process computes: every `of`-th episode from `number` on."""
+
+    number: int
+    of: int
+
+
+WHOLE = Share(0, 1)
+
+
 class BatchSampler(Sampler[npt.NDArray[np.intp]]):
     """Yields batches of rows: in order, or drawn and shuffled depending only on (seed, epoch).
 
-    Batch sizes are as equal as possible, because a last batch of one episode could not be normalised.
+    Batch sizes are as equal as possible, because a last batch of one episode could not be normalised. Of several
+    processes, each yields its share of every batch.
     """
 
     def __init__(
@@ -86,6 +98,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         batch_size: int,
         shuffle_seed: int | None = None,
         draw: Draw | None = None,
+        share: Share = WHOLE,
     ) -> None:
         if draw is not None and shuffle_seed is None:
             raise DfstransError("expected a shuffle_seed with draw, got None; pass a shuffle_seed")
@@ -94,6 +107,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
         self.batch_size = batch_size
         self.shuffle_seed = shuffle_seed
         self.draw = draw
+        self.share = share
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -110,7 +124,7 @@ class BatchSampler(Sampler[npt.NDArray[np.intp]]):
             rows = rng.permutation(rows if self.draw is None else self.draw.rows(rng))
         # a generator, because a resumed run creates the iterator before it sets the epoch
         if self.n_episodes:
-            yield from np.array_split(rows, len(self))
+            yield from (batch[self.share.number :: self.share.of] for batch in np.array_split(rows, len(self)))
 
 
 def batch_loader(
@@ -121,10 +135,11 @@ def batch_loader(
     shuffle_seed: int | None = None,
     draw: Draw | None = None,
     baselines: Baselines | None = None,
+    share: Share = WHOLE,
 ) -> DataLoader[Batch]:
-    """Return a loader of all episodes in batches, or of those drawn for an epoch."""
+    """Return a loader of all episodes in batches, or of those drawn for an epoch, or of a share of each batch."""
     return DataLoader(
         EpisodeDataset(episodes, scaler, segment_length, baselines),
-        sampler=BatchSampler(len(episodes), batch_size, shuffle_seed, draw),
+        sampler=BatchSampler(len(episodes), batch_size, shuffle_seed, draw, share),
         batch_size=None,
     )

@@ -31,7 +31,8 @@ from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, uses_bf16
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import TrainingPlan, episodes_of_an_epoch
-from dfstrans.training.batches import Draw, batch_loader
+from dfstrans.training import processes
+from dfstrans.training.batches import Draw, Share, batch_loader
 from dfstrans.training.calibration import positive_weight
 from dfstrans.training.lightning_module import BestWeights, DetectorModule, EpochLog, TrainingProgress
 from dfstrans.training.run_folder import CHECKPOINT, LOG, TENSORBOARD, LogRows, prepare_run_folder
@@ -78,9 +79,11 @@ def train_network(
     since it draws the initial weights. With a `run_folder`, each finished epoch leaves a checkpoint there, from
     which `resume` continues.
     """
-    checkpoint = None
+    checkpoint, share = None, Share(processes.rank(), processes.count())
+    _require_enough(train, validation, settings.batch_size)
     if run_folder is not None:
-        checkpoint = prepare_run_folder(run_folder, _run_record(shape, settings, train, validation), resume)
+        record = _run_record(shape, settings, train, validation)
+        checkpoint = processes.on_first(lambda: prepare_run_folder(run_folder, record, resume))
     one_cycle = settings.schedule == "one-cycle"
     # only an annealing schedule makes the later of two equally good epochs better
     n_tested = _n_tested(validation) if one_cycle and settings.select_by == "pr-auc" else 0
@@ -96,7 +99,7 @@ def train_network(
         torch.manual_seed(settings.seed)
         network = build()
         whole_part = batch_loader(train, scaler, length, batch_size, baselines=baselines)
-        if checkpoint is None:
+        if checkpoint is None and processes.rank() == 0:  # the others get its result with the first weights
             network.prepare_training(whole_part, coupling)
         module = DetectorModule(network, settings, weight, scaler.scaled_mean, whole_part)
         epoch_seconds = _epoch_seconds(network, settings, train, length)
@@ -104,8 +107,8 @@ def train_network(
         with _interruptible(trainer):
             trainer.fit(
                 module,
-                batch_loader(train, scaler, length, batch_size, settings.seed, draw, baselines),
-                batch_loader(validation, scaler, length, batch_size, baselines=baselines),
+                batch_loader(train, scaler, length, batch_size, settings.seed, draw, baselines, share),
+                batch_loader(validation, scaler, length, batch_size, baselines=baselines, share=share),
                 ckpt_path=checkpoint,
                 weights_only=True,
             )
@@ -118,6 +121,16 @@ def train_network(
     return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight * thinning)
 
 
+def _require_enough(train: Episodes, validation: Episodes, batch_size: int) -> None:
+    """Reject more processes than episodes in a batch."""
+    n, smallest = processes.count(), min(batch_size, len(train), len(validation))
+    if n > smallest:
+        raise DfstransError(
+            f"expected at most {smallest} processes, one for each episode of a batch, got {n}; use fewer of "
+            f"{option_name('devices', ...)}, or a larger {option_name('batch_size', ...)}"
+        )
+
+
 def _trainer(
     settings: TrainingPlan, callbacks: list[pl.Callback], run_folder: Path | None, progress: pl.Callback | None
 ) -> pl.Trainer:
@@ -126,11 +139,14 @@ def _trainer(
         callbacks.append(
             ModelCheckpoint(run_folder, filename=name, save_on_train_epoch_end=True, enable_version_counter=False)
         )
-    if progress is not None:
+    if progress is not None and processes.rank() == 0:
         callbacks.append(progress)
     return pl.Trainer(
         accelerator="cpu",
-        devices=1,
+        devices=processes.count_here(),
+        num_nodes=processes.count() // processes.count_here(),
+        strategy="ddp" if processes.count() > 1 else "auto",
+        use_distributed_sampler=False,  # the loaders yield shares
         max_epochs=settings.epochs,
         precision="bf16-mixed" if uses_bf16(settings.precision) else "32-true",
         gradient_clip_val=settings.gradient_clip,

@@ -23,6 +23,7 @@ from dfstrans.files import atomic_write
 from dfstrans.model.detector import Batch, DetectorNetwork, Mixing, TrainingPart
 from dfstrans.progress import LINE_SECONDS, about, duration, time_left
 from dfstrans.settings import TrainingSettings
+from dfstrans.training import processes
 from dfstrans.training.evaluation import average_precision, best_f1
 from dfstrans.training.run_folder import LogRows, write_log
 
@@ -56,21 +57,25 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         self.validation_outputs: list[tuple[Tensor, Tensor]] = []
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        """Return the loss of one augmented batch.
+        """Return the loss of one augmented batch, or of this process's share of it.
 
-        The augmentation depends only on (seed, step), so a resumed run equals an uninterrupted one.
+        The augmentation depends only on (seed, step, process), so a resumed run equals an uninterrupted one.
         """
-        torch.manual_seed(int(np.random.SeedSequence((self.settings.seed, self.global_step)).generate_state(1)[0]))
+        source = np.random.SeedSequence((self.settings.seed, self.global_step, processes.rank()))
+        torch.manual_seed(int(source.generate_state(1)[0]))
         batch = augment(batch, self.settings, self.missing_value)
         n_episodes = len(batch.labels)
+        n_of_all = sum(processes.gathered(n_episodes))
+        n_typical = n_of_all / processes.count()  # gradients are averaged over processes
         mixing = Mixing.draw(n_episodes, self.settings.mixup) if self.settings.mixup else None
         labels = batch.labels if mixing is None else mixing.of_labels(batch.labels)
 
         def share_of_loss(logits: Tensor, rows: slice) -> Tensor:
-            return self._loss(logits, labels[rows]) * (len(logits) / n_episodes)
+            return self._loss(logits, labels[rows]) * (len(logits) / n_typical)
 
         loss = self.network.training_loss(batch._replace(labels=labels), share_of_loss, mixing)
-        self.log("loss", loss, on_epoch=True, on_step=True, batch_size=n_episodes)
+        several = processes.count() > 1
+        self.log("loss", loss, on_epoch=True, on_step=True, batch_size=n_of_all, sync_dist=several)
         return loss
 
     @torch.no_grad()
@@ -95,7 +100,8 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     def on_validation_epoch_end(self) -> None:
         """Log loss, F1 at the best threshold and PR-AUC of the validation part."""
-        logits, labels = (torch.cat(parts) for parts in zip(*self.validation_outputs, strict=True))
+        found = [part for parts in processes.gathered(self.validation_outputs) for part in parts]
+        logits, labels = (torch.cat(parts) for parts in zip(*found, strict=True))
         self.validation_outputs.clear()
         loss = self._loss(logits, labels)
         self.log("validation_loss", loss)
@@ -230,7 +236,7 @@ class EpochLog(Callback):  # type: ignore[misc]
         row["learning_rate"] = trainer.optimizers[0].param_groups[0]["lr"]
         row["seconds"] = time.perf_counter() - self.started
         self.rows.append(row)
-        if self.path is not None:
+        if self.path is not None and trainer.is_global_zero:
             with atomic_write(self.path) as temporary:
                 write_log(self.rows, temporary)
 
