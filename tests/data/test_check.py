@@ -321,7 +321,7 @@ def noisy(n: int, length: int, **known: Any) -> Episodes:
 def test_long_episodes_get_a_length_a_resampling_and_the_time_of_training() -> None:
     found = findings(noisy(20, 20_000, interval=0.0005, time_unit="s"))
     assert "episodes of 20000 points (median) are too long for effective training: 200 segments of 100 points" in found
-    assert "cut them into 400 pieces (--length 1000, about" in found
+    assert "cut them into 400 pieces (--length 1000, less than a minute" in found
     assert (
         "make them coarser (--resample 0.01s and --resample-by mean,rms,peak, less than a minute)" in found
     )  # 20 points each
@@ -333,8 +333,8 @@ def test_long_episodes_get_a_length_a_resampling_and_the_time_of_training() -> N
 @pytest.mark.parametrize(
     ("shorter", "expected", "resampled"),
     [
-        (700, "(--length 500, about", True),  # all recordings can be cut
-        (100, "(--length 100, about", False),  # resampling would leave five points
+        (700, "(--length 500, ", True),  # all recordings can be cut
+        (100, "(--length 100, ", False),  # resampling would leave five points
         (20, "that would be too short)", False),
     ],
 )

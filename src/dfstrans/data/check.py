@@ -33,9 +33,9 @@ GOOD_LENGTH = DEFAULT_SEGMENTS * MAX_DEFAULT_SEGMENT_LENGTH  # points
 MIN_LENGTH = DEFAULT_SEGMENTS * MIN_SEGMENT_POINTS
 ROUND_LENGTHS = tuple(step * power for power in (10, 100) for step in (1, 2, 5) if step * power >= MIN_LENGTH)
 FAST = 0.01  # seconds between points, from which a signal is a vibration
-# of a (segment, sensor) cell of one episode in one epoch: column seconds of training_log.csv after the first epoch,
-# default settings, random episodes of 10 to 200 segments and 4 to 40 sensors, two cores: 5e-5 (few) to 2.5e-4 (40)
-SECONDS_PER_CELL = 2.5e-4
+# of a (segment, sensor) cell of one episode in one epoch with default settings: 7e-6 of one core for SMD, in pieces of
+# ten segments and 38 sensors; more is said, since loading, validation and slower processors take longer
+SECONDS_PER_CELL = 1e-5
 
 _error, _warning, _info = partial(Finding, "error"), partial(Finding, "warning"), partial(Finding, "info")
 
@@ -269,7 +269,7 @@ def estimate_training_seconds(n_episodes: int, n_segments: float, n_sensors: int
     """Estimate roughly how long `train` takes: epochs × training episodes × segments × sensors × `SECONDS_PER_CELL`.
 
     >>> round(estimate_training_seconds(1000, 10, 20))
-    1925
+    77
     """
     training = max(1, round(PAPER_FRACTIONS[0] * n_episodes))
     epochs = default_epochs(training, default_batch_size(training))

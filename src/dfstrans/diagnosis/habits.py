@@ -102,9 +102,10 @@ def _evenly(length: int, count: int) -> npt.NDArray[np.int64]:
 
 def _range(values: npt.NDArray[np.floating]) -> Array:
     """Return a low and a high quantile over the last axis, as the last axis."""
+    quantile = np.nanquantile if np.isnan(values).any() else np.quantile  # the same, but much faster
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # places without any values get a range of NaN
-        return np.stack(np.nanquantile(values, [COURSE_TAIL, 1 - COURSE_TAIL], axis=-1), axis=-1, dtype=np.float64)
+        return np.stack(quantile(values, [COURSE_TAIL, 1 - COURSE_TAIL], axis=-1), axis=-1, dtype=np.float64)
 
 
 def smooth_range(course: Array, reach: int = REACH) -> Array:
