@@ -189,6 +189,7 @@ def test_wrong_command_line_is_refused_before_slow_libraries_load(words: str) ->
         ("diagnose model data --figures folder", "matplotlib", "paper"),
         ("encoding --out folder", "matplotlib", "paper"),
         ("export model --format onnx", "onnxruntime", "onnx"),
+        ("score model data --out results", "distributed", "scale"),
         ("compare . --out results --models minirocket", "aeon", "rivals"),
         ("train data --out new", "nptdms", "tdms"),
     ],

@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 130, 32  # of a box
 PLACES = {
     "cli": (0, 0),
     "runtime": (-190, 60),
+    "scale": (-50, 110),
     "deploy": (-190, 180),
     "report": (95, 310),
     "detectors": (-95, 310),

@@ -21,6 +21,7 @@ ORDER = (
     ("report",),
     ("deploy",),
     ("runtime",),
+    ("scale",),
     ("lab.elevator",),
     ("lab.injection",),
     ("lab.rivals",),

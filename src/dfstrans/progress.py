@@ -52,6 +52,18 @@ def about(seconds: float) -> str:
     return f"about {seconds / 60:.0f} minutes" if seconds < 5400 else f"about {seconds / 3600:.2g} hours"
 
 
+def pace(done: int, seconds: float) -> str:
+    """Format how many items were done in a unit of time that suits the number.
+
+    >>> pace(10, 2.0), pace(1, 30.0), pace(1, 1800.0)
+    ('5 per second', '2 per minute', '2 per hour')
+    """
+    for unit, length in (("second", 1), ("minute", 60)):
+        if done * length >= seconds:
+            return f"{done * length / max(seconds, 1e-9):.3g} per {unit}"
+    return f"{done * 3600 / seconds:.3g} per hour"
+
+
 def time_left(done: int, total: int, seconds: float) -> str:
     """Estimate the time left after `done` of `total` equal items took `seconds`.
 

@@ -23,10 +23,10 @@ def test_long_work_reports_progress_every_ten_per_cent_and_every_30_s(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "simulating: 7 % (3 of 40), about 7 min 12 s left",
-        "simulating: 15 % (6 of 40), about 3 min 24 s left",
-        "simulating: 50 % (20 of 40), about 50 s left",
-        "simulating: 100 % (40 of 40)",
+        "simulating: 7 % (3 of 40), 5.14 per minute, about 7 min 12 s left",
+        "simulating: 15 % (6 of 40), 10 per minute, about 3 min 24 s left",
+        "simulating: 50 % (20 of 40), 24 per minute, about 50 s left",
+        "simulating: 100 % (40 of 40), 30 per minute",
     ]
 
 

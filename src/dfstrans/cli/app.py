@@ -21,6 +21,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
     "evaluate": "Evaluate a saved model on labelled recordings.",
     "predict": "Predict anomaly probabilities for new recordings.",
     "diagnose": "Show which sensors deviate from normal, and when.",
+    "score": "Score the recordings of a fleet, on many processes or machines.",
     "commission": "Learn what is normal for a machine, without labels or training.",
     "data": "Check and convert recordings.",
     "export": "Export a model to ONNX for prediction without torch.",
@@ -38,7 +39,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
 PATHS = {  # what the first arguments of a command are, checked before its module is loaded
     **dict.fromkeys(("train", "inject", "compare"), ("recordings",)),
     **dict.fromkeys(("evaluate", "predict", "diagnose", "commission"), ("a saved model", "recordings")),
-    "export": ("a saved model",),
+    **dict.fromkeys(("export", "score"), ("a saved model",)),
 }
 
 

@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 
 from dfstrans.cli.output import remark
 from dfstrans.data.episodes import Episodes
-from dfstrans.data.readers.labels import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
+from dfstrans.detectors.recipe import without_unreadable_labels
 from dfstrans.errors import DfstransError, list_few
 from dfstrans.settings import DFSTRANS, OPTIONS, NetworkSettings, TrainingSettings
 from dfstrans.training.evaluation import ChanceCheck
@@ -211,14 +211,8 @@ def _merge_recipe(given: dict[str, Any]) -> dict[str, Any]:
 
 def with_or_without_labels(detector: EpisodeClassifier, data: Path, read: dict[str, Any]) -> Episodes:
     """Read recordings for a command that does not need labels; unreadable labels are ignored with a remark."""
-    try:
-        return detector.load_episodes(data, need_labels=False, **read)
-    except UnreadableLabelsError as error:
-        if error.column is None:
-            raise
-        remark(f"the recordings are read without their labels: {error}")
-        dropped = read.get("drop_sensors") or detector.reading_.get("drop_sensors") or ()
-        return detector.load_episodes(data, need_labels=False, **{**read, "drop_sensors": [*dropped, error.column]})
+    load = functools.partial(detector.load_episodes, data, need_labels=False)
+    return without_unreadable_labels(load, detector.reading_, read, remark)
 
 
 def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[str, float]:

@@ -14,11 +14,12 @@ from typing import Annotated, Any
 import typer
 from rich.cells import cell_len
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import Progress, ProgressColumn, Task
 from rich.table import Table
+from rich.text import Text
 
 from dfstrans.detectors.card import FIGURES
-from dfstrans.progress import LINE_SECONDS, time_left
+from dfstrans.progress import LINE_SECONDS, pace, time_left
 
 GAP = 2  # between columns
 INTERRUPTED = 130  # exit code after Ctrl-C (shell convention)
@@ -115,9 +116,17 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     if not console.is_terminal:
         yield _lines(what, total)
         return
-    with Progress(console=console, transient=True) as bar:
+    with Progress(*Progress.get_default_columns(), _Pace(), console=console, transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda n: bar.advance(task, n)
+
+
+class _Pace(ProgressColumn):
+    """Shows how many items are done in a unit of time."""
+
+    def render(self, task: Task) -> Text:
+        """Return the pace once it is known."""
+        return Text(pace(int(task.completed), task.elapsed) if task.completed and task.elapsed else "")
 
 
 def _lines(what: str, total: int) -> Callable[[int], None]:
@@ -131,7 +140,7 @@ def _lines(what: str, total: int) -> Callable[[int], None]:
         now, per_cent = time.monotonic(), 100 * done // max(total, 1)
         if now - said_at >= LINE_SECONDS or (per_cent // 10 > said and now - began > QUIET_SECONDS):
             left = f", {time_left(done, total, now - began)}" if done < total else ""
-            remark(f"{what}: {per_cent} % ({done} of {total}){left}")
+            remark(f"{what}: {per_cent} % ({done} of {total}), {pace(done, now - began)}{left}")
             said, said_at = per_cent // 10, now
 
     return advance

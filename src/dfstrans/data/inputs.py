@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.conversion import default_sensor_names
-from dfstrans.data.episodes import Episodes
+from dfstrans.data.episodes import Episode, Episodes
 from dfstrans.data.grid import seconds_of
 from dfstrans.data.scaling import too_large_values
 from dfstrans.data.segments import looks_transposed
@@ -103,6 +103,21 @@ def match_sensors(episodes: Episodes, sensors: tuple[str, ...]) -> Episodes:
     if extra:
         warnings.warn(f"ignoring sensors that are unknown to the model: {', '.join(extra)}", stacklevel=2)
     return episodes.select_sensors(sensors)
+
+
+def without_values(episodes: Episodes, sensors: tuple[str, ...]) -> dict[int, str]:
+    """Return the reason why an episode without any value of these sensors cannot be scored, by row."""
+    return {
+        row: f"expected at least one value of a sensor in each episode, got none in episode {episode.id!r}; record it "
+        "again, or remove it"
+        for row, episode in enumerate(match_sensors(episodes, sensors))
+        if _has_no_value(episode)
+    }
+
+
+def _has_no_value(episode: Episode) -> bool:
+    """Return whether all values are missing; checks the first point first, which usually has a value."""
+    return bool(np.isnan(episode.values[:, 0]).all() and np.isnan(episode.values).all())
 
 
 def warn_of_silent_sensors(episodes: Episodes) -> None:

@@ -165,6 +165,7 @@ def _record(detector: Diagnoser, export: ExportRecord | None = None) -> OnnxReco
         committee=None if detector.committee_ is None else detector.committee_.model_dump(mode="json"),
         trees=None if detector.trees_ is None else encode_trees(detector.trees_),
         machines=list(detector.machines_),
+        reading=detector.reading_,
     )
 
 

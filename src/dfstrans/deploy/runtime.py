@@ -12,7 +12,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -113,9 +113,15 @@ class OnnxDetector:
 
     def predict(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
         """Return 1 for each episode whose anomaly probability reaches the stored threshold, else 0: (n_episodes,)."""
-        episodes, baselines = self.check_input(X), self._trees and self._trees.baselines
-        own = baselines.thresholds(episodes.groups, len(episodes), self.threshold) if baselines else self.threshold
-        return (self.predict_proba(episodes)[:, 1] >= own).astype(np.int64)
+        episodes = self.check_input(X)
+        return (self.predict_proba(episodes)[:, 1] >= self.thresholds(episodes)).astype(np.int64)
+
+    def thresholds(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        """Return the lowest probability at which each of these episodes counts as anomalous: (n_episodes,)."""
+        baselines = self._trees and self._trees.baselines
+        if baselines:
+            return baselines.thresholds(episodes.groups, len(episodes), self.threshold)
+        return np.full(len(episodes), self.threshold)
 
     def novelty(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
         """Return how unlike training each recording is: above 1 it counts as not seen before; NaN if that is unknown.
@@ -201,6 +207,7 @@ class OnnxRecord:
     trees: str | None = None  # arrays of the trees, as text; None if the network decides alone
     machines: Sequence[str] = ()  # with a baseline
     time_unit: str = ""  # of the interval
+    reading: dict[str, Any] = field(default_factory=dict)  # options the recordings of training were read with
     dfstrans_version: str = __version__
 
     @property

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers import applicable_options, load_episodes
+from dfstrans.data.readers.labels import UnreadableLabelsError
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.errors import DfstransError, Note, option_name
 
@@ -81,6 +82,20 @@ def load_with_recipe(
     if "length" in recipe and "length" not in {*remembered, *overrides}:
         _require_length(episodes, recipe["length"], place)
     return episodes
+
+
+def without_unreadable_labels(
+    load: Callable[..., Episodes], recipe: Recipe, read: Mapping[str, Any], remark: Callable[[str], None]
+) -> Episodes:
+    """Read recordings with `load(**read)`; if their labels are unreadable, read them without labels, with a remark."""
+    try:
+        return load(**read)
+    except UnreadableLabelsError as error:
+        if error.column is None:
+            raise
+        remark(f"the recordings are read without their labels: {error}")
+        dropped = read.get("drop_sensors") or recipe.get("drop_sensors") or ()
+        return load(**{**read, "drop_sensors": [*dropped, error.column]})
 
 
 def _without_labels(path: Path, remembered: Recipe, overrides: Mapping[str, Any]) -> tuple[Episodes, Recipe] | None:

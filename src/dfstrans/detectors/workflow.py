@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from dfstrans.data.check import check_episodes
-from dfstrans.data.episodes import Episode, Episodes
-from dfstrans.data.inputs import match_sensors, require_both_classes
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import require_both_classes, without_values
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.data.segments import looks_transposed
 from dfstrans.data.splits import PAPER_FRACTIONS, SplitKind, describe_split, imbalance
@@ -378,7 +378,7 @@ def scorable(
 
     A remark lists them with the reasons. With `every`, or if none is left, they raise an error.
     """
-    reasons = {**_unsuitable_lengths(detector, episodes), **_without_values(detector, episodes)}
+    reasons = {**_unsuitable_lengths(detector, episodes), **without_values(episodes, detector.sensors_)}
     if not reasons:
         return Scorable(episodes, [])
     if every or len(reasons) == len(episodes):
@@ -406,18 +406,3 @@ def _unsuitable_lengths(detector: EpisodeClassifier, episodes: Episodes) -> dict
             else:
                 break
     return found
-
-
-def _without_values(detector: EpisodeClassifier, episodes: Episodes) -> dict[int, str]:
-    """Return the reason for each episode without any value of the detector's sensors, by row."""
-    return {
-        row: f"expected at least one value of a sensor in each episode, got none in episode {episode.id!r}; record it "
-        "again, or remove it"
-        for row, episode in enumerate(match_sensors(episodes, detector.sensors_))
-        if _has_no_value(episode)
-    }
-
-
-def _has_no_value(episode: Episode) -> bool:
-    """Return whether all values are missing; checks the first point first, which usually has a value."""
-    return bool(np.isnan(episode.values[:, 0]).all() and np.isnan(episode.values).all())

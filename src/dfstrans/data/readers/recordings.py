@@ -166,6 +166,21 @@ def _read_own_parquet(table: Table, options: ReadOptions) -> Episodes:
     return drop_sensors(episodes, options, table.path)
 
 
+def holds_one_recording(path: Path, options: ReadOptions) -> bool:
+    """Return whether a table is a single recording: it names no episodes, and is not to be cut."""
+    if not (is_table(path) or is_tdms(path)) or options.length is not None:
+        return False
+    table = open_recording(path, options)
+    return PARQUET_KEY not in table.metadata and _find_roles_there(table, options).id is None
+
+
+def _find_roles_there(table: Table, options: ReadOptions) -> Roles:
+    """Find the roles of a table that may lack columns which the options name, because a label table has them."""
+    named = {f"{role}_column": getattr(options, f"{role}_column") for role in ("id", "time", "label", "group")}
+    absent = {option: None for option, name in named.items() if name and find_column(table.names, name) is None}
+    return find_roles(table.names, options.model_copy(update=absent), table.path)
+
+
 def open_recording(path: Path, options: ReadOptions) -> Table:
     """Open a file of recordings as a table with a column per sensor."""
     return TdmsTable(path, options) if is_tdms(path) else as_wide(open_table(path), options)
@@ -178,9 +193,7 @@ def as_wide(table: Table, options: ReadOptions) -> Table:
     """Return a table with a column per tag if this one has the columns time, tag and value, else the table itself."""
     tag = _find(table, options.tag_column, "tag_column", _TAGS)
     value = _find(table, options.value_column, "value_column", _VALUES)
-    named = {f"{role}_column": getattr(options, f"{role}_column") for role in ("id", "time", "label", "group")}
-    absent = {option: None for option, name in named.items() if name and find_column(table.names, name) is None}
-    roles = find_roles(table.names, options.model_copy(update=absent), table.path)  # the label table has others
+    roles = _find_roles_there(table, options)
     if tag is None or value is None or roles.time is None:
         if options.tag_column or options.value_column:
             raise DfstransError(

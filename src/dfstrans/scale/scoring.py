@@ -1,0 +1,272 @@
+"""The pure function of scoring: a file of recordings in, a table of results out, on any machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+
+from dfstrans.data.episodes import Episodes
+from dfstrans.data.inputs import match_sensors, require_interval, without_values
+from dfstrans.data.readers.opening import ReadOptions
+from dfstrans.deploy.runtime import OnnxDetector
+from dfstrans.detectors.recipe import Recipe, load_with_recipe, recipe_of, without_unreadable_labels
+from dfstrans.errors import DfstransError, option_name
+from dfstrans.scale.sources import Source, local_copy, require_scorable_options
+
+Engine = Literal["torch", "onnx"]
+AT_ONCE = 64  # recordings
+_MESSAGES = b"messages"  # key of the notes and warnings in the metadata of a table
+_MOMENTS = pa.list_(pa.struct({"start": pa.float64(), "end": pa.float64(), "sensors": pa.list_(pa.string())}))
+SCHEMA = pa.schema(
+    {
+        "machine": pa.string(),  # null if unknown
+        "date": pa.string(),  # of the first point, as the clock of the recording showed it; null if unknown
+        "episode_id": pa.string(),
+        "file": pa.string(),
+        "probability": pa.float64(),
+        "threshold": pa.float64(),
+        "anomalous": pa.int8(),
+        "model": pa.string(),  # checksum of the saved model
+        "reason": pa.string(),  # why the file or the recording was rejected; null if it was scored
+        "top_sensors": pa.list_(pa.string()),
+        "moments": _MOMENTS,  # in the time unit of the diagnosis
+        "trust": pa.string(),
+        "diagnosis": pa.string(),  # JSON
+    }
+)
+DIAGNOSED = ("top_sensors", "moments", "trust", "diagnosis")
+
+
+class _Loaded(NamedTuple):
+    """A detector, and what recordings have to be like."""
+
+    detector: Any
+    sensors: tuple[str, ...]
+    interval: float | None
+    time_unit: str
+    reading: Recipe
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A saved model and all options that determine its results; can be sent to other processes and machines.
+
+    Called with the address of a file (or a `Source`), it returns a table with the columns of `SCHEMA`: one row for each
+    recording, or one with the reason if the file cannot be read. With `diagnose`, anomalous recordings are diagnosed.
+    """
+
+    files: dict[str, bytes] = field(repr=False)  # of a saved model, or one exported file
+    version: str
+    engine: Engine = "torch"
+    read: Recipe = field(default_factory=dict)
+    machine: str | None = None
+    diagnose: bool = False
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path,
+        engine: Engine | None = None,
+        *,
+        read: Mapping[str, Any] | None = None,
+        machine: str | None = None,
+        diagnose: bool = False,
+    ) -> Self:
+        """Read a saved model, or a file that `dfstrans export` wrote; `read` overrides the model's reading options."""
+        place, options = Path(model), ReadOptions(**dict(read or {}))
+        require_scorable_options(options)
+        engine = engine or ("onnx" if place.suffix.lower() == ".onnx" else "torch")
+        if diagnose and engine == "onnx":
+            raise DfstransError(
+                f"expected {option_name('engine', 'torch')} with {option_name('diagnose', True)}, got onnx, which only "
+                "predicts; drop one of them"
+            )
+        files, version = _content(place, engine, diagnose=diagnose)
+        self = cls(files, version, engine, recipe_of(options), machine, diagnose)
+        require_scorable_options(self.options)
+        return self
+
+    def run(self) -> dict[str, Any]:
+        """Return what two runs must share so that their results belong together, as plain values."""
+        from dfstrans import __version__
+
+        known = {name: getattr(self, name) for name in ("engine", "read", "machine", "diagnose")}
+        return {"model": self.version, **known, "dfstrans": __version__}
+
+    def __call__(self, source: Source | str) -> pa.Table:
+        """Score the recordings of a file; never raises an error because of its content."""
+        source = Source.of(source) if isinstance(source, str) else source
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                rows = list(self._rows(source))
+            except Exception as error:  # readers raise errors of many libraries on damaged files
+                known = isinstance(error, DfstransError)
+                rows = [{"reason": str(error) if known else f"{type(error).__name__}: {error}"}]
+        messages = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
+        return self.table(source, rows).replace_schema_metadata({_MESSAGES: json.dumps(messages)})
+
+    def table(self, source: Source, rows: Sequence[dict[str, Any]]) -> pa.Table:
+        """Return a table with these rows about the recordings of a source."""
+        constant = {"file": source.address, "model": self.version}
+        return pa.Table.from_pylist([row | constant for row in rows], schema=SCHEMA)
+
+    @staticmethod
+    def messages(table: pa.Table) -> list[str]:
+        """Return the notes and warnings that came with a table."""
+        return list(json.loads((table.schema.metadata or {}).get(_MESSAGES, b"[]")))
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """The machines that have a baseline in the model."""
+        return tuple(
+            self.detector.record.machines if self.engine == "onnx" else getattr(self.detector, "machines_", ())
+        )
+
+    @property
+    def detector(self) -> Any:
+        """The detector, an `EpisodeClassifier` or an `OnnxDetector`."""
+        return self._loaded().detector
+
+    @property
+    def options(self) -> ReadOptions:
+        """How recordings are read: as those of training, unless said otherwise."""
+        return ReadOptions(**{**self._loaded().reading, **self.read})
+
+    # ---- the model --------------------------------------------------------------------------------------------------
+
+    def _loaded(self) -> _Loaded:
+        """Return the detector, loaded once in each process."""
+        key = (self.version, self.engine)
+        if key not in _IN_THIS_PROCESS:
+            _IN_THIS_PROCESS.clear()
+            _IN_THIS_PROCESS[key] = _load(self.files, self.engine)
+        return _IN_THIS_PROCESS[key]
+
+    # ---- recordings -------------------------------------------------------------------------------------------------
+
+    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
+        """Yield a row for each recording of a file."""
+        detector, sensors, *_ = self._loaded()
+        with local_copy(source, self.options) as place:
+            episodes = self._read(place)
+            silent = without_values(episodes, sensors)
+            described = [self._describe(episodes, row) for row in range(len(episodes))]
+            for row, reason in silent.items():
+                yield described[row] | {"reason": reason}
+            rows = [row for row in range(len(episodes)) if row not in silent]
+            for first in range(0, len(rows), AT_ONCE):
+                part = rows[first : first + AT_ONCE]
+                for row, found in zip(part, self._score(detector, episodes[part]), strict=True):
+                    yield described[row] | found
+
+    def _read(self, place: Path) -> Episodes:
+        """Read recordings like those of training, and reject others."""
+        known = self._loaded()
+        episodes = without_unreadable_labels(
+            lambda **read: load_with_recipe(known.reading, place, read, need_labels=False),
+            known.reading,
+            self.read,
+            lambda text: warnings.warn(text, stacklevel=2),
+        )
+        match_sensors(episodes, known.sensors)
+        require_interval(episodes, known.interval, known.time_unit)
+        if self.machine is not None:
+            episodes = replace(episodes, groups=np.full(len(episodes), self.machine))
+        return episodes
+
+    def _describe(self, episodes: Episodes, row: int) -> dict[str, Any]:
+        start = None if episodes.starts is None else episodes.starts[row]
+        return {
+            "episode_id": str(episodes.ids[row]),
+            "machine": None if episodes.groups is None else str(episodes.groups[row]) or None,
+            "date": None if start is None or np.isnat(start) else str(start.astype("datetime64[D]")),
+        }
+
+    def _score(self, detector: Any, episodes: Episodes) -> list[dict[str, Any]]:
+        """Score some recordings at once, or, if one of them is refused, each half of them."""
+        try:
+            probabilities = detector.predict_proba(episodes)[:, 1]
+            thresholds = detector.thresholds(detector.check_input(episodes))
+            anomalous = probabilities >= thresholds
+            diagnoses = iter(
+                detector.diagnose(episodes[np.flatnonzero(anomalous)], trust=True) if self.diagnose else ()
+            )
+            return [
+                {
+                    "probability": float(probabilities[row]),
+                    "threshold": float(thresholds[row]),
+                    "anomalous": int(anomalous[row]),
+                    **(_diagnosed(next(diagnoses)) if self.diagnose and anomalous[row] else {}),
+                }
+                for row in range(len(episodes))
+            ]
+        except DfstransError as error:
+            if len(episodes) == 1:
+                return [{"reason": str(error)}]
+        half = len(episodes) // 2
+        return [*self._score(detector, episodes[:half]), *self._score(detector, episodes[half:])]
+
+
+_IN_THIS_PROCESS: dict[tuple[str, str], _Loaded] = {}
+
+
+def _diagnosed(diagnosis: Any) -> dict[str, Any]:
+    return {
+        "top_sensors": [one.sensor for one in diagnosis.top_sensors()],
+        "moments": [{"start": one.start, "end": one.end, "sensors": one.sensors} for one in diagnosis.top_segments()],
+        "trust": None if diagnosis.trust is None else diagnosis.trust.support,
+        "diagnosis": json.dumps(diagnosis.to_dict(), allow_nan=False),
+    }
+
+
+def _content(model: Path, engine: Engine, *, diagnose: bool) -> tuple[dict[str, bytes], str]:
+    """Return the files of a model that this engine needs, and the model's checksum."""
+    if model.suffix.lower() == ".onnx" and model.is_file():
+        if engine == "torch":
+            raise DfstransError(f"expected a saved model for torch, got the exported file {model}; give its folder")
+        content = model.read_bytes()
+        return {"model.onnx": content}, hashlib.sha256(content).hexdigest()[:16]
+    from dfstrans.detectors.saved_model import read_whole_record  # loads torch
+    from dfstrans.settings import DFSTRANS
+
+    record = read_whole_record(model)
+    if diagnose and record.estimator != DFSTRANS:
+        raise DfstransError(
+            f"expected a model of the kind {DFSTRANS!r} for diagnoses, got {record.estimator!r}, which detects "
+            f"anomalous episodes but cannot explain them; score without {option_name('diagnose')}"
+        )
+    if engine == "torch":
+        return {one.name: one.read_bytes() for one in model.iterdir() if one.is_file()}, record.own_checksum[:16]
+    from dfstrans.deploy.onnx_export import export_onnx
+
+    with tempfile.TemporaryDirectory() as folder:
+        copy, exported = Path(folder) / "model", Path(folder) / "model.onnx"
+        shutil.copytree(model, copy)  # the export is recorded in the model, which stays as it is
+        export_onnx(copy, exported)
+        return {exported.name: exported.read_bytes()}, record.own_checksum[:16]
+
+
+def _load(files: Mapping[str, bytes], engine: Engine) -> _Loaded:
+    if engine == "onnx":
+        exported = OnnxDetector.from_bytes(next(iter(files.values())), threads=1)
+        record = exported.record
+        return _Loaded(exported, record.sensors, record.interval, record.time_unit, record.reading)
+    from dfstrans.detectors.registry import load_detector
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / name).write_bytes(content)
+        detector = load_detector(folder).predict_in("32")
+    data = detector.data_
+    return _Loaded(detector, detector.sensors_, data.interval, data.time_unit, detector.reading_)
