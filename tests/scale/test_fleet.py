@@ -31,10 +31,15 @@ def in_one_process(sources: list[Source], scorer: Scorer) -> pd.DataFrame:
 
 
 def run(
-    address: str, exported: Path, data: Path, out: Path, at: Callable[[int, Client], None] = lambda _n, _c: None
+    address: str,
+    exported: Path,
+    data: Path,
+    out: Path,
+    at: Callable[[int, Client], None] = lambda _n, _c: None,
+    machine: str | None = None,
 ) -> Summary:
     """Score with a cluster, and call `at` with the number of finished files and the client."""
-    scorer = Scorer.load(exported)
+    scorer = Scorer.load(exported, machine=machine)
     sources = find_sources([str(data)], scorer.options, str(out))
     results = ResultsFolder.of(str(out), scorer, resume=out.exists())
     with connected(address, scorer.engine) as client:
@@ -146,6 +151,30 @@ def test_unknown_scheduler_is_one_error(
     assert err.count("\n") == 1
     assert "such as" in refused("score", exported, fleet, "--out", tmp_path / "out", "--scheduler", "no such://thing")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_scheduler_without_workers_is_one_error(
+    exported: Path, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_module, "SECONDS_TO_CONNECT", 0.5)
+    with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as idle:
+        err = refused("score", exported, fleet, "--out", tmp_path / "out", "--scheduler", idle.scheduler_address)
+    assert "got none; start some (dask worker" in err
+    assert not (tmp_path / "out").exists()
+    err = refused("score", exported, fleet, "--out", tmp_path / "out", "--memory", "much")
+    assert "expected --memory such as 1GB, got 'much'" in err
+
+
+def test_two_models_on_one_cluster_do_not_mix(cluster: str, exported: Path, fleet: Path, tmp_path: Path) -> None:
+    other: list[Summary] = []
+
+    def begin_another(done: int, _: Client) -> None:
+        if done == 1:
+            other.append(run(cluster, exported, fleet, tmp_path / "other", machine="other"))
+
+    run(cluster, exported, fleet, tmp_path / "out", begin_another)
+    assert {*rows_of(tmp_path / "other")["machine"]} == {"other"}
+    assert {*rows_of(tmp_path / "out")["machine"]} == {"000", "001"}
 
 
 def test_workers_with_other_versions_are_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:

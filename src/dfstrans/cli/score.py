@@ -73,8 +73,14 @@ def score(
     if scorer.engine == "torch":
         warn_of_guessing(scorer.detector.chance_check)
     here = any(map(in_this_process, (*data, out)))
-    with connected(scheduler, scorer.engine, workers=workers, memory=memory, here=here, most=len(sources)) as client:
-        found = score_fleet(sources, scorer, results, client, progress)
+    try:
+        with connected(
+            scheduler, scorer.engine, workers=workers, memory=memory, here=here, most=len(sources)
+        ) as client:
+            found = score_fleet(sources, scorer, results, client, progress)
+    except KeyboardInterrupt:
+        remark("what is finished is kept; continue with --resume")
+        raise
     without_baseline = sorted(found.machines - {*scorer.machines}) if scorer.machines else None
     _remark_on(found, without_baseline)
     rejects = f"{out.rstrip('/')}/{REJECTS}"

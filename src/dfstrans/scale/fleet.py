@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 from dask.system import CPU_COUNT
+from dask.utils import parse_bytes
 from distributed import CancelledError, Client, KilledWorker, LocalCluster, WorkerPlugin, as_completed, get_worker
 
 from dfstrans.errors import DfstransError, list_few, option_name
@@ -25,7 +26,6 @@ AHEAD = 3  # pieces in flight for each thread of a worker: one is scored, the ot
 REJECTS_SHOWN = 5
 SECONDS_TO_CONNECT = 15
 _SECONDS_TO_RECOUNT = 5.0  # workers may come and go
-_SCORER = "dfstrans-scorer"
 _PACKAGES = {"torch": ("torch", "scikit-learn"), "onnx": ("onnxruntime",)}
 _ALWAYS = ("dfstrans", "numpy", "pandas", "pyarrow", "dask", "distributed")
 
@@ -69,7 +69,7 @@ def score_fleet(
     rows = anomalous = repeated = 0
     began = time.monotonic()
     results.begin()
-    client.register_plugin(_Scores(scorer), name=_SCORER)
+    client.register_plugin(_Scores(scorer), name=results.name)
     with progress("scoring", len(left)) as advance:
         for done in _completed(client, left, scorer, results):
             total = total.plus(done.parts)
@@ -157,7 +157,7 @@ class _Scores(WorkerPlugin):  # type: ignore[misc]
 
 def _score(source: Source, results: ResultsFolder) -> _Done:
     """Score a source and write the results."""
-    scorer: Scorer = get_worker().plugins[_SCORER].scorer
+    scorer: Scorer = get_worker().plugins[results.name].scorer
     table = scorer(source)
     parts = results.publish(source, table)
     rejected = pc.is_valid(table["reason"])
@@ -197,13 +197,17 @@ def connected(
             require_same_versions(client, engine)
             yield client
         return
+    try:
+        limit = parse_bytes(memory) if memory else "auto"
+    except ValueError as error:
+        raise DfstransError(f"expected {option_name('memory')} such as 1GB, got {memory!r}; correct it") from error
     n = 1 if here else min(workers or CPU_COUNT, most)
     with (
         LocalCluster(
             n_workers=n,
             threads_per_worker=1,
             processes=not here,
-            memory_limit=memory or "auto",
+            memory_limit=limit,
             dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as cluster,

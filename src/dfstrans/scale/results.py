@@ -22,7 +22,7 @@ from fsspec.implementations.local import LocalFileSystem
 from dfstrans.errors import DfstransError, list_few, option_name
 from dfstrans.files import atomic_write
 from dfstrans.scale.scoring import DIAGNOSED, SCHEMA, Scorer
-from dfstrans.scale.sources import Source, digest, filesystem
+from dfstrans.scale.sources import Source, digest, filesystem, shown
 
 RUN, REJECTS = "_run.json", "_rejects"  # readers of Parquet skip names that begin with _
 UNKNOWN = "unknown"  # machine or date
@@ -84,7 +84,12 @@ class ResultsFolder(NamedTuple):
                 f"expected an unused folder for results, got something else in {address}; choose another "
                 f"{option_name('out')}"
             )
-        return cls(address, run)
+        return cls(shown(fs, root), run)
+
+    @property
+    def name(self) -> str:
+        """The name of all that the results depend on, besides the recordings."""
+        return f"dfstrans-{digest(self.run)}"
 
     def begin(self) -> None:
         """Write what the results depend on, and a part without rows."""
@@ -109,10 +114,10 @@ class ResultsFolder(NamedTuple):
         for file, piece in map(self.piece, sources):
             current.setdefault(file, set()).add(piece)
         parts = self.parts()
-        outdated = [part for part in parts if part.piece not in current.get(part.file, {part.piece})]
+        outdated = {part for part in parts if part.piece not in current.get(part.file, {part.piece})}
         if outdated:
             filesystem(self.address)[0].rm([part.path for part in outdated])
-        return [part for part in parts if part not in set(outdated)]
+        return [part for part in parts if part not in outdated]
 
     def publish(self, source: Source, table: pa.Table) -> list[Part]:
         """Write the results of a source, each part at once; an earlier equal part is replaced."""

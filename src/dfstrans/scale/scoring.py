@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +20,7 @@ from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import match_sensors, require_interval, without_values
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.deploy.runtime import OnnxDetector
-from dfstrans.detectors.recipe import Recipe, load_with_recipe, recipe_of, without_unreadable_labels
+from dfstrans.detectors.recipe import Recipe, load_with_recipe, without_unreadable_labels
 from dfstrans.errors import DfstransError, option_name
 from dfstrans.scale.sources import Source, local_copy, require_scorable_options
 
@@ -92,7 +93,7 @@ class Scorer:
                 "predicts; drop one of them"
             )
         files, version = _content(place, engine, diagnose=diagnose)
-        self = cls(files, version, engine, recipe_of(options), machine, diagnose)
+        self = cls(files, version, engine, options.model_dump(mode="json", exclude_unset=True), machine, diagnose)
         require_scorable_options(self.options)
         return self
 
@@ -148,10 +149,11 @@ class Scorer:
     def _loaded(self) -> _Loaded:
         """Return the detector, loaded once in each process."""
         key = (self.version, self.engine)
-        if key not in _IN_THIS_PROCESS:
-            _IN_THIS_PROCESS.clear()
-            _IN_THIS_PROCESS[key] = _load(self.files, self.engine)
-        return _IN_THIS_PROCESS[key]
+        with _LOADING:
+            if key not in _IN_THIS_PROCESS:
+                _IN_THIS_PROCESS.clear()
+                _IN_THIS_PROCESS[key] = _load(self.files, self.engine)
+            return _IN_THIS_PROCESS[key]
 
     # ---- recordings -------------------------------------------------------------------------------------------------
 
@@ -218,6 +220,7 @@ class Scorer:
         return [*self._score(detector, episodes[:half]), *self._score(detector, episodes[half:])]
 
 
+_LOADING = threading.Lock()
 _IN_THIS_PROCESS: dict[tuple[str, str], _Loaded] = {}
 
 

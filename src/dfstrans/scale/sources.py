@@ -77,7 +77,7 @@ def find_sources(given: Sequence[str], options: ReadOptions, results: str) -> li
     of labels, or results.
     """
     results_fs, results_path = filesystem(results)
-    found: dict[str, Source] = {}
+    found: dict[str, list[Source]] = {}
     for one in given:
         fs, path = filesystem(one)
         try:
@@ -88,12 +88,13 @@ def find_sources(given: Sequence[str], options: ReadOptions, results: str) -> li
         for name, info in files.items():
             if inside is None or not name.startswith(inside):
                 address = shown(fs, name)
-                found[address] = Source(address, shown(fs, folder), _identity(info))
+                source = Source(address, shown(fs, folder), _identity(info))
+                found[address] = _pieces(source, info.get("size") or 0, options)
     if not found:
         raise DfstransError(
             f"expected recordings in {list_few(given)}, got none ({', '.join(RECORDING_SUFFIXES)}); check the paths"
         )
-    return [piece for address in sorted(found) for piece in _pieces(found[address], options)]
+    return [piece for address in sorted(found) for piece in found[address]]
 
 
 def _files(fs: Any, path: str, given: str) -> tuple[dict[str, Any], str]:
@@ -131,13 +132,13 @@ def digest(*content: Any) -> str:
 # ---- divide ---------------------------------------------------------------------------------------------------------
 
 
-def _pieces(source: Source, options: ReadOptions) -> list[Source]:
+def _pieces(source: Source, size: int, options: ReadOptions) -> list[Source]:
     """Divide a large Parquet file between row groups, so that no recording lies in two pieces; else return it whole."""
-    if not source.address.lower().endswith(PARQUET_SUFFIXES):
+    if size <= PIECE_BYTES or not source.address.lower().endswith(PARQUET_SUFFIXES):
+        return [source]
+    if options.length is not None or options.folders is not None:
         return [source]
     fs, path = filesystem(source.address)
-    if fs.size(path) <= PIECE_BYTES or options.length is not None or options.folders is not None:
-        return [source]
     try:
         with fs.open(path) as file:
             metadata = pq.ParquetFile(file).metadata
