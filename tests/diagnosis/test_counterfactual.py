@@ -33,7 +33,7 @@ def logit_with_normal(detector: Diagnoser, episode: Episodes, replaced: Mask) ->
         return float(detector.network_.attend(x).logit), float(detector.network_.attend(changed).logit)
 
 
-def test_occlusion_is_the_fall_of_the_logit_without_one_cell(detector: Diagnoser, planted: Episodes) -> None:
+def test_occlusion_is_the_drop_in_the_logit_without_one_cell(detector: Diagnoser, planted: Episodes) -> None:
     falls = occlusion(detector, planted[-1], detector.reference_)
     for cell in ((0, 0), (5, 3), (2, 1)):
         replaced = np.zeros((6, 4), dtype=bool)

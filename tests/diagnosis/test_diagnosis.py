@@ -194,7 +194,7 @@ def test_raw_scores_have_the_axes_of_the_paper_and_their_bands() -> None:
     diagnosis, _ = made_diagnosis()
     course = np.full((6, 4, 2), 1.0)
     course[2, 1] = np.nan  # no normal recording has values there
-    raw = json.loads(json.dumps(replace(diagnosis, usual_course=course).to_dict(raw=True)["raw"], allow_nan=False))
+    raw = json.loads(json.dumps(replace(diagnosis, normal_range=course).to_dict(raw=True)["raw"], allow_nan=False))
     assert list(raw["normal"]) == list(SCORES)
     for name in SCORES:
         values, band = getattr(diagnosis, name), raw["normal"][name]
@@ -203,5 +203,5 @@ def test_raw_scores_have_the_axes_of_the_paper_and_their_bands() -> None:
         np.testing.assert_allclose(band["edge"], diagnosis.bands[name].edge, atol=1e-5)
     np.testing.assert_allclose(raw["deviation"], diagnosis.deviation, atol=1e-5)
     assert raw["sensors"] == list(diagnosis.sensors)
-    assert raw["usual_course"][2][:2] == [[1.0, 1.0], [None, None]]
+    assert raw["normal_range"][2][:2] == [[1.0, 1.0], [None, None]]
     assert raw["loss"] is None

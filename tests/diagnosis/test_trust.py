@@ -26,7 +26,7 @@ def test_at_least_one_attention_weight_is_removed() -> None:
     assert keep_mask(weights, 1, "top", generator()).sum() == 23
 
 
-def test_trust_score_is_the_fall_of_the_logit(tiny: Diagnoser) -> None:
+def test_trust_score_is_the_drop_in_the_logit(tiny: Diagnoser) -> None:
     episodes = tiny_episodes()[:3]
     trust = attention_trust_score(tiny, episodes, [10, 30], draws=2)
     segments, valid, *_ = next(iter(tiny.batches(episodes)))
@@ -79,7 +79,7 @@ def test_impossible_requests_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("is_anomaly", "fall", "percentile", "support", "words"),
+    ("is_anomaly", "drop", "percentile", "support", "words"),
     [
         (True, 3.0, 1.0, "supported", "drops by 3.00, more than in all 20 random draws"),
         (True, 3.0, 0.975, "supported", "more than in 98 % of 20 random draws"),
@@ -91,10 +91,10 @@ def test_impossible_requests_are_refused(
         (False, 3.0, 1.0, "not supported", "the episode is not anomalous"),
     ],
 )
-def test_trust_verdict_uses_size_and_percentile_of_the_fall(
-    is_anomaly: bool, fall: float, percentile: float, support: str, words: str
+def test_trust_verdict_uses_size_and_percentile_of_the_drop(
+    is_anomaly: bool, drop: float, percentile: float, support: str, words: str
 ) -> None:
-    word, reason = weigh(is_anomaly, fall, percentile)
+    word, reason = weigh(is_anomaly, drop, percentile)
     assert word == support
     assert words in reason
 

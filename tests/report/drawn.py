@@ -72,7 +72,7 @@ def made_diagnosis(
         health=(HealthFinding("S2", "stuck", 0.4, 0.01),),
         trust=TrustVerdict("supported", "the logit falls", 5.0, 3.0, 0.1, 1.0),
         compared_with=ComparedWith("", 30, ""),
-        usual_course=np.stack([np.full((t, s), -2.0), np.full((t, s), 2.0)], axis=-1),
+        normal_range=np.stack([np.full((t, s), -2.0), np.full((t, s), 2.0)], axis=-1),
     )
     values = random.normal(size=(s, t * segment_length)).astype(np.float32)
     fault = Fault(segment_length, 2 * segment_length, (sensors[0],), "bump")

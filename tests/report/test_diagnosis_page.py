@@ -92,7 +92,7 @@ def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> No
 
 def test_page_omits_missing_normal_range_trust_and_interval(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(probability=0.1)
-    plain = replace(diagnosis, usual_course=None, trust=None, health=(), clock=Clock("points"))
+    plain = replace(diagnosis, normal_range=None, trust=None, health=(), clock=Clock("points"))
     text = words(write_diagnosis(tmp_path / "a.html", plain, replace(recording, nearest=None, interval=None)))
     assert "Not anomalous: probability 10.0 %" in text
     assert "range of normal recordings" not in text

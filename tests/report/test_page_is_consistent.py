@@ -168,7 +168,7 @@ def test_figures_show_the_cells_of_the_json(page_and_json: tuple[str, Any]) -> N
 def test_the_green_range_and_the_words_above_it_agree(page_and_json: tuple[str, Any]) -> None:
     page, content = page_and_json
     raw, (signals, *_) = content["raw"], figures(page)
-    course = np.array(raw["usual_course"])
+    course = np.array(raw["normal_range"])
     filled = [trace for trace in signals["data"] if trace.get("fill") == "tonexty"]
     for one, trace in zip(content["interpretation"], filled, strict=True):
         sensor = raw["sensors"].index(one["sensor"])

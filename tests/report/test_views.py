@@ -47,7 +47,7 @@ def test_the_first_signal_is_the_top_ranked_sensor_with_its_normal_range() -> No
     np.testing.assert_array_equal(first.normal_range, [[-2, 2]] * 8)
     np.testing.assert_array_equal(range_times(diagnosis), [0, 2.5, 7.5, 12.5, 17.5, 22.5, 27.5, 30])
     assert first.nearest is not None
-    bare = signals(replace(diagnosis, usual_course=None), replace(recording, nearest=None))[0]
+    bare = signals(replace(diagnosis, normal_range=None), replace(recording, nearest=None))[0]
     assert (bare.normal_range, bare.nearest) == (None, None)
 
 

@@ -18,7 +18,7 @@ from rich.progress import Progress, ProgressColumn, Task
 from rich.table import Table
 from rich.text import Text
 
-from dfstrans.detectors.card import FIGURES
+from dfstrans.detectors.card import METRICS
 from dfstrans.progress import LINE_SECONDS, pace, time_left
 
 GAP = 2  # between columns
@@ -104,7 +104,7 @@ def _panels(widths: Sequence[int], limit: int | None, names: int = 1) -> list[li
 
 def print_metrics(metrics: dict[str, dict[str, Any]]) -> None:
     """Print metrics, one column per part."""
-    found = {name: [part.get(key) for part in metrics.values()] for key, name in FIGURES.items()}
+    found = {name: [part.get(key) for part in metrics.values()] for key, name in METRICS.items()}
     rows = [(name, *("–" if cell is None else f"{cell:.4g}" for cell in cells)) for name, cells in found.items()]
     print_columns(("", *metrics), rows, words=("",))
 

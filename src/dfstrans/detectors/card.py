@@ -10,7 +10,7 @@ from dfstrans.model.novelty import FEWEST_RECORDINGS, NOT_SEEN, USUAL_SHARE
 from dfstrans.training.evaluation import check_against_chance, learned_little
 
 CANNOT_TELL = f"that takes trees, and at least {FEWEST_RECORDINGS} recordings to train on"
-FIGURES = {
+METRICS = {
     "episodes": "episodes",
     "anomalous": "of them anomalous",
     "precision": "precision",
@@ -164,7 +164,7 @@ def _figures_table(metrics: dict[str, dict[str, float | None]]) -> str:
         return "No metrics were recorded."
     parts = list(metrics)
     lines = ["| | " + " | ".join(parts) + " |", "|---" * (len(parts) + 1) + "|"]
-    for key, name in FIGURES.items():
+    for key, name in METRICS.items():
         cells = [metrics[part].get(key) for part in parts]
         lines.append(f"| {name} | " + " | ".join("–" if cell is None else f"{cell:.4g}" for cell in cells) + " |")
     return "\n".join(lines)

@@ -71,7 +71,7 @@ def diagnose(
             contribution=found.contribution,
             bands=found.bands,
             level=level_in_range(episode.values, length, course),
-            usual_course=course,
+            normal_range=course,
             compared_with=ComparedWith(habits.machine, habits.recordings, habits.why_all),
             health=habits.health.examine(episode.values, detector.scaler_),
             resembles=known.resembled_by(episode.id, found.features),

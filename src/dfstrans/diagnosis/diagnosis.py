@@ -57,7 +57,7 @@ class Diagnosis(ComparedAttention):
     """The diagnosis of one episode: its probability, the deviation of sensors and segments, and the paper's scores.
 
     Shape:
-        deviation, contribution, level, occlusion (segment, sensor); usual_course (place, sensor, 2), see `places`; the
+        deviation, contribution, level, occlusion (segment, sensor); normal_range (place, sensor, 2), see `places`; the
         times of segments and places are in the unit of `clock`
     """
 
@@ -74,8 +74,8 @@ class Diagnosis(ComparedAttention):
     deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
     contribution: Array  # to the logit, beyond the normal contribution
     level: Array  # of the values in their normal range; see `level_in_range`
-    usual_course: Array  # lowest and highest value of normal recordings; see `NormalCourse`
-    compared_with: ComparedWith  # the recordings behind `usual_course` and `health`
+    normal_range: Array  # lowest and highest value of normal recordings; see `NormalCourse`
+    compared_with: ComparedWith  # the recordings behind `normal_range` and `health`
     health: tuple[HealthFinding, ...]
     resembles: tuple[Resemblance, ...] = ()  # kinds of the nearest known anomalies
     clock: Clock = Clock()  # noqa: RUF009 frozen
@@ -307,8 +307,8 @@ class Diagnosis(ComparedAttention):
 
     @property
     def places(self) -> Array:
-        """The times at which `usual_course` is known, the same number in each segment: (place,)."""
-        per_segment = len(self.usual_course) // self.n_segments
+        """The times at which `normal_range` is known, the same number in each segment: (place,)."""
+        per_segment = len(self.normal_range) // self.n_segments
         share = (np.arange(per_segment) + 0.5) / per_segment
         return np.asarray((self.segment_bounds[:, :1] + share * np.diff(self.segment_bounds[0])).ravel())
 
@@ -458,7 +458,7 @@ class Diagnosis(ComparedAttention):
             level=nested_lists(self.level),
             loss=None if self.occlusion is None else nested_lists(self.occlusion),
             places=nested_lists(self.places),
-            usual_course=nested_lists(self.usual_course),
+            normal_range=nested_lists(self.normal_range),
             normal={
                 name: {
                     "median": nested_lists(np.broadcast_to(self.bands[name].centre, values.shape)),

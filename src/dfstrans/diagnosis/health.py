@@ -49,7 +49,7 @@ class HealthReference:
             )
             for row, sensor in np.argwhere(shares > np.maximum(self.usual, least))
         ]
-        return tuple(sorted(findings, key=lambda finding: finding.usual - finding.share))
+        return tuple(sorted(findings, key=lambda finding: finding.normal - finding.share))
 
 
 def symptom_shares(values: Values, scaler: SensorScaler) -> Array:

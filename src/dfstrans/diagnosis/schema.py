@@ -117,7 +117,7 @@ class HealthFinding:
     """`missing`, `stuck`, `clipped` or `out of training range`."""
     share: float
     """Share of its points with the symptom, 0 to 1."""
-    usual: float
+    normal: float
     """The largest share that is normal in the recordings of `compared_with`."""
 
 
@@ -143,9 +143,9 @@ class TrustVerdict:
     """The reason, as a sentence."""
     percentage: float
     """Percentage of the attention weights that were removed."""
-    fall: float
+    drop: float
     """Drop in the logit without the largest weights."""
-    random_fall: float
+    random_drop: float
     """Mean drop in the logit without as many random weights."""
     percentile: float
     """Share of random draws with a smaller drop, 0 to 1."""
@@ -199,8 +199,8 @@ class RawScores:
     loss: list[Any] | None
     """Drop in the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
     places: list[Any]
-    """Times at which `usual_course` is known, from the start of the episode: (place,)."""
-    usual_course: list[Any]
+    """Times at which `normal_range` is known, from the start of the episode: (place,)."""
+    normal_range: list[Any]
     """Lowest and highest value of normal recordings at each of `places`: (place, sensor, 2)."""
     normal: dict[str, dict[str, list[Any]]]
     """For each of the eight scores, in its shape: `median` of normal episodes, and `edge`, which 99 % stay below."""

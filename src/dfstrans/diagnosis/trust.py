@@ -23,7 +23,7 @@ Which = Literal["top", "bottom", "random"]
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
 RANDOM_DRAWS = 20
 VERDICT_PERCENTAGE = 5.0  # of the weights are removed for a verdict
-MATERIAL_FALL = 0.25  # of the logit: the odds fall by a fifth
+MATERIAL_DROP = 0.25  # of the logit: the odds fall by a fifth
 CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
 WEIGHTS_AT_ONCE = 1 << 22
 
@@ -121,21 +121,21 @@ def keep_mask(weights: Tensor, percentage: float, which: Which, generator: torch
 def judge(detector: Detector, episode: Any, is_anomaly: bool) -> TrustVerdict:
     """Judge the attention of one episode."""
     trust = attention_trust_score(detector, episode, VERDICT_PERCENTAGE)
-    fall, random_fall, percentile = float(trust.top[0, 0]), float(trust.random.mean()), float(trust.percentile()[0, 0])
-    support, reason = weigh(is_anomaly, fall, percentile)
-    return TrustVerdict(support, reason, VERDICT_PERCENTAGE, fall, random_fall, percentile)
+    drop, random_drop, percentile = float(trust.top[0, 0]), float(trust.random.mean()), float(trust.percentile()[0, 0])
+    support, reason = weigh(is_anomaly, drop, percentile)
+    return TrustVerdict(support, reason, VERDICT_PERCENTAGE, drop, random_drop, percentile)
 
 
-def weigh(is_anomaly: bool, fall: float, percentile: float) -> tuple[Support, str]:
+def weigh(is_anomaly: bool, drop: float, percentile: float) -> tuple[Support, str]:
     """Return the verdict on a drop in the logit and its percentile among random draws, with the reason."""
     if not is_anomaly:
         return "not supported", "the episode is not anomalous, so there is nothing for attention to explain"
     without = f"without the top {VERDICT_PERCENTAGE:g} % of the attention weights, the logit"
     so = "the decision does not depend on what attention points to"
-    if fall < MATERIAL_FALL:
-        change = f"rises by {-fall:.2f}" if fall <= -MATERIAL_FALL else f"hardly changes (by {abs(fall):.2f})"
+    if drop < MATERIAL_DROP:
+        change = f"rises by {-drop:.2f}" if drop <= -MATERIAL_DROP else f"hardly changes (by {abs(drop):.2f})"
         return "not supported", f"{without} {change}: {so}"
-    drops = f"{without} drops by {fall:.2f}"
+    drops = f"{without} drops by {drop:.2f}"
     if percentile == 1:
         return "supported", f"{drops}, more than in all {RANDOM_DRAWS} random draws"
     share = f"more than in {100 * percentile:.0f} % of {RANDOM_DRAWS} random draws"

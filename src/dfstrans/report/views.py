@@ -102,7 +102,7 @@ class Signal(NamedTuple):
 
 def signals(diagnosis: Diagnosis, recording: Recording) -> list[Signal]:
     """Return the signals of the top-ranked sensors."""
-    nearest, course = recording.nearest, diagnosis.usual_course
+    nearest, course = recording.nearest, diagnosis.normal_range
     found = []
     for ranked in diagnosis.top_sensors(SIGNALS):
         sensor = diagnosis.sensors.index(ranked.sensor)
