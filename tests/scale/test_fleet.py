@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -96,7 +97,7 @@ def test_a_killed_run_is_resumed_and_nothing_is_computed_twice(cluster: str, exp
     started.kill()
     assert started.wait() == -signal.SIGKILL
     with Client(cluster) as client:
-        while any(client.processing().values()):  # what workers had begun
+        while any(client.processing().values()) or any(client.run(_executing).values()):  # what workers had begun
             time.sleep(0.01)
     before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in out.rglob("*of*.parquet")}
     assert 10 <= len(before) < 150
@@ -109,6 +110,36 @@ def test_a_killed_run_is_resumed_and_nothing_is_computed_twice(cluster: str, exp
     assert len(rows) == len(rows.drop_duplicates(["file", "episode_id"])) == 450
     again = result_of(*words, "--resume")
     assert (again["rows"], again["this_run"]["files"]) == (450, 0)
+
+
+def _executing(dask_worker: Any) -> int:
+    """How many tasks a worker still computes, also if nobody waits for them."""
+    return int(dask_worker.state.executing_count)
+
+
+class Poisonable(Scorer):
+    """Dies of one file, as a process that needs more memory than there is."""
+
+    def __call__(self, source: Source | str) -> pa.Table:
+        if "poison" in str(source):
+            os._exit(1)
+        return super().__call__(source)
+
+
+@pytest.mark.slow
+def test_a_file_that_kills_workers_is_rejected_and_stops_nobody(
+    local_cluster: LocalCluster, cluster: str, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write_fleet(tmp_path / "data", 12)
+    (data / "part005.csv").rename(data / "part005-poison.csv")
+    monkeypatch.setattr(local_cluster.scheduler, "allowed_failures", 0)  # so that files that waited are suspected, too
+    monkeypatch.setitem(globals(), "Scorer", Poisonable)
+    found = run(cluster, exported, data, tmp_path / "out")
+    assert (found.counts.rows, found.counts.rejected) == (66, 1)
+    assert len(rows_of(tmp_path / "out")) == 66
+    rejects = pd.read_parquet(tmp_path / "out" / "_rejects")
+    assert [Path(file).name for file in rejects["file"]] == ["part005-poison.csv"]
+    assert "every worker that scored it died" in rejects["reason"].iloc[0]
 
 
 @pytest.mark.slow

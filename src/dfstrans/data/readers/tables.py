@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
@@ -287,7 +288,11 @@ class Dialect:
 
 def sniff(path: Path) -> Dialect:
     """Determine the dialect of a text table from its first lines."""
-    sample, whole = _sample(path)
+    return _dialect_of(path, *_sample(path))
+
+
+@lru_cache(maxsize=1)  # a file is opened several times: to see what it is, and to read it
+def _dialect_of(path: Path, sample: bytes, whole: bool) -> Dialect:
     if b"\0" in sample and not sample.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DfstransError(f"expected a text table in {path}, got binary content; correct the suffix of the file")
     encoding = _encoding(sample, whole)
