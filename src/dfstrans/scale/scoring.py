@@ -25,7 +25,7 @@ from dfstrans.errors import DfstransError, option_name
 from dfstrans.scale.sources import Source, local_copy, require_scorable_options
 
 Engine = Literal["torch", "onnx"]
-AT_ONCE = 64  # recordings
+AT_ONCE = 128  # recordings
 _MESSAGES = b"messages"  # key of the notes and warnings in the metadata of a table
 _MOMENTS = pa.list_(pa.struct({"start": pa.float64(), "end": pa.float64(), "sensors": pa.list_(pa.string())}))
 SCHEMA = pa.schema(
