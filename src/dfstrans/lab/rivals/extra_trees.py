@@ -83,6 +83,9 @@ class ExtraTreesRival(SingleStepClassifier):
         self.forest_ = self._grow(task, task.train)
         return TrainingResult(odds=1.0)  # trees grow until leaves are pure, so the weight does not raise their votes
 
+    def _learn_from_validation(self, task: TrainingTask) -> None:
+        self.forest_ = self._grow(task, task.train, task.validation)  # as `trees` does
+
     def _logits(self, episodes: Episodes) -> npt.NDArray[Any]:
         return self.forest_.vote_logits(self._features(episodes))
 
@@ -118,9 +121,6 @@ class MachineExtraTreesRival(ExtraTreesRival):
         groups = np.concatenate([_machines(part) for part in known])
         self.baselines_ = {**_baselines(statistics, groups), FLEET: Baseline.of(statistics)}
         return super()._train(task)
-
-    def _learn_from_validation(self, task: TrainingTask) -> None:
-        self.forest_ = self._grow(task, task.train, task.validation)  # as `trees` does
 
     def machines_without_baseline(self, X: Any) -> list[str]:  # noqa: N803
         """Return the machines of these recordings that are compared with the fleet only."""
