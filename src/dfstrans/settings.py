@@ -272,7 +272,7 @@ class DecisionSettings(DetectorSettings):
     validation_fraction: float = Field(
         default=0.15, gt=0, lt=1, description="Share of the episodes held out if no validation part is given."
     )
-    threshold_rule: ThresholdRule = Field(default="f1", description="How the threshold is chosen in validation.")
+    threshold_rule: ThresholdRule = Field(default="f1", description="How to choose the threshold in validation.")
     threshold_value: float | None = Field(
         default=None, description="The threshold (fixed), or the highest false-alarm rate (false-alarm-rate)."
     )

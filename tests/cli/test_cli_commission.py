@@ -175,7 +175,7 @@ def test_everything_else_in_the_model_stays(model: Path, new: Path) -> None:
 def test_a_name_makes_all_recordings_those_of_one_machine(model: Path, new: Path, tmp_path: Path) -> None:
     one = load_detector(model).load_episodes(new)[:28]
     save_episodes(replace(unlabelled(one), groups=None), tmp_path / "nameless.npz")
-    said = "expected to know the machine of the recordings, got neither a name nor groups; name it (--machine …)"
+    said = "expected the machine of the recordings, got neither a name nor groups; name it (--machine …)"
     assert said in refused("commission", model, tmp_path / "nameless.npz")
     assert "the recordings name no machine" in output_of("predict", model, tmp_path / "nameless.npz")[1]
     result_of("commission", model, tmp_path / "nameless.npz", "--machine", "lift 7")

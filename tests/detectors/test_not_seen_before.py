@@ -121,7 +121,7 @@ def test_few_recordings_and_a_network_alone_cannot_tell(tmp_path: Path) -> None:
         detector = Diagnoser.from_settings(**{**TINY, "members": members}).fit(few)
         assert np.isnan(detector.novelty(few)).all()
         detector.save(tmp_path / members)
-        assert "in training is unknown: that takes trees, and at least 50 recordings" in (
+        assert "in training is unknown: that requires trees, and at least 50 recordings" in (
             tmp_path / members / "MODEL_CARD.md"
         ).read_text().replace("\n", " ")
     save_episodes(few, tmp_path / "few.npz")
@@ -129,4 +129,4 @@ def test_few_recordings_and_a_network_alone_cannot_tell(tmp_path: Path) -> None:
     assert {one["novelty"] for one in found} == {None}
     assert {one["verdict"] for one in found} <= {"anomalous", "normal"}
     out, _ = output_of("evaluate", tmp_path / "trees", tmp_path / "few.npz")
-    assert "unlike anything in training (not seen before): cannot tell; that takes trees" in out
+    assert "unlike anything in training (not seen before): cannot tell; that requires trees" in out

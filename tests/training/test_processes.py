@@ -63,7 +63,7 @@ def test_a_wrong_option_is_said_once(table: Path, tmp_path: Path) -> None:
 
 def test_several_machines_need_the_address_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MASTER_ADDR", raising=False)
-    with pytest.raises(processes.DfstransError, match="address of the first machine in the variable MASTER_ADDR"):
+    with pytest.raises(processes.DfstransError, match="address of the first computer in the variable MASTER_ADDR"):
         processes.launch(1, 2, ["true"])
 
 

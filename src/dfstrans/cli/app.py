@@ -21,7 +21,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
     "evaluate": "Evaluate a saved model on labelled recordings.",
     "predict": "Predict anomaly probabilities for new recordings.",
     "diagnose": "Show which sensors deviate from normal, and when.",
-    "score": "Score the recordings of a fleet, on many processes or machines.",
+    "score": "Score the recordings of a fleet, on many processes or computers.",
     "commission": "Learn what is normal for a machine, without labels or training.",
     "data": "Check and convert recordings.",
     "export": "Export a model to ONNX for prediction without torch.",

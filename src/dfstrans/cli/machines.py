@@ -21,7 +21,7 @@ Detector = TypeVar("Detector", bound="EpisodeClassifier")
 
 Machine = Annotated[
     str | None,
-    typer.Option("--machine", help="The machine of all these recordings. Default: the groups of the recordings."),
+    typer.Option("--machine", help="Machine that all these recordings come from. Default: the group of each."),
 ]
 FalseAlarmRule = Annotated[
     str | None,
@@ -93,7 +93,7 @@ def compared_with_machines(
     if episodes.groups is None:
         if own_baseline:
             raise DfstransError(
-                "expected to know the machine of the recordings for --own-baseline, got neither a name nor groups; "
+                "expected the machine of the recordings for --own-baseline, got neither a name nor groups; "
                 "name it (--machine …), or the column that does (--group-column …)"
             )
         remark(

@@ -1,4 +1,4 @@
-"""`dfstrans score`: score the recordings of a fleet on many processes or machines."""
+"""`dfstrans score`: score the recordings of a fleet on many processes or computers."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def score(
         typer.Option("--scheduler", help="Address of a Dask scheduler. Default: processes of this computer."),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes without --scheduler (default: one per core).")
+        int | None, typer.Option("--workers", min=1, help="Number of local processes (default: one per core).")
     ] = None,
     memory: Annotated[
-        str | None, typer.Option("--memory", help="Memory of each of these processes, such as 1GB.")
+        str | None, typer.Option("--memory", help="Memory limit of each local process, such as 1GB.")
     ] = None,
     engine: Annotated[
         Literal["torch", "onnx"] | None,
-        typer.Option(help="What predicts; onnx needs no torch on workers (default: what the model is)."),
+        typer.Option(help="Inference engine; with onnx, workers need no torch (default: that of the model)."),
     ] = None,
     diagnose: Annotated[bool, typer.Option("--diagnose", help="Diagnose each anomalous recording.")] = False,
     resume: Annotated[
@@ -52,7 +52,7 @@ def score(
     ] = False,
     machine: Annotated[
         str | None,
-        typer.Option("--machine", help="The machine of all these recordings. Default: the groups of the recordings."),
+        typer.Option("--machine", help="Machine that all these recordings come from. Default: the group of each."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -61,8 +61,8 @@ def train(
     ] = DFSTRANS,
     false_alarms: FalseAlarmRule = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
-    devices: Annotated[int, typer.Option(min=1, help="Processes that train together, on each machine.")] = 1,
-    nodes: Annotated[int, typer.Option(min=1, help="Machines that train together; run the command on each.")] = 1,
+    devices: Annotated[int, typer.Option(min=1, help="Training processes on each computer.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Computers to train on; run the command on each.")] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train a detector on 70 % of the episodes, calibrate it on 15 %, test it on the other 15 %, and save it."""

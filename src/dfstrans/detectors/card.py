@@ -9,7 +9,7 @@ from dfstrans.errors import list_few
 from dfstrans.model.novelty import FEWEST_RECORDINGS, NOT_SEEN, USUAL_SHARE
 from dfstrans.training.evaluation import check_against_chance, learned_little
 
-CANNOT_TELL = f"that takes trees, and at least {FEWEST_RECORDINGS} recordings to train on"
+CANNOT_TELL = f"that requires trees, and at least {FEWEST_RECORDINGS} recordings to train on"
 METRICS = {
     "episodes": "episodes",
     "anomalous": "of them anomalous",

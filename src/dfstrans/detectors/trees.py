@@ -156,7 +156,7 @@ class KnowsMachines(EpisodeClassifier):
         groups = episodes.groups if machine is None else np.full(len(episodes), machine)
         if groups is None:
             raise DfstransError(
-                "expected to know the machine of the recordings, got neither a name nor groups; name it "
+                "expected the machine of the recordings, got neither a name nor groups; name it "
                 f"({option_name('machine', ...)}), or the column that does ({reading_option_name('group_column', ...)})"
             )
         self._check_machines(groups, replace)

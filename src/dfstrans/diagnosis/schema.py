@@ -156,7 +156,7 @@ class DetectorCheck:
     """Whether the detector itself is better than guessing."""
 
     better_than_guessing: bool | None
-    """False: not shown on its own held-out episodes, so try it on more before you act on it. Null: too few to tell."""
+    """False: its held-out episodes do not show it, so try it on more before you act on it. Null: too few to tell."""
     note: str
     """The same in words."""
     why: str
@@ -194,7 +194,7 @@ class RawScores:
     level: list[Any]
     """Place in the range of normal values: 0 is its middle, 1 and -1 are its edges: (segment, sensor).
 
-    It is that of the mean, unless many points are outside on one side only.
+    The place of the mean, unless many points are outside on one side only.
     """
     loss: list[Any] | None
     """Drop in the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""

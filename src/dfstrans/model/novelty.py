@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 N_NEAREST = 5  # a recording has been seen if it is like this many of training
 USUAL_SHARE = 0.95  # of the training recordings that are like that many others
-FAR = 1.5  # times the distance to the next one that 99 % of the training recordings are within
+FAR = 1.5  # times the distance to the nearest one that 99 % of the training recordings stay within
 HALF = 0.5  # of the trees; a recording that these do not separate from that many others has been seen
 SMALLEST = 0.01  # limit of a distance, since recordings that are nearer are the same
 N_TREES = 100  # whose leaves are compared

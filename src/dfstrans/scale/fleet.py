@@ -119,8 +119,8 @@ def _completed(client: Client, sources: Sequence[Source], scorer: Scorer, result
             suspects.append(source)
         except CancelledError as error:
             raise DfstransError(
-                f"expected the scheduler to stay, but the connection was lost ({error}); what is finished is kept: run "
-                f"again with {option_name('resume', True)}"
+                f"expected the scheduler to stay connected, but the connection was lost ({error}); what is finished "
+                f"is kept: run again with {option_name('resume', True)}"
             ) from error
         fill()
     for source in suspects:

@@ -1,8 +1,8 @@
-"""The folder of results: a Parquet data set with one row per recording, also after work was cut off or repeated.
+"""The folder of results: a Parquet data set with one row per recording, even after work was interrupted or repeated.
 
 A piece of the recordings becomes one part for each machine and date, and one for its rejects. The name of a part
-follows from the content of the piece, the model and the options, so whoever repeats the work replaces the part by an
-equal one. It also says how many parts the piece has: a piece is finished if all of them are there.
+follows from the content of the piece, the model and the options, so repeated work replaces the part with an identical
+one. It also says how many parts the piece has: a piece is finished if all of them are there.
 """
 
 from __future__ import annotations

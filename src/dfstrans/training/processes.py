@@ -1,4 +1,4 @@
-"""Training on several processes and machines: torch starts the processes, and here they agree [ADR 31].
+"""Training on several processes and computers: torch starts the processes; this keeps them in step [ADR 31].
 
 Every process runs the same program. What writes files, or need not be computed twice, runs on the first one only.
 """
@@ -43,7 +43,7 @@ def count() -> int:
 
 
 def count_here() -> int:
-    """Return how many of them run on this machine."""
+    """Return how many of them run on this computer."""
     return int(os.environ["LOCAL_WORLD_SIZE"]) if is_part() else 1
 
 
@@ -92,9 +92,9 @@ def _join() -> None:
 
 
 def launch(devices: int, nodes: int, command: Sequence[str]) -> int:
-    """Run a command in `devices` processes on each of `nodes` machines, and wait; return the exit code.
+    """Run a command in `devices` processes on each of `nodes` computers, and wait; return the exit code.
 
-    With several machines, the same command runs on each, and MASTER_ADDR names the first one. Only the first process
+    With several computers, the same command runs on each, and MASTER_ADDR names the first one. Only the first process
     prints; what the others print is shown if one of them fails.
     """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, Std  # a second, only needed here
@@ -104,8 +104,8 @@ def launch(devices: int, nodes: int, command: Sequence[str]) -> int:
     address = os.environ.get("MASTER_ADDR", "localhost" if nodes == 1 else "")
     if not address:
         raise DfstransError(
-            f"expected the address of the first machine in the variable MASTER_ADDR with {option_name('nodes', nodes)},"
-            " got none; set it to the same address on every machine"
+            f"expected the address of the first computer in the variable MASTER_ADDR with "
+            f"{option_name('nodes', nodes)}, got none; set it to the same address on every computer"
         )
     port = "0" if nodes == 1 else os.environ.get("MASTER_PORT", PORT)
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // devices)))

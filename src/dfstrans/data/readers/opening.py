@@ -45,12 +45,13 @@ class ReadOptions(Settings):
     anomalous_value: str | None = Field(default=None, description="Label that means anomalous; all others mean normal.")
     normal_value: str | None = Field(default=None, description="Label that means normal; all others mean anomalous.")
     label_map: str | None = Field(
-        default=None, description="Meaning of each label, 0 or 1, such as ok=0,worn=1; anomalous words are fault types."
+        default=None,
+        description="Class of each label, 0 or 1, such as ok=0,worn=1; anomalous labels become fault types.",
     )
     folders: str | None = Field(
         default=None,
         description="Meaning of each folder level, outermost first: label, group or -, such as group,label; "
-        "recording as the last one joins the files of each folder.",
+        "with recording as the last level, the files of each folder are joined.",
     )
     skip_bad_files: bool = Field(default=False, description="Skip files with problems, and list them.")
     text_as_missing: bool = Field(default=False, description="Treat text among the numbers of a sensor as missing.")
@@ -65,7 +66,7 @@ class ReadOptions(Settings):
     )
     label_dataset: str | None = Field(default=None, description="Dataset with a label per episode or per point.")
     sampling_rate: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="Points per second of recordings without a time."
+        default=None, gt=0, allow_inf_nan=False, description="Points per second, for recordings without times."
     )
     sort_time: bool = Field(default=False, description="Sort the rows of each episode by time.")
     irregular_time: Literal["error", "ignore"] = Field(
