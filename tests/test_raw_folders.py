@@ -23,6 +23,7 @@ class Habit:
     episodes: int
     anomalous: int
     shown: str  # the id of an anomalous episode
+    sensor: str  # that is faulty in it
     given: str = ""  # the file in the folder, if the folder itself is not what is given
     findings: tuple[str, ...] = ()  # further words of the data check
 
@@ -34,6 +35,7 @@ HABITS = {
         episodes=46,
         anomalous=23,
         shown="3/stroke_05",
+        sensor="flow",
         findings=("0/stroke_03.csv, got no current and also Strom", "unsorted times in episode '3/stroke_04'", "1e+30"),
     ),
     "servers with a fault table": Habit(
@@ -42,6 +44,7 @@ HABITS = {
         episodes=80,
         anomalous=16,
         shown="server_0@200",
+        sensor="cpu",
     ),
     "unknown HDF5 at 2 kHz": Habit(
         write_vibrations,
@@ -58,6 +61,7 @@ HABITS = {
         episodes=48,
         anomalous=24,
         shown="episode_30",
+        sensor="sensor_2 rms",
         given="rig.h5",
         findings=("meta/condition (48,)", "too long for effective training"),
     ),
@@ -72,6 +76,7 @@ HABITS = {
         episodes=72,
         anomalous=24,
         shown="0",
+        sensor="melt",
         given="cycles.csv",
         findings=("batch (B0, B1, B2, … (12 in all))",),
     ),
@@ -81,6 +86,7 @@ HABITS = {
         episodes=40,
         anomalous=20,
         shown="run_1",
+        sensor="power",
         findings=("10 episodes of 50 are copies of others: copy_of_0 = run_0",),
     ),
 }
@@ -102,4 +108,6 @@ def test_raw_folder_becomes_a_page_by_following_the_messages(habit: Habit, tmp_p
     _, err = output_of("train", raw, *NETWORK, *options, "--out", model)
     assert f"Episodes: {habit.episodes} ({habit.anomalous} anomalous" in err
     output_of("diagnose", model, raw, "--episode", habit.shown, "--html", page)
-    assert f"{habit.shown}</" in page.read_text()
+    text = page.read_text()
+    assert f"{habit.shown}</" in text
+    assert f"ecision depends most on sensor <b>{habit.sensor}</b>" in text

@@ -20,7 +20,7 @@ def test_diagnose_names_deviations(model: Path, table: Path, tmp_path: Path) -> 
     assert found[0]["interpretation"][0]["sensor"] == strangest.sensor
     assert output_of("diagnose", model, table, "--episode", "run_0003")[0].startswith("run_0003: ")
     out, _ = output_of("diagnose", model, table, "--all", "--no-trust")
-    titles = ["episode", "probability", "verdict", "sensor", "distance", "when", "called by"]
+    titles = ["episode", "probability", "verdict", "sensor", "distance", "drop in score", "when", "called by"]
     assert re.split("  +", out.splitlines()[0].strip()) == titles
     assert out.splitlines()[-1] == "… 6 more, see --html or --json"
     assert "got nobody" in refused("diagnose", model, table, "--episode", "nobody")

@@ -10,6 +10,7 @@ import pytest
 from dfstrans import Diagnoser, Diagnosis, Episodes, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.card import model_card
+from dfstrans.detectors.workflow import evaluate_diagnoses
 from dfstrans.diagnosis.schema import TrustVerdict
 from dfstrans.errors import DfstransError
 from dfstrans.model import detector as detector_module
@@ -249,6 +250,26 @@ def test_trees_find_the_planted_sensor() -> None:
     found = [one.top_sensor == causes[one.episode_id] for one in detector.diagnose(episodes) if one.is_anomaly]
     assert len(found) > 20
     assert np.mean(found) > 0.8
+
+
+def test_trees_explain_what_only_they_call_anomalous(tmp_path: Path) -> None:
+    episodes = planted_episodes(60, 30, n_sensors=4, n_timepoints=96, strength=3)
+    causes = {episode.id: episode.faults[0].sensors[0] for episode in episodes if episode.faults}
+    detector = Diagnoser.from_settings(**{**TINY, "members": "committee", "epochs": 1}).fit(episodes)
+    assert detector.committee_ is not None
+    blind = detector.committee_.network.model_copy(update={"shift": 1e6})
+    detector.committee_ = detector.committee_.model_copy(update={"network": blind, "network_weight": 0.0})
+    detector.save(tmp_path / "model")
+    for one in (detector, Diagnoser.load(tmp_path / "model")):
+        called = [found for found in one.diagnose(episodes, trust=True) if found.is_anomaly]
+        assert len(called) > 20
+        assert {found.explained_by for found in called} == {"trees"}
+        assert all(found.trust is None and found.members["network"] < 0.01 for found in called)
+        assert np.mean([found.top_sensor == causes.get(found.episode_id) for found in called]) > 0.8
+    others = [found.explained_by for found in detector.diagnose(episodes) if not found.is_anomaly]
+    assert set(others) == {"network"}
+    curves = evaluate_diagnoses(detector, episodes)["curves"]
+    assert curves["metrics"]["comprehensiveness"] > curves["random_metrics"]["comprehensiveness"]
 
 
 def test_trees_learn_from_the_validation_part_after_calibration() -> None:

@@ -66,6 +66,25 @@ def test_page_of_trees_shows_no_attention(tmp_path: Path) -> None:
         assert ("The trees decide alone; they have no attention to show." in text) != shown
 
 
+def test_page_says_why_trees_explain_it_though_there_is_a_network(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    little = {"members": {"network": 0.9, "trees": 0.8}, "learned_little": True}
+    for changed, why in (
+        (
+            {"members": {"network": 0.1, "trees": 0.9}},
+            "Only the trees call this recording anomalous, so they explain it",
+        ),
+        (little, "The network has learned little (see the model card), so the trees explain this recording"),
+    ):
+        one = replace(diagnosis, trust=None, **changed)
+        assert one.to_dict()["explained_by"] == "trees"
+        assert why in one.summary()
+        text = words(write_diagnosis(tmp_path / "page.html", one, recording))
+        assert why in text
+        for other in ("as the network sees them", "Raw attention", "so do not rely on the sensors"):
+            assert other not in text + one.summary()
+
+
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(strange=(3, 2))
     assert "Instrument fault suspected" in words(write_diagnosis(tmp_path / "a.html", diagnosis, recording))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
@@ -26,9 +26,10 @@ from dfstrans.detectors.saved_model import StoredModel
 from dfstrans.detectors.trees import KnowsMachines, TreesSettings, train_trees
 from dfstrans.diagnosis.diagnose import KnownCases, diagnose
 from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.habits import Arrays
 from dfstrans.diagnosis.inspection import Decision
 from dfstrans.diagnosis.reference import NormalReference
-from dfstrans.diagnosis.schema import BaselineUsed
+from dfstrans.diagnosis.schema import BaselineUsed, Member
 from dfstrans.diagnosis.tree_reference import TreeReference
 from dfstrans.errors import DfstransError, did_you_mean
 from dfstrans.model.encoding import check_fits
@@ -61,8 +62,8 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     """Detects anomalous episodes, and shows which sensors deviate from normal, and when.
 
     By default, the network and trees that compare each machine with itself decide together, with weights from the
-    validation part; the network explains the decision. Trees alone are trained in seconds; they show which sensors
-    deviate and when, but have no attention.
+    validation part; the network explains the decision, or the trees if only they call a recording anomalous. Trees
+    alone are trained in seconds; they show which sensors deviate and when, but have no attention.
 
     Arguments that are None take the value of the preset, or are chosen from the training episodes.
 
@@ -93,6 +94,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
     network_: DFSTrans = field(init=False)  # absent if trees decide alone
     committee_: Committee | None = field(init=False)  # None if one member decides alone
     reference_: NormalReference | TreeReference = field(init=False)
+    tree_reference_: TreeReference | None = field(init=False)  # of the trees of a committee
     known_cases_: KnownCases = field(init=False)
 
     @staticmethod
@@ -262,9 +264,11 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.metrics_["test"] = found.pop(COMMITTEE).to_dict()
         self.committee_ = self.committee_.with_pr_auc("test", {name: one.pr_auc for name, one in found.items()})
 
-    def probability(self, logit: float) -> float:
-        """Return the probability of a logit of the network or, if trees decide alone, of theirs."""
-        calibration = self.calibration_ if self.committee_ is None else self.committee_.network
+    def probability(self, logit: float, member: Member = "network") -> float:
+        """Return the probability of a logit of this member of the committee or, without one, of the detector."""
+        calibration = self.calibration_
+        if self.committee_ is not None:
+            calibration = self.committee_.network if member == "network" else self.committee_.trees
         return float(calibration.probabilities(np.array([logit]))[0])
 
     # ---- diagnose -----------------------------------------------------------------------------------------------
@@ -283,7 +287,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         episodes = self.check_input(X)
         warn_of_silent_sensors(episodes)
         cases = self.known_cases_ if known is None else KnownCases.of(self, self.check_input(known), self.reference_)
-        return diagnose(self, episodes, self.reference_, cases, trust=trust)
+        return diagnose(self, episodes, self.reference_, cases, trees=self.tree_reference_, trust=trust)
 
     def forward(self, X: Any, *, return_attention: bool = False) -> Iterator[ForwardPass]:  # noqa: N803
         """Yield the network's output batch by batch; only one batch is in memory at a time."""
@@ -312,6 +316,10 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         labels = train.require_labels()
         kind = TreeReference if self.members_ == "trees" else NormalReference
         self.reference_ = kind.fit(self, train[labels == 0], seed=self.training_settings_.seed)
+        self.tree_reference_ = None
+        if self.committee_ is not None:
+            of_trees = TreeReference.fit(self, train[labels == 0], seed=self.training_settings_.seed)
+            self.tree_reference_ = replace(of_trees, fleet=self.reference_.fleet)
         self.known_cases_ = KnownCases.of(self, train[labels == 1], self.reference_)
         if train.groups is not None and validation.groups is not None:
             others = (validation.require_labels() == 0) & ~np.isin(validation.groups, train.groups)
@@ -322,8 +330,17 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         known = dict(zip(cases.ids, cases.kinds, strict=True))
         return stored._replace(
             record=stored.record.model_copy(update={"known_cases": known, "committee": self.committee_}),
-            reference=self.reference_.to_arrays() | {KNOWN_FEATURES: cases.features},
+            reference=self._reference_arrays() | {KNOWN_FEATURES: cases.features},
         )
+
+    def _reference_arrays(self) -> Arrays:
+        """Return what is normal for the network and, in a committee, for its trees; both share one fleet."""
+        arrays = self.reference_.to_arrays()
+        if self.tree_reference_ is None:
+            return arrays
+        shared = self.tree_reference_.fleet.to_arrays()
+        own = {name: array for name, array in self.tree_reference_.to_arrays().items() if name not in shared}
+        return arrays | {f"{TREES}.{name}": array for name, array in own.items()}
 
     def _weights(self) -> Weights:
         trees = {} if self.trees_ is None else self.trees_.to_arrays()
@@ -346,7 +363,11 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self = super()._from_stored(folder, stored)
         kinds = stored.record.known_cases
         kind = TreeReference if self.members_ == "trees" else NormalReference
-        self.reference_ = kind.from_arrays(stored.reference)
+        self.reference_, self.tree_reference_ = kind.from_arrays(stored.reference), None
+        if self.committee_ is not None:
+            found, prefix = stored.reference, f"{TREES}."
+            own = {name.removeprefix(prefix): array for name, array in found.items() if name.startswith(prefix)}
+            self.tree_reference_ = TreeReference.from_arrays(found | own)
         self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), stored.reference[KNOWN_FEATURES])
         return self
 

@@ -326,7 +326,7 @@ def evaluate_diagnoses(
     normal = reference[reference.require_labels() == 0]
     anomalous = tested[tested.require_labels() == 1]
     diagnoses = track(detector.diagnose(anomalous, trust=True), "diagnosing", len(anomalous), progress)
-    return assess(detector, detector.reference_, diagnoses, anomalous, normal, progress)
+    return assess(detector, detector.reference_, diagnoses, anomalous, normal, progress, detector.tree_reference_)
 
 
 # ---- predict ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dfstrans.diagnosis.inspection import Detector
 from dfstrans.diagnosis.reference import NormalReference
+from dfstrans.diagnosis.schema import Member
 from dfstrans.diagnosis.scores import Array
 from dfstrans.diagnosis.tree_reference import EpisodeCells, TreeReference
 from dfstrans.diagnosis.trust import check_request
@@ -215,4 +216,5 @@ def _probabilities(detector: Detector, cells: Counterfactual | EpisodeCells, rep
     """
     masks, which = np.unique(replaced.reshape(-1, np.prod(cells.shape)), axis=0, return_inverse=True)
     logits = cells.logits(masks.reshape(-1, *cells.shape))
-    return np.array([detector.probability(logit) for logit in logits])[which].reshape(replaced.shape[:-2])
+    member: Member = "trees" if isinstance(cells, EpisodeCells) else "network"
+    return np.array([detector.probability(logit, member) for logit in logits])[which].reshape(replaced.shape[:-2])

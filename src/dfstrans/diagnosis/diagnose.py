@@ -34,12 +34,14 @@ def diagnose(
     reference: NormalReference | TreeReference,
     known: KnownCases,
     *,
+    trees: TreeReference | None = None,
     trust: bool = False,
 ) -> Iterator[Diagnosis]:
     """Diagnose each episode against normal ones and, if there are any, against anomalies of `known` kinds.
 
     With `trust`, the attention of each anomalous episode is tested; if it is not supported, the ranking is by
-    occlusion. Trees alone have no attention: anomalies are ranked by occlusion if any cell matters.
+    occlusion. Trees have no attention: anomalies that they explain are ranked by occlusion if any cell matters. Those
+    of a committee explain by `trees`; see `Diagnosis.explained_by`.
     """
     length, interval = detector.network_settings_.segment_length, episodes.interval or 1
     decide, thresholds = detector.decisions(episodes), detector.thresholds(episodes)
@@ -79,8 +81,12 @@ def diagnose(
             chance_check=detector.chance_check,
             clock=Clock.of(episodes, episode),
         )
-        if diagnosis.is_anomaly and found.cells is not None:
-            diagnosis = replace(diagnosis, occlusion=_material(found.cells.losses()))
+        cells = found.cells
+        if trees is not None and diagnosis.explained_by == "trees":
+            cells = trees.cells(detector, episodes[[row]])
+            diagnosis = replace(diagnosis, deviation=cells.deviation)
+        if diagnosis.is_anomaly and cells is not None:
+            diagnosis = replace(diagnosis, occlusion=_material(cells.losses()))
         elif diagnosis.is_anomaly and trust and isinstance(reference, NormalReference):
             diagnosis = with_trust(diagnosis, detector, episodes[row], reference)
         yield diagnosis

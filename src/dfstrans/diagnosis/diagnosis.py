@@ -20,6 +20,7 @@ from dfstrans.diagnosis.schema import (
     DetectorCheck,
     DiagnosisContent,
     HealthFinding,
+    Member,
     RankedSegment,
     RankedSensor,
     RawScores,
@@ -30,9 +31,11 @@ from dfstrans.diagnosis.schema import (
 from dfstrans.diagnosis.scores import SCORES, Array, largest, rank_segments, rank_sensors
 from dfstrans.diagnosis.words import (
     LEARNED_LITTLE,
+    ONLY_TREES_CALL,
     RANKED_BY_DROP,
     STILL_BY_DISTANCE,
     TREES_ALONE,
+    TREES_FOR_NETWORK,
     TRUST_WORDS,
     callers,
     describe_baseline,
@@ -90,9 +93,14 @@ class Diagnosis(ComparedAttention):
         return f"Diagnosis({self.episode_id!r}, {verdict}, probability={self.probability:.3f}, {shape})"
 
     @property
-    def explained_by(self) -> Literal["network", "trees"]:
-        """Whose logit the ranking explains."""
-        return "trees" if self.network_logit is None else "network"
+    def explained_by(self) -> Member:
+        """Who explains: the network if there is one, unless only the trees call the episode anomalous.
+
+        The call of a network that has learned little does not count.
+        """
+        called = callers(self.members, self.threshold)
+        by_trees = self.is_anomaly and "trees" in called and ("network" not in called or self.learned_little)
+        return "trees" if self.network_logit is None or by_trees else "network"
 
     # ---- the verdict ------------------------------------------------------------------------------------------------
 
@@ -146,6 +154,15 @@ class Diagnosis(ComparedAttention):
     def baseline_words(self) -> str:
         """What to do if the machine has no baseline; else empty."""
         return describe_baseline(self.baseline, self.machine)
+
+    @property
+    def trees_words(self) -> str:
+        """Why the trees explain the decision; empty if the network does."""
+        if self.explained_by == "network":
+            return ""
+        if not self.members:
+            return TREES_ALONE
+        return TREES_FOR_NETWORK if self.learned_little else ONLY_TREES_CALL
 
     @property
     def trust_words(self) -> str:
@@ -230,7 +247,7 @@ class Diagnosis(ComparedAttention):
     def no_cell_matters(self) -> bool:
         """Whether making a single cell normal was tested, since attention is no help, and changes no decision."""
         doubtful = self.trust is not None and self.trust.support == "not supported"
-        return (doubtful or self.explained_by == "trees") and self.occlusion is None
+        return self.is_anomaly and (doubtful or self.explained_by == "trees") and self.occlusion is None
 
     def top_sensors(self, n: int = 3) -> list[RankedSensor]:
         """The first sensors of the ranking."""
@@ -328,17 +345,17 @@ class Diagnosis(ComparedAttention):
                 f"{RANKED_BY_DROP}. Furthest from normal: {self.sensors[furthest]} "
                 f"({self.sensor_deviation[furthest]:.1f} times the typical distance)."
             )
-        if self.is_anomaly and self.no_cell_matters:
+        if self.no_cell_matters:
             sentences.append(f"{STILL_BY_DISTANCE}.")
         if self.explained_by == "trees":
-            sentences.append(TREES_ALONE)
+            sentences.append(self.trees_words)
         if self.without_readings:
             sentences.append(f"No readings of {', '.join(self.without_readings)}.")
         if self.suspected_instrument is not None:
             sentences.append(f"Instrument fault suspected: {self.suspected_instrument} is {self.symptoms}.")
         if self.chance_check is not None and self.only_a_guess:
             sentences.append(f"But {self.chance_check.sentence}.")
-        if self.learned_little:
+        if self.learned_little and self.explained_by == "network":
             sentences.append(f"{LEARNED_LITTLE}.")
         return " ".join(sentences)
 

@@ -11,7 +11,7 @@ import torch
 
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.diagnosis.schema import BaselineUsed
+from dfstrans.diagnosis.schema import BaselineUsed, Member
 from dfstrans.diagnosis.scores import EpisodeScores
 from dfstrans.model.detector import Batch
 from dfstrans.model.encoding import positional_encoding
@@ -50,8 +50,8 @@ class Detector(Protocol):
     def batches(self, X: Any) -> Iterator[Batch]:  # noqa: N803
         """Yield the input of the network."""
 
-    def probability(self, logit: float) -> float:
-        """Return the calibrated probability of a logit of the network."""
+    def probability(self, logit: float, member: Member = "network") -> float:
+        """Return the calibrated probability of a logit of this member or, without a committee, of the detector."""
 
     def decisions(self, episodes: Episodes) -> Callable[[int, float], Decision]:
         """Return a function that decides from the row of an episode and the logit of its network."""

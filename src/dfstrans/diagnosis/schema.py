@@ -17,6 +17,7 @@ DECIMALS = 5  # of raw scores
 
 Support = Literal["supported", "weak", "not supported"]
 BaselineUsed = Literal["own", "fleet"]
+Member = Literal["network", "trees"]
 
 
 @dataclass(frozen=True)
@@ -230,8 +231,12 @@ class DiagnosisContent:
     """`own`: compared with the baseline of its machine; `fleet`: there is none; null if the model knows no machines."""
     raw_logit: float
     """Output of the detector, before calibration: not the logit of `probability`."""
-    explained_by: Literal["network", "trees"]
-    """Whose logit the ranking explains: `trees` if they decide alone; then there is no attention (null in `raw`)."""
+    explained_by: Member
+    """Whose logit the ranking explains: `network`, or `trees` if they decide alone or only they call it anomalous.
+
+    A network that has learned little does not count. Attention, `pairs`, `beyond_band`, contributions and `resembles`
+    are always those of the network, if there is one.
+    """
     network_logit: float | None
     """Output of the network, with `contribution` as a part: `raw_logit` if it decides alone; null if trees do."""
     threshold: float

@@ -21,6 +21,11 @@ STILL_BY_DISTANCE = (
 )
 
 TREES_ALONE = "The trees decide alone; they have no attention to show."
+ONLY_TREES_CALL = "Only the trees call this recording anomalous, so they explain it; they have no attention to show."
+TREES_FOR_NETWORK = (
+    "The network has learned little (see the model card), so the trees explain this recording; they have no attention "
+    "to show."
+)
 LEARNED_LITTLE = (
     "The network has learned little (see the model card), so do not rely on the sensors and moments that it points to; "
     "train it for more epochs"

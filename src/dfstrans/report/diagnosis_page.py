@@ -12,7 +12,7 @@ from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.recordings import Recording
-from dfstrans.diagnosis.words import LEARNED_LITTLE, RANKED_BY_DROP, STILL_BY_DISTANCE, TREES_ALONE, named_machine
+from dfstrans.diagnosis.words import LEARNED_LITTLE, RANKED_BY_DROP, STILL_BY_DISTANCE, named_machine
 from dfstrans.errors import counted
 from dfstrans.report.figures import (
     KNOWN,
@@ -93,7 +93,6 @@ def write_diagnosis(path: Path, diagnosis: Diagnosis, recording: Recording, scri
         symptoms=diagnosis.symptoms,
         learned_little=LEARNED_LITTLE,
         by_network=by_network,
-        trees_alone=TREES_ALONE,
         ranked_by_drop=RANKED_BY_DROP,
         still_by_distance=STILL_BY_DISTANCE,
         colours={"normal": NORMAL_RANGE, "nearest": NEAREST, "marked": MARKED, "known": KNOWN},

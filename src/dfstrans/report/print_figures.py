@@ -79,7 +79,7 @@ class FigureFolder:
             f"{stem}_signals": lambda: draw_signals(diagnosis, recording),
             f"{stem}_cells": lambda: draw_cells(diagnosis, recording),
         }
-        if diagnosis.explained_by == "trees":  # which have no attention to draw or to compare
+        if diagnosis.network_logit is None:  # trees alone have no attention to draw or to compare
             write_figures(self.folder, drawings)
             return
         drawings[f"{stem}_attention"] = lambda: draw_attention(diagnosis)

@@ -38,13 +38,14 @@ def assess(
     episodes: Episodes,
     normal: Episodes,
     progress: Progress = no_progress,
+    trees: TreeReference | None = None,
 ) -> dict[str, Any]:
     """Return metrics of four rankings of the detected episodes with known causes, by ranking, level, kind and metric.
 
     "shown" is the ranking of the diagnosis, "relevance" the paper's raw scores. Two are rivals: "z-score", the
     distance of simple statistics of each cell from those of `normal` episodes, and "gradients", the size of integrated
     gradients; `missing` says why one of them is not available. `curves` shows how much the decision depends on the
-    cells that are ranked first.
+    cells that are ranked first: on the trees of a committee, with `trees` as the reference, if they explain it.
     """
     segment_length = detector.network_settings_.segment_length
     causes = {cause.episode_id: cause for cause in known_causes(episodes, segment_length) if cause.segments.any()}
@@ -81,7 +82,14 @@ def assess(
                 for row, name in track(enumerate(found), "integrated gradients", len(found), progress)
             }
     curves = [
-        ranking_curves(detector, detected[row], one.ranking, reference, draws=ORDERS_PER_EPISODE, seed=row)
+        ranking_curves(
+            detector,
+            detected[row],
+            one.ranking,
+            trees if trees is not None and one.explained_by == "trees" else reference,
+            draws=ORDERS_PER_EPISODE,
+            seed=row,
+        )
         for row, one in track(enumerate(found.values()), "deletion and insertion", len(found), progress)
     ]
     return {

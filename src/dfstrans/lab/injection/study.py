@@ -240,7 +240,7 @@ def _condition_result(
     detected = sum(diagnosis.is_anomaly for diagnosis in diagnoses)
     found: dict[str, Metric] = {}
     if detected and len(reference) >= 2:
-        assessment = assess(detector, detector.reference_, diagnoses, trials, reference)
+        assessment = assess(detector, detector.reference_, diagnoses, trials, reference, trees=detector.tree_reference_)
         found = {name: assessed_metric(assessment, *where) for name, where in METRICS.items()}
     return ConditionResult(
         kind=kind,
