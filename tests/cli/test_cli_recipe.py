@@ -56,6 +56,16 @@ def test_an_option_overrides_the_recipe(trees: Path, raw: Path) -> None:
     assert "--length 24" not in err
 
 
+def test_recordings_shorter_than_in_training_are_read_with_a_smaller_length_as_the_error_says(
+    model: Path, table: Path, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table)
+    rows[rows.time < 20].to_csv(tmp_path / "short.csv", index=False)
+    assert "choose a smaller --length" in refused("predict", model, tmp_path / "short.csv", "--length", "24")
+    out, _ = output_of("predict", model, tmp_path / "short.csv", "--length", "20")
+    assert len(out.splitlines()) == 1 + 36
+
+
 def test_recordings_without_the_label_column_are_read_for_prediction_only(
     trees: Path, raw: Path, tmp_path: Path
 ) -> None:

@@ -71,4 +71,7 @@ def test_the_index_page_has_the_same_rows_without_empty_columns(tmp_path: Path) 
     assert "attention" in words(write_index(page, tested + untested))
     assert "attention" not in words(write_index(page, untested))
     assert "bump (4 of 5)" in words(write_index(page, contents(1, resembles=CAUSE)))
+    assert "2 anomalous (probability of at least 0.500; 2 of them not seen before)" in words(
+        write_index(page, contents(3, novelty=2.0))
+    )
     assert "No episode is anomalous" in words(write_index(page, []))

@@ -241,10 +241,7 @@ def training_figure(log: list[dict[str, float]], best_epoch: int) -> go.Figure:
     ):
         trace = go.Scatter(x=epochs, y=[row[key] for row in log], name=name, line={"color": colour})
         figure.add_trace(trace, secondary_y=second)
-    side = "left" if 2 * best_epoch > epochs[0] + epochs[-1] else "right"  # the side with room for the label
-    figure.add_vline(
-        best_epoch, line_dash="dash", line_color=INK, annotation_text="kept", annotation_position=f"top {side}"
-    )
+    figure.add_vline(best_epoch, line_dash="dash", line_color=INK, annotation_text="kept", annotation_position="top")
     figure.update_xaxes(title="epoch")
     figure.update_yaxes(title="loss", secondary_y=False)
     figure.update_yaxes(title="PR-AUC", range=[0, 1.05], dtick=0.25, secondary_y=True, showgrid=False)
