@@ -45,7 +45,7 @@ def test_occlusion_is_the_drop_in_the_logit_without_one_cell(detector: Diagnoser
 def test_unsupported_attention_falls_back_to_occlusion(
     detector: Diagnoser, planted: Episodes, diagnoses: list[Diagnosis], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dfstrans.diagnosis.trust.MATERIAL_FALL", np.inf)
+    monkeypatch.setattr("dfstrans.diagnosis.trust.MATERIAL_DROP", np.inf)
     row = next(row for row, d in enumerate(diagnoses) if d.is_anomaly)
     one = with_trust(diagnoses[row], detector, planted[row], detector.reference_, smallest_loss=0.0)
     assert one.trust is not None
