@@ -9,7 +9,7 @@ import numpy as np
 
 from dfstrans.data.episodes import Fault
 from dfstrans.diagnosis.clock import Clock
-from dfstrans.diagnosis.schema import ComparedWith
+from dfstrans.diagnosis.schema import ComparedWith, Resemblance
 from dfstrans.report.diagnosis_page import describe_known_faults, write_diagnosis, write_pages
 from dfstrans.report.page import page_name
 from tests.report.drawn import made_diagnosis
@@ -83,6 +83,14 @@ def test_page_says_why_trees_explain_it_though_there_is_a_network(tmp_path: Path
         assert why in text
         for other in ("as the network sees them", "Raw attention", "so do not rely on the sensors"):
             assert other not in text + one.summary()
+
+
+def test_page_and_summary_name_the_nearest_known_cases_also_of_numbered_kinds(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis()
+    one = replace(diagnosis, resembles=(Resemblance("3", 3, 5), Resemblance("7", 2, 5)))
+    assert "resembles 3 (3 of 5 nearest known cases; others: 7)" in one.summary()
+    text = words(write_diagnosis(tmp_path / "page.html", one, recording))
+    assert "It resembles 3 (3 of 5 nearest known cases; others: 7)." in text
 
 
 def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> None:

@@ -179,6 +179,15 @@ class Diagnosis(ComparedAttention):
         return self.resembles[0].kind if self.resembles else None
 
     @property
+    def nearest_words(self) -> str:
+        """How many of the nearest known cases are of the likely cause, and what the others are; empty without any."""
+        if not self.resembles:
+            return ""
+        first, *others = self.resembles
+        found = f"{first.cases} of {first.of} nearest known cases"
+        return f"{found}; others: {', '.join(one.kind for one in others)}" if others else found
+
+    @property
     def only_a_guess(self) -> bool:
         """Whether the detector is not shown to be better than guessing."""
         return self.chance_check is not None and self.chance_check.better_than_guessing is False
@@ -395,8 +404,7 @@ class Diagnosis(ComparedAttention):
         numbers = f"(probability {self.probability:.3f}, threshold {self.threshold:.3f})"
         clauses = [f"{verdict} {numbers}{': ' * self.not_seen_before}{self.novelty_words}"]
         if self.is_anomaly and self.resembles:
-            first = self.resembles[0]
-            clauses.append(f"resembles {first.kind} ({first.cases} of {first.of} nearest known cases)")
+            clauses.append(f"resembles {self.likely_cause} ({self.nearest_words})")
         sensor, segment = self.top_sensors(1)[0], self.top_segments(1)[0]
         distance = f"({sensor.value:.1f} times the typical distance, {sensor.direction}) "
         when = self.clock.span(segment.start, segment.end, " to ")
