@@ -105,7 +105,7 @@ def test_train_has_few_options_besides_those_of_reading() -> None:
         for name, one in inspect.signature(train).parameters.items()
         if one.annotation.__metadata__[0].rich_help_panel != "Reading the recordings"
     ]
-    assert len(own) <= 19
+    assert len(own) <= 21
 
 
 def test_a_remark_is_not_called_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
