@@ -109,6 +109,7 @@ def test_unknown_hdf5_is_checked_and_trained_on_as_documented(tmp_path: Path) ->
     assert (tmp_path / "model" / "model.json").exists()
 
 
+@pytest.mark.slow
 def test_a_machine_is_commissioned_as_documented(tmp_path: Path) -> None:
     names = {"fleet.csv": range(8), "first_weeks.csv": [9], "new_recordings.csv": [9], "other_machines.csv": [10, 11]}
     for file, machines in names.items():

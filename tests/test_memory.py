@@ -65,13 +65,11 @@ def sparse_file(path: Path, n_episodes: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc, which only Linux has")
 @pytest.mark.parametrize(
     ("n_episodes", "most"),
-    [
-        pytest.param(700, 300, id="448 MB with 300 MB"),
-        pytest.param(2500, 1000, id="1.6 GB with 1 GB", marks=pytest.mark.slow),
-    ],
+    [pytest.param(700, 300, id="448 MB with 300 MB"), pytest.param(2500, 1000, id="1.6 GB with 1 GB")],
 )
 def test_file_larger_than_memory_can_be_trained_and_predicted(tmp_path: Path, n_episodes: int, most: int) -> None:
     # Only address space can be limited. The allocator reserves 64 MB of it per thread, unused, and keeps 100 to 350 MB

@@ -31,6 +31,7 @@ TRUST = AttentionTrust(
 )
 
 
+@pytest.mark.slow
 def test_folder_gets_the_figures_of_every_diagnosis(tmp_path: Path) -> None:
     episodes = tiny_episodes()[-4:]
     calm, anomalous = "calm", str(episodes.ids[0])
