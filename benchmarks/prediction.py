@@ -71,7 +71,7 @@ def random_detector(shape: Shape, settings: NetworkShape) -> tuple[Diagnoser, Ep
     detector.scaler_, detector.sensors_, detector.units_ = SensorScaler.fit(episode), episode.sensors, episode.units
     detector.network_, detector.network_settings_ = detector.build(settings, detector.scaler_).eval(), settings
     detector.calibration_, detector.threshold_, detector.metrics_ = Calibration(), Threshold(), {}
-    detector.committee_ = detector.trees_ = None
+    detector.committee_ = detector.trees_ = detector.tree_reference_ = None
     detector.reading_ = {}
     length = episode.n_timepoints
     detector.data_ = DataRecord(
