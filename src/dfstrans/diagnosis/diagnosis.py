@@ -146,9 +146,8 @@ class Diagnosis(ComparedAttention):
         """What a recording is like that was not seen before; else empty."""
         if not self.not_seen_before:
             return ""
-        return "unlike anything in training" + (
-            f", most in sensor {self.strangest_sensor}" * bool(self.strangest_sensor)
-        )
+        unlike = "unlike anything in training"
+        return f"{unlike}, most in sensor {self.strangest_sensor}" if self.strangest_sensor else unlike
 
     @property
     def baseline_words(self) -> str:
@@ -398,11 +397,11 @@ class Diagnosis(ComparedAttention):
         return "furthest from normal:" if self.stands_out else "nothing stands out; furthest from normal:"
 
     def _verdict_clauses(self) -> list[str]:
-        verdict = "anomalous" if self.is_anomaly else "not anomalous"
-        if self.not_seen_before:
-            verdict = self.verdict
         numbers = f"(probability {self.probability:.3f}, threshold {self.threshold:.3f})"
-        clauses = [f"{verdict} {numbers}{': ' * self.not_seen_before}{self.novelty_words}"]
+        if self.not_seen_before:
+            clauses = [f"{self.verdict} {numbers}: {self.novelty_words}"]
+        else:
+            clauses = [f"{'anomalous' if self.is_anomaly else 'not anomalous'} {numbers}"]
         if self.is_anomaly and self.resembles:
             clauses.append(f"resembles {self.likely_cause} ({self.nearest_words})")
         sensor, segment = self.top_sensors(1)[0], self.top_segments(1)[0]
