@@ -19,7 +19,7 @@ from dfstrans.diagnosis.scores import AttentionScores
 from dfstrans.model.fast import FastDFSTrans
 from dfstrans.settings import NetworkShape
 from tests.cli.command_line import refused, result_of
-from tests.model.test_network_parts import randomise_norms
+from tests.model.test_cnn import randomise_norms
 from tests.tiny import TINY, tiny_episodes
 
 KEPT = Path(__file__).parents[1] / "models" / "tiny"

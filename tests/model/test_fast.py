@@ -13,11 +13,12 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from dfstrans.model import fast
+from dfstrans.model.cnn import BATCH_NORM_STEPS, TRANSITION_STEPS
 from dfstrans.model.detector import Batch, Mixing
 from dfstrans.model.fast import Dropout, FastDFSTrans, FastFeedForward, FastSensorCNN, episodes_at_once
-from dfstrans.model.network import BATCH_NORM_STEPS, TRANSITION_STEPS, DFSTrans, FeedForward
+from dfstrans.model.network import DFSTrans, FeedForward
 from dfstrans.settings import NetworkShape
-from tests.model.test_network_parts import random_cnn, randomise_norms
+from tests.model.test_cnn import random_cnn, randomise_norms
 
 N_EPISODES, N_SEGMENTS, N_SENSORS, POINTS = 5, 4, 3, 19
 LABELS = torch.tensor([0.0, 1, 0, 1, 1])

@@ -17,7 +17,7 @@ from dfstrans.model.encoding import positional_encoding
 from dfstrans.model.network import Attention, AttentionPair, DFSTrans
 from dfstrans.model.quantile_features import N_STATISTICS
 from dfstrans.settings import NetworkShape
-from tests.model.test_network_parts import randomise_norms
+from tests.model.test_cnn import randomise_norms
 from tests.model.test_quantile_features import slow_features
 
 S, P, D = 3, 8, 8  # sensors, points in a segment, d_model

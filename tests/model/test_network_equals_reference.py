@@ -11,7 +11,7 @@ from torch.nn import functional
 from benchmarks.reference import LoopNetwork, copy_weights, is_per_sensor, names_in_reference
 from dfstrans.model.network import DFSTrans
 from dfstrans.settings import NetworkShape
-from tests.model.test_network_parts import randomise_norms
+from tests.model.test_cnn import randomise_norms
 
 N_SEGMENTS = 5
 LABELS = torch.tensor([0.0, 1, 0, 0, 1, 1])

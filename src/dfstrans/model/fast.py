@@ -22,14 +22,13 @@ from torch.amp import custom_bwd, custom_fwd
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from dfstrans.model.cnn import ChannelNorm, SensorCNN
 from dfstrans.model.detector import LossOfPart
 from dfstrans.model.network import (
     AttentionPair,
-    ChannelNorm,
     DFSTrans,
     FeedForward,
     ForwardPass,
-    SensorCNN,
     SpatioTemporalLayer,
 )
 from dfstrans.model.quantile_features import N_STATISTICS

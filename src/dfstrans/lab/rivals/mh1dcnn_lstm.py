@@ -20,9 +20,9 @@ from dfstrans.data.scaling import SensorScaler
 from dfstrans.data.segments import check_segment_length, default_segment_length
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.lab.rivals.layers import EPOCHS, last_of_each
+from dfstrans.model.cnn import SensorCNN
 from dfstrans.model.detector import DetectorNetwork, ExactLinear, Logits
 from dfstrans.model.fast import FastSensorCNN
-from dfstrans.model.network import SensorCNN
 from dfstrans.settings import DetectorSettings, NetworkShape, check_kernel, setting_name
 
 UNITS, LAYERS = 128, 2  # of the LSTM: tab:hyp_benchmark, confirmed by the parameter counts
