@@ -47,22 +47,22 @@ def test_unsupported_attention_falls_back_to_occlusion(
 ) -> None:
     monkeypatch.setattr("dfstrans.diagnosis.trust.MATERIAL_DROP", np.inf)
     row = next(row for row, d in enumerate(diagnoses) if d.is_anomaly)
-    one = with_trust(diagnoses[row], detector, planted[row], detector.reference_, smallest_loss=0.0)
+    one = with_trust(diagnoses[row], detector, planted[row], detector.reference_, smallest_drop=0.0)
     assert one.trust is not None
     assert one.trust.support == "not supported"
-    losses = one.occlusion
-    assert losses is not None
+    drops = one.occlusion
+    assert drops is not None
     content = one.to_dict()
     assert content["ranked_by"] == "occlusion"
-    assert one.top_sensor == one.sensors[int(losses.max(axis=0).argmax())]
-    assert [sensor["loss"] for sensor in content["interpretation"]] == pytest.approx(sorted(losses.max(axis=0))[::-1])
-    assert [found["loss"] for found in content["segments"]] == pytest.approx(sorted(losses.max(axis=1))[:-6:-1])
-    assert content["interpretation"][0]["segments"][0]["loss"] == pytest.approx(losses.max())
-    np.testing.assert_array_equal(one.to_frame()["loss"], losses.ravel())
+    assert one.top_sensor == one.sensors[int(drops.max(axis=0).argmax())]
+    assert [sensor["drop"] for sensor in content["interpretation"]] == pytest.approx(sorted(drops.max(axis=0))[::-1])
+    assert [found["drop"] for found in content["segments"]] == pytest.approx(sorted(drops.max(axis=1))[:-6:-1])
+    assert content["interpretation"][0]["segments"][0]["drop"] == pytest.approx(drops.max())
+    np.testing.assert_array_equal(one.to_frame()["drop"], drops.ravel())
     assert "replaced by its normal signal" in one.summary()
     assert "furthest from normal" not in one.summary()
-    same = with_trust(diagnoses[row], detector, planted[row], detector.reference_, smallest_loss=losses.max() + 1)
-    assert (same.occlusion, same.ranked_by, same.top_segments(1)[0].loss) == (None, "deviation", None)
+    same = with_trust(diagnoses[row], detector, planted[row], detector.reference_, smallest_drop=drops.max() + 1)
+    assert (same.occlusion, same.ranked_by, same.top_segments(1)[0].drop) == (None, "deviation", None)
     assert "Replacing a single sensor" in same.summary()
     assert "Replacing a single sensor" not in one.summary()
 

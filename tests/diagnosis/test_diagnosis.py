@@ -204,4 +204,4 @@ def test_raw_scores_have_the_axes_of_the_paper_and_their_bands() -> None:
     np.testing.assert_allclose(raw["deviation"], diagnosis.deviation, atol=1e-5)
     assert raw["sensors"] == list(diagnosis.sensors)
     assert raw["normal_range"][2][:2] == [[1.0, 1.0], [None, None]]
-    assert raw["loss"] is None
+    assert raw["drop"] is None

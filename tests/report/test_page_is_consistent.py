@@ -56,7 +56,7 @@ def shown(content: dict[str, Any], value: float) -> str:
 def evidence(content: dict[str, Any]) -> np.ndarray:
     """What each segment has beyond normal, from the raw cells of the JSON: (segment,)."""
     by_distance = content["ranked_by"] == "deviation"
-    cells = np.array(content["raw"]["deviation" if by_distance else "loss"])
+    cells = np.array(content["raw"]["deviation" if by_distance else "drop"])
     return np.maximum(cells.max(axis=1) - by_distance, 0)
 
 
@@ -84,7 +84,7 @@ def page_and_json(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 def test_json_agrees_with_its_own_cells(page_and_json: tuple[str, Any]) -> None:
     _, content = page_and_json
     raw = content["raw"]
-    cells = np.array(raw["deviation" if content["ranked_by"] == "deviation" else "loss"])
+    cells = np.array(raw["deviation" if content["ranked_by"] == "deviation" else "drop"])
     names = raw["sensors"]
     for one in content["interpretation"]:
         own, most = cells[:, names.index(one["sensor"])], one["segments"][0]
@@ -152,7 +152,7 @@ def test_bars_have_the_length_of_their_number(page_and_json: tuple[str, Any]) ->
 def test_figures_show_the_cells_of_the_json(page_and_json: tuple[str, Any]) -> None:
     page, content = page_and_json
     by_distance = content["ranked_by"] == "deviation"
-    cells = np.array(content["raw"]["deviation" if by_distance else "loss"])
+    cells = np.array(content["raw"]["deviation" if by_distance else "drop"])
     signals, heat, lanes, *_ = figures(page)
     (bars,) = (trace for trace in signals["data"] if trace["type"] == "bar")
     np.testing.assert_allclose(array(bars["y"]), cells.max(axis=1), atol=1e-4)

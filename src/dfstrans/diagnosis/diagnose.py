@@ -23,7 +23,7 @@ from dfstrans.diagnosis.scores import SCORES, Array, NormalBand
 from dfstrans.diagnosis.tree_reference import EpisodeCells, TreeReference
 from dfstrans.diagnosis.trust import judge
 
-SMALLEST_LOSS = 0.1  # of the logit: about 2 % of probability
+SMALLEST_DROP = 0.1  # of the logit: about 2 % of probability
 NEAREST_CASES = 5
 MAX_CASES = 1000  # known anomalies that a model keeps
 
@@ -86,7 +86,7 @@ def diagnose(
             cells = trees.cells(detector, episodes[[row]])
             diagnosis = replace(diagnosis, deviation=cells.deviation)
         if diagnosis.is_anomaly and cells is not None:
-            diagnosis = replace(diagnosis, occlusion=_material(cells.losses()))
+            diagnosis = replace(diagnosis, occlusion=_material(cells.drops()))
         elif diagnosis.is_anomaly and trust and isinstance(reference, NormalReference):
             diagnosis = with_trust(diagnosis, detector, episodes[row], reference)
         yield diagnosis
@@ -150,20 +150,20 @@ def with_trust(
     detector: Detector,
     episode: Episodes,
     reference: NormalReference,
-    smallest_loss: float = SMALLEST_LOSS,
+    smallest_drop: float = SMALLEST_DROP,
 ) -> Diagnosis:
     """Add the verdict on the attention and, if it is not supported, a ranking by occlusion if any cell matters."""
     verdict = judge(detector, episode, diagnosis.is_anomaly)
     if diagnosis.doubts and verdict.support == "supported":
         reason = f"{verdict.reason}, but {' and '.join(diagnosis.doubts)}"
         verdict = replace(verdict, support="weak", reason=reason)
-    losses = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
-    return replace(diagnosis, trust=verdict, occlusion=None if losses is None else _material(losses, smallest_loss))
+    drops = occlusion(detector, episode, reference) if verdict.support == "not supported" else None
+    return replace(diagnosis, trust=verdict, occlusion=None if drops is None else _material(drops, smallest_drop))
 
 
-def _material(losses: Array, smallest: float = SMALLEST_LOSS) -> Array | None:
-    """Return the losses, or None if no single cell affects the decision, so that a ranking by them would be noise."""
-    return losses if losses.max() >= smallest else None
+def _material(drops: Array, smallest: float = SMALLEST_DROP) -> Array | None:
+    """Return the drops, or None if no single cell affects the decision, so that a ranking by them would be noise."""
+    return drops if drops.max() >= smallest else None
 
 
 def times(points: npt.NDArray[np.int64], interval: float) -> npt.NDArray[np.float64]:

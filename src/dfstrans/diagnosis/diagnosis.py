@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from dfstrans.diagnosis.attention import ComparedAttention
 from dfstrans.diagnosis.clock import Clock
 from dfstrans.diagnosis.habits import MAX_LEVEL
+from dfstrans.diagnosis.ranking import RankedCells, strongest
 from dfstrans.diagnosis.schema import (
     DIAGNOSIS_SCHEMA_VERSION,
     BaselineUsed,
@@ -21,14 +20,12 @@ from dfstrans.diagnosis.schema import (
     DiagnosisContent,
     HealthFinding,
     Member,
-    RankedSegment,
-    RankedSensor,
     RawScores,
     Resemblance,
     TrustVerdict,
     nested_lists,
 )
-from dfstrans.diagnosis.scores import SCORES, Array, largest, rank_segments, rank_sensors
+from dfstrans.diagnosis.scores import SCORES, Array, largest
 from dfstrans.diagnosis.words import (
     LEARNED_LITTLE,
     ONLY_TREES_CALL,
@@ -47,21 +44,15 @@ from dfstrans.model.novelty import verdicts
 if TYPE_CHECKING:  # which loads scikit-learn
     from dfstrans.training.evaluation import ChanceCheck
 
-SEGMENTS_PER_SENSOR = 3
-STANDS_OUT = 1.5  # times the typical distance from normal
 FAR_FROM_NORMAL = 2  # times the normal spread of a sensor on its machine
-BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
-MOST_MARKED = 5  # moments to look at
-MOST_LEADING = 3  # maximum number of sensors named for a segment
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)  # arrays make == ambiguous and repr long
-class Diagnosis(ComparedAttention):
+class Diagnosis(RankedCells):
     """The diagnosis of one episode: its probability, the deviation of sensors and segments, and the paper's scores.
 
     Shape:
-        deviation, contribution, level, occlusion (segment, sensor); normal_range (place, sensor, 2), see `places`; the
-        times of segments and places are in the unit of `clock`
+        normal_range (place, sensor, 2), see `places`; the times of segments and places are in the unit of `clock`
     """
 
     episode_id: str
@@ -70,13 +61,9 @@ class Diagnosis(ComparedAttention):
     machine: str | None = None  # the group of the episode
     baseline: BaselineUsed | None = None  # whether its machine has one; None if the model knows no machines
     raw_logit: float  # before calibration
-    network_logit: float | None  # `contribution` is a part of it; None if trees decide alone, without attention (NaN)
     threshold: float
     novelty: float = np.nan  # how unlike training the recording is: above 1, it is not seen before; NaN: unknown
     strangest_sensor: str | None = None  # that makes it unlike training most; None if no single one does
-    deviation: Array  # distance from normal, 1 is typical; see `NormalReference.deviation`
-    contribution: Array  # to the logit, beyond the normal contribution
-    level: Array  # of the values in their normal range; see `level_in_range`
     normal_range: Array  # lowest and highest value of normal recordings; see `NormalCourse`
     compared_with: ComparedWith  # the recordings behind `normal_range` and `health`
     health: tuple[HealthFinding, ...]
@@ -85,7 +72,6 @@ class Diagnosis(ComparedAttention):
     trust: TrustVerdict | None = None  # None if not requested
     learned_little: bool = False  # whether the network is hardly better than a constant on its training episodes
     chance_check: ChanceCheck | None = None  # whether the detector is better than guessing; None if not checked
-    occlusion: Array | None = None  # drop in the logit when a cell is made normal; see `ranking`
 
     def __repr__(self) -> str:
         verdict = "anomalous" if self.is_anomaly else "not anomalous"
@@ -187,6 +173,12 @@ class Diagnosis(ComparedAttention):
         return f"{found}; others: {', '.join(one.kind for one in others)}" if others else found
 
     @property
+    def no_cell_matters(self) -> bool:
+        """Whether making a single cell normal was tested, since attention is no help, and changes no decision."""
+        doubtful = self.trust is not None and self.trust.support == "not supported"
+        return self.is_anomaly and (doubtful or self.explained_by == "trees") and self.occlusion is None
+
+    @property
     def only_a_guess(self) -> bool:
         """Whether the detector is not shown to be better than guessing."""
         return self.chance_check is not None and self.chance_check.better_than_guessing is False
@@ -203,132 +195,6 @@ class Diagnosis(ComparedAttention):
         behind = {sensor for run in self.marked_runs for sensor in strongest(run).sensors}
         first = largest(self.sensor_ranking, len(self.sensors))
         return next((self.sensors[i] for i in first if self.sensors[i] in behind & unhealthy), None)
-
-    # ---- the ranking ------------------------------------------------------------------------------------------------
-
-    @property
-    def ranking(self) -> Array:
-        """The values that rank sensors and segments: deviation, or occlusion if attention is not supported."""
-        return self.deviation if self.occlusion is None else self.occlusion
-
-    @cached_property
-    def sensor_ranking(self) -> Array:
-        """What sensors are ranked by, each in its most prominent segment: (sensor,)."""
-        return rank_sensors(self.ranking)
-
-    @cached_property
-    def segment_ranking(self) -> Array:
-        """What segments are ranked by, each by its most prominent sensor: (segment,)."""
-        return rank_segments(self.ranking)
-
-    @property
-    def ranked_by(self) -> Literal["deviation", "occlusion"]:
-        """The name of the ranking values."""
-        return "deviation" if self.occlusion is None else "occlusion"
-
-    @cached_property
-    def sensor_deviation(self) -> Array:
-        """Distance from normal of each sensor in its most deviating segment: (sensor,)."""
-        return rank_sensors(self.deviation)
-
-    @cached_property
-    def segment_deviation(self) -> Array:
-        """Distance from normal of each segment in its most deviating sensor: (segment,)."""
-        return rank_segments(self.deviation)
-
-    @property
-    def top_sensor(self) -> str:
-        """The first sensor of the ranking."""
-        return self.sensors[int(self.sensor_ranking.argmax())]
-
-    @property
-    def top_segment(self) -> int:
-        """The first segment of the ranking, counted from 0."""
-        return int(self.segment_ranking.argmax())
-
-    @property
-    def stands_out(self) -> bool:
-        """Whether the ranking is by distance from normal and some sensor is clearly further than is typical."""
-        return self.occlusion is None and bool(self.sensor_deviation.max() >= STANDS_OUT)
-
-    @property
-    def no_cell_matters(self) -> bool:
-        """Whether making a single cell normal was tested, since attention is no help, and changes no decision."""
-        doubtful = self.trust is not None and self.trust.support == "not supported"
-        return self.is_anomaly and (doubtful or self.explained_by == "trees") and self.occlusion is None
-
-    def top_sensors(self, n: int = 3) -> list[RankedSensor]:
-        """The first sensors of the ranking."""
-        return [self._ranked_sensor(int(sensor)) for sensor in largest(self.sensor_ranking, n)]
-
-    def top_segments(self, n: int = 3) -> list[RankedSegment]:
-        """The first segments of the ranking."""
-        return [self._ranked_segment(int(segment)) for segment in largest(self.segment_ranking, n)]
-
-    @cached_property
-    def marked_segments(self) -> list[RankedSegment]:
-        """The fewest segments that carry half of the evidence, at most five, none far weaker than the strongest.
-
-        The evidence of a segment is its ranking value beyond what is typical: 1 for a distance, 0 for a drop in the
-        score.
-        """
-        typical = 1.0 if self.occlusion is None else 0.0
-        half = float(np.maximum(self.segment_ranking - typical, 0).sum()) / 2
-        first, *others = self.top_segments(MOST_MARKED)
-        found, carried = [first], max(first.value - typical, 0.0)
-        for moment in others:
-            if carried >= half or moment.value < BESIDE_STRONGEST * first.value:
-                break
-            found.append(moment)
-            carried += moment.value - typical
-        return found
-
-    @property
-    def marked_runs(self) -> list[list[RankedSegment]]:
-        """The marked segments in order of time, neighbours together; the strongest of a run makes its number."""
-        runs: list[list[RankedSegment]] = []
-        for moment in sorted(self.marked_segments, key=lambda one: one.segment):
-            if runs and runs[-1][-1].segment == moment.segment - 1:
-                runs[-1].append(moment)
-            else:
-                runs.append([moment])
-        return runs
-
-    def _ranked_sensor(self, sensor: int) -> RankedSensor:
-        name, segments = self.sensors[sensor], largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
-        value = float(self.sensor_ranking[sensor])
-        return RankedSensor(
-            name,
-            float(self.sensor_deviation[sensor]),
-            None if self.network_logit is None else float(self.contribution[:, sensor].sum()),
-            _direction(self.level[segments[0], sensor]),
-            None if self.occlusion is None else value,
-            [self._ranked_cell(int(segment), sensor) for segment in segments],
-            [pair for pair in self.changed_pairs if name in (pair.query_sensor, pair.key_sensor)],
-            value,
-        )
-
-    def _ranked_segment(self, segment: int) -> RankedSegment:
-        """Describe a segment over all sensors."""
-        deviation, value = self.segment_deviation[segment], self.segment_ranking[segment]
-        return self._describe(segment, deviation, value, self._leading_sensors(segment))
-
-    def _ranked_cell(self, segment: int, sensor: int) -> RankedSegment:
-        """Describe a segment of one sensor."""
-        at = segment, sensor
-        return self._describe(segment, self.deviation[at], self.ranking[at], [self.sensors[sensor]])
-
-    def _describe(self, segment: int, deviation: float, value: float, sensors: list[str]) -> RankedSegment:
-        start, end = map(float, self.segment_bounds[segment])
-        loss = None if self.occlusion is None else float(value)
-        return RankedSegment(segment, start, end, float(deviation), loss, float(value), sensors)
-
-    def _leading_sensors(self, segment: int) -> list[str]:
-        """Return the sensor that makes the number of a segment, and those that come near it and stand out, too."""
-        values = self.ranking[segment]
-        least = max(BESIDE_STRONGEST * values.max(), STANDS_OUT if self.occlusion is None else 0.0)
-        first, *others = largest(values, MOST_LEADING)
-        return [self.sensors[sensor] for sensor in (first, *(other for other in others if values[other] >= least))]
 
     @property
     def places(self) -> Array:
@@ -423,7 +289,7 @@ class Diagnosis(ComparedAttention):
                 "deviation": self.deviation.ravel(),
                 "contribution": self.contribution.ravel(),
                 "level": self.level.ravel(),
-                "loss": np.nan if self.occlusion is None else self.occlusion.ravel(),
+                "drop": np.nan if self.occlusion is None else self.occlusion.ravel(),
                 "temporal_relevance": self.temporal_relevance.T.ravel(),
                 "spatial_relevance": self.spatial_relevance.ravel(),
                 "temporal_relevance_excess": self.excess("temporal_relevance").T.ravel(),
@@ -480,7 +346,7 @@ class Diagnosis(ComparedAttention):
             deviation=nested_lists(self.deviation),
             contribution=nested_lists(self.contribution),
             level=nested_lists(self.level),
-            loss=None if self.occlusion is None else nested_lists(self.occlusion),
+            drop=None if self.occlusion is None else nested_lists(self.occlusion),
             places=nested_lists(self.places),
             normal_range=nested_lists(self.normal_range),
             normal={
@@ -492,14 +358,3 @@ class Diagnosis(ComparedAttention):
             },
             **{name: nested_lists(values) for name, values in scores.items()},
         )
-
-
-def _direction(level: float) -> Literal["higher than normal", "lower than normal", "another shape"]:
-    if level > 1:
-        return "higher than normal"
-    return "lower than normal" if level < -1 else "another shape"
-
-
-def strongest(run: list[RankedSegment]) -> RankedSegment:
-    """Return the highest-ranked of several segments."""
-    return max(run, key=lambda one: one.value)

@@ -32,7 +32,7 @@ class RankedSegment:
     """End, counted from the beginning of the episode, in `time_unit`."""
     deviation: float
     """Distance from normal of its most deviating sensor (or of the sensor it is listed under): 1 is typical, 3 rare."""
-    loss: float | None
+    drop: float | None
     """If `ranked_by` is `occlusion`: the largest drop in the logit when one sensor is made normal then; else null."""
     value: float
     """What it is ranked by: the value of the first of `sensors` in this segment, in terms of `ranked_by`."""
@@ -66,7 +66,7 @@ class RankedSensor:
     """Contribution to the logit beyond the normal one; above 0 it points to an anomaly. Null if trees decide alone."""
     direction: Literal["higher than normal", "lower than normal", "another shape"]
     """Whether it is above, below or within the range of normal values in its first segment of the ranking."""
-    loss: float | None
+    drop: float | None
     """If `ranked_by` is `occlusion`: drop in the logit when it is made normal in its decisive segment; else null."""
     segments: list[RankedSegment]
     """Its first three segments, with the deviation and the value of this sensor; the first one determines `value`."""
@@ -197,7 +197,7 @@ class RawScores:
 
     The place of the mean, unless many points are outside on one side only.
     """
-    loss: list[Any] | None
+    drop: list[Any] | None
     """Drop in the logit when a sensor is made normal in a segment: (segment, sensor); null unless ranked by it."""
     places: list[Any]
     """Times at which `normal_range` is known, from the start of the episode: (place,)."""

@@ -121,7 +121,7 @@ class EpisodeCells(NamedTuple):
             found.append(self.trees.logits(rows, groups))
         return np.concatenate(found)
 
-    def losses(self) -> Array:
+    def drops(self) -> Array:
         """Return how much each cell raises the logit: (segment, sensor).
 
         The mean of two changes: the drop if only this cell is made normal, and the rise if all are normal and only this

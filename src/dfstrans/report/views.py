@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dfstrans.diagnosis.diagnosis import Diagnosis, strongest
+from dfstrans.diagnosis.diagnosis import Diagnosis
+from dfstrans.diagnosis.ranking import strongest
 from dfstrans.diagnosis.recordings import Recording
 from dfstrans.diagnosis.scores import AttentionTrust
 
