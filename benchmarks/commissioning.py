@@ -79,12 +79,12 @@ def measure(episodes: Episodes, seed: int, trees: int) -> dict[str, Any]:
     held_out = np.sort(machines[len(machines) // 2 :])
     detector = TreesClassifier(trees=trees, seed=seed).fit(episodes[~np.isin(groups, held_out)])
     rows = {str(name): np.flatnonzero(groups == name) for name in held_out}  # in the order of recording
-    judged = np.concatenate([own[BEFORE:] for own in rows.values()])
-    labels = episodes.require_labels()[judged]
+    evaluated = np.concatenate([own[BEFORE:] for own in rows.values()])
+    labels = episodes.require_labels()[evaluated]
     found: dict[str, Any] = {
         "seed": seed,
         "held_out": len(held_out),
-        "episodes": len(judged),
+        "episodes": len(evaluated),
         "chance": float(labels.mean()),
     }
     for protocol, sizes in SIZES.items():
@@ -93,9 +93,9 @@ def measure(episodes: Episodes, seed: int, trees: int) -> dict[str, Any]:
             logits = np.empty(len(episodes))
             for part, baseline in _baselines(rows, protocol, n, rng):
                 logits[part] = _logits(detector, episodes, part, baseline)
-            found[protocol][n] = float(average_precision_score(labels, logits[judged]))
-    evaluated = episodes[judged]
-    own = detector.with_own_baselines(evaluated).decision_function(evaluated)
+            found[protocol][n] = float(average_precision_score(labels, logits[evaluated]))
+    tested = episodes[evaluated]
+    own = detector.with_own_baselines(tested).decision_function(tested)
     return {**found, "own baseline": float(average_precision_score(labels, own))}
 
 

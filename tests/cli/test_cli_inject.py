@@ -53,7 +53,7 @@ def test_the_recordings_themselves_are_never_overwritten(recordings: Path, tmp_p
     assert recordings.read_bytes() == before
     for seed in ("1", "2"):  # earlier injected faults may go
         printed, _ = output_of("inject", recordings, "--out", tmp_path / "a.h5", *FEW, "--seed", seed)
-    assert "level-shift   13 at 1, 13 at 20 (spreads)" in printed
+    assert "level-shift   13 at 1, 13 at 20 (standard deviations)" in printed
     assert "stuck         14 at 50 (% of the episode)" in printed
 
 
@@ -141,7 +141,7 @@ def test_a_finished_run_is_printed_without_training_again(
     assert "is the result of this run" in said
     assert "replaced" not in said
     printed, remarks = output_of(*command)
-    for words in ("20 spreads", "50 % of the episode", "false alarms per 100 normal episodes"):
+    for words in ("20 standard deviations", "50 % of the episode", "false alarms per 100 normal episodes"):
         assert words in printed
     assert f"threshold {model.threshold_.value:.4g}: {model.threshold_.note}" in printed
     assert ("(0.33)" in printed) == any(condition["detected"] for condition in found["conditions"])  # one of three

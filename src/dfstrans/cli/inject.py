@@ -64,8 +64,8 @@ def inject(
         list[str] | None,
         typer.Option(
             "--strength",
-            help="Strengths in spreads of a sensor, or added swings for gain (default 1,3,10); other kinds have "
-            f"their own units and are set by name: {OWN_UNITS}. May be repeated.",
+            help="Strengths in standard deviations of a sensor, or added swings for gain (default 1,3,10); other kinds "
+            f"have their own units and are set by name: {OWN_UNITS}. May be repeated.",
             show_default=False,
         ),
     ] = None,

@@ -11,7 +11,7 @@ from dfstrans import DfstransError, Episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.lab.compare.comparison import ComparisonResult
 from dfstrans.lab.compare.grid import Comparison, Grid, compute_runs
-from dfstrans.lab.compare.protocols import BASELINES, BaselineName, known_and_judged
+from dfstrans.lab.compare.protocols import BASELINES, BaselineName, known_and_evaluated
 from dfstrans.lab.compare.runs import Run, read_runs
 from tests.cli.command_line import run as run_command
 
@@ -43,18 +43,20 @@ def runs(fleet: Episodes, tmp_path_factory: pytest.TempPathFactory) -> list[Run]
 
 def test_first_recordings_of_each_machine_are_known_and_not_judged() -> None:
     values, groups = np.zeros((11, 1, 4)), np.array([*"aaaaaaa", *"bbb", "c"])
-    known, judged = known_and_judged(Episodes.from_arrays(values, groups=groups), "first")
+    known, evaluated = known_and_evaluated(Episodes.from_arrays(values, groups=groups), "first")
     assert known.tolist() == [0, 1, 7]
-    assert judged.tolist() == [2, 3, 4, 5, 6, 8, 9, 10]  # a single recording is judged
+    assert evaluated.tolist() == [2, 3, 4, 5, 6, 8, 9, 10]  # a single recording is evaluated
     backwards = np.datetime64("2026-01-12") - np.arange(11)
-    known, _ = known_and_judged(Episodes.from_arrays(values, groups=groups, starts=backwards), "first")
+    known, _ = known_and_evaluated(Episodes.from_arrays(values, groups=groups, starts=backwards), "first")
     assert known.tolist() == [5, 6, 9]
 
 
-@pytest.mark.parametrize(("baseline", "known", "judged"), [("none", 0, 5), ("own", 5, 5)])
-def test_recordings_are_known_and_judged_as_the_baseline_says(baseline: BaselineName, known: int, judged: int) -> None:
+@pytest.mark.parametrize(("baseline", "known", "evaluated"), [("none", 0, 5), ("own", 5, 5)])
+def test_recordings_are_known_and_evaluated_as_the_baseline_says(
+    baseline: BaselineName, known: int, evaluated: int
+) -> None:
     episodes = Episodes.from_arrays(np.zeros((5, 1, 4)), groups=[*"aaabb"])
-    assert tuple(map(len, known_and_judged(episodes, baseline))) == (known, judged)
+    assert tuple(map(len, known_and_evaluated(episodes, baseline))) == (known, evaluated)
 
 
 def test_one_training_is_judged_with_every_baseline(runs: list[Run]) -> None:
@@ -68,7 +70,7 @@ def test_one_training_is_judged_with_every_baseline(runs: list[Run]) -> None:
         assert model["own"].test != model["none"].test
         machines = model["own"].machines
         assert machines is not None
-        assert machines.compared == machines.judged
+        assert machines.compared == machines.evaluated
     assert trees["first"].test["episodes"] == 0.7 * (trees["none"].test["episodes"] or 0)
     assert "--split grouped --baseline own" in trees["own"].command
     assert "--baseline" not in trees["none"].command
@@ -113,7 +115,7 @@ def test_published_recordings_are_a_baseline_of_every_model_that_can_use_one(tmp
         assert run.test["episodes"] == stored[model, "none"].test["episodes"]
         assert "--split grouped --baseline published" in run.command
         assert run.machines is not None
-        assert run.machines.compared == (0 if model.startswith("boosting") else run.machines.judged)
+        assert run.machines.compared == (0 if model.startswith("boosting") else run.machines.evaluated)
         assert (run.test == stored[model, "none"].test) == model.startswith("boosting")
 
 

@@ -16,7 +16,7 @@ OTHER = [30.0, 10.0, 20.0, 20.0]
 
 
 def read(kind: str, strength: float, series: Any, *, start: int = 0, other: Any = None, switch: bool = False) -> Any:
-    """The readings of one sensor, of centre 2 and spread 1, from `start` on, with a fault from there to the end."""
+    """The readings of one sensor, centre 2, standard deviation 1, with a fault from `start` to the end."""
     values = np.array([series], dtype=np.float32)
     normal = NormalSensors(
         ("a",), np.array([2.0]), np.ones(1), np.array([switch]), np.array([switch]), np.zeros(1, int), np.ones(1)
@@ -33,7 +33,7 @@ def read(kind: str, strength: float, series: Any, *, start: int = 0, other: Any 
         ("level-shift", 2.5, [1.0, NAN], [-1.5, NAN]),
         ("drift", 4, RAMP, [0, 0, 0, 0]),  # off by the strength at the end
         ("gain", 1, RAMP, [0, 2, 4, 6]),  # twice the distance from the centre
-        ("gain", 3, [3.0], [6]),  # a value one spread away moves by `strength` spreads
+        ("gain", 3, [3.0], [6]),  # a value one standard deviation away moves by `strength` of them
         ("stuck", 10, RAMP, [1, 1, 1, 1]),
         ("stuck", 10, [NAN, 7.0, NAN, 9.0], [NAN, 7, NAN, 7]),
         ("dropout", 10, [7.0, NAN, -3.0], [0, NAN, 0]),

@@ -50,7 +50,7 @@ def test_no_bit_changes_outside_the_window_and_sensor(
     outside = np.ones(before.shape, dtype=bool)
     outside[fault.sensor, fault.start : fault.stop] = False
     assert after[outside].tobytes() == before[outside].tobytes()
-    assert np.nanmax(np.abs(after - before)[~outside]) >= 0.05 * NORMAL.spread[fault.sensor]
+    assert np.nanmax(np.abs(after - before)[~outside]) >= 0.05 * NORMAL.deviation[fault.sensor]
     assert after.dtype == np.float32
     if NORMAL.whole[fault.sensor]:
         present = after[fault.sensor][~np.isnan(after[fault.sensor])]
@@ -65,7 +65,7 @@ def test_a_stronger_fault_changes_more(kind: str) -> None:
         injected = inject_each(MACHINE, [(kind, strength)], NORMAL, of(kind, seed=3)).in_memory()
         source = MACHINE[[MACHINE.ids.tolist().index(name.split("+")[0]) for name in injected.ids]]
         difference = np.nan_to_num(np.asarray(injected.values) - np.asarray(source.values))
-        changes.append(float(np.abs(difference / np.maximum(NORMAL.spread, 1e-9)[:, None]).sum()))
+        changes.append(float(np.abs(difference / np.maximum(NORMAL.deviation, 1e-9)[:, None]).sum()))
     assert changes[0] < changes[1] < changes[2]
 
 
@@ -91,7 +91,7 @@ def test_the_truth_is_exact() -> None:
         present = ~np.isnan(before[sensor, fault.start : fault.stop])
         if fault.kind in ("spike", "level-shift") and not NORMAL.whole[sensor]:
             change = (after - before)[sensor, fault.start : fault.stop][present]
-            amount = (fault.severity or 0) * NORMAL.spread[sensor]
+            amount = (fault.severity or 0) * NORMAL.deviation[sensor]
             np.testing.assert_allclose(np.abs(change), amount, rtol=1e-4)
 
 

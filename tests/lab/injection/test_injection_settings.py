@@ -30,8 +30,8 @@ def test_a_named_strength_wins_over_a_plain_one_in_any_order() -> None:
     [
         ({"kinds": "rust"}, "expected kinds of fault among spike, .*, got 'rust'"),
         ({"kinds": ","}, "at least one of spike"),
-        ({"strength": ["0"]}, "above 0 .spreads., got 0"),
-        ({"strength": ["-1,3"]}, "above 0 .spreads., got -1"),
+        ({"strength": ["0"]}, "above 0 .standard deviations., got 0"),
+        ({"strength": ["-1,3"]}, "above 0 .standard deviations., got -1"),
         ({"strength": ["stuck=120"]}, "at most 100 .% of the episode., got 120"),
         ({"strength": ["lag=2.5,3,0.2"]}, "above 0 .whole points., got 2.5, 0.2"),
         ({"strength": ["much"]}, "numbers separated by commas.*got 'much'"),

@@ -14,25 +14,25 @@ def names(sensors: NormalSensors, kind: str) -> list[str]:
     return [SENSORS[i] for i in sensors.suited(kind)]
 
 
-def test_spread_and_centre_of_a_gaussian_are_its_deviation_and_median() -> None:
+def test_centre_and_deviation_of_a_gaussian_are_its_median_and_standard_deviation() -> None:
     values = 7 + 2 * np.random.default_rng(0).standard_normal((40, 1, 2000))
     found = NormalSensors.measure(Episodes.from_arrays(values))
-    assert found.spread[0] == pytest.approx(2, rel=0.03)
+    assert found.deviation[0] == pytest.approx(2, rel=0.03)
     assert found.centre[0] == pytest.approx(7, abs=0.05)
 
 
-def test_a_few_wild_values_hardly_change_the_spread() -> None:
+def test_a_few_wild_values_hardly_change_the_standard_deviation() -> None:
     values = np.random.default_rng(0).standard_normal((40, 1, 1000))
     values[:, :, ::50] = 1e6
-    assert NormalSensors.measure(Episodes.from_arrays(values)).spread[0] == pytest.approx(1, rel=0.15)
+    assert NormalSensors.measure(Episodes.from_arrays(values)).deviation[0] == pytest.approx(1, rel=0.15)
 
 
-def test_only_constant_sensors_have_no_spread() -> None:
+def test_only_constant_sensors_have_no_standard_deviation() -> None:
     values = np.zeros((4, 2, 100))
     values[2, 0, :3] = 5.0
     found = NormalSensors.measure(Episodes.from_arrays(values))
-    assert found.spread[0] == pytest.approx(values[:, 0].std())
-    assert found.spread[1] == 0
+    assert found.deviation[0] == pytest.approx(values[:, 0].std())
+    assert found.deviation[1] == 0
     assert found.constant == ("sensor_2",)
 
 

@@ -24,7 +24,7 @@ from dfstrans.training.evaluation import ChanceCheck
 def condition(
     kind: str, strength: float, recall: float, roc_auc: float | None = 0.95, trials: int = 20
 ) -> ConditionResult:
-    unit = {"spike": "spreads", "stuck": "% of the episode"}.get(kind, "")
+    unit = {"spike": "standard deviations", "stuck": "% of the episode"}.get(kind, "")
     return ConditionResult(kind, strength, unit, trials, round(trials * recall), recall, roc_auc, 0.6, {})
 
 
@@ -65,7 +65,7 @@ def test_interval_of_a_share_is_wilsons(hits: int, n: int) -> None:
 def test_recall_has_its_interval() -> None:
     content = condition("spike", 1, 0.0, trials=7).to_dict()
     assert (content["recall_low"], content["recall_high"]) == pytest.approx((0.0, 0.3543), abs=1e-4)
-    untried = ConditionResult("spike", 1, "spreads", 0, 0, None, None, None, {}).to_dict()
+    untried = ConditionResult("spike", 1, "standard deviations", 0, 0, None, None, None, {}).to_dict()
     assert (untried["recall_low"], untried["recall_high"]) == (None, None)
 
 
@@ -101,7 +101,7 @@ FEW = "too few trials to tell"
         pytest.param(
             [("drift", 1, 0.9), ("drift", 3, 0.5), ("drift", 10, 0.85), ("drift", 30, 1.0)],
             30,
-            [f"{RELIABLE}: drift from 10 spreads on"],
+            [f"{RELIABLE}: drift from 10 standard deviations on"],
             id="found only if all greater strengths are",
         ),
         pytest.param(
@@ -117,7 +117,7 @@ FEW = "too few trials to tell"
         pytest.param(
             [("noise-burst", 1, 0.05, 0.5), ("noise-burst", 3, 0.0, 0.8), ("noise-burst", 10, 0.0, 0.9)],
             30,
-            [f"{BELOW}: noise-burst (at 3, 10 spreads)"],
+            [f"{BELOW}: noise-burst (at 3, 10 standard deviations)"],
             id="ranked high but never detected",
         ),
         pytest.param([("stuck", 30, 0.0)], 30, [f"{BELOW}: stuck (at 30 % of the episode)"], id="with its unit"),
@@ -125,7 +125,7 @@ FEW = "too few trials to tell"
         pytest.param(
             [("drift", 1, 0.9, 0.5), ("drift", 3, 0.85), ("drift", 10, 1.0)],
             30,
-            [f"{RELIABLE}: drift from 3 spreads on"],
+            [f"{RELIABLE}: drift from 3 standard deviations on"],
             id="weakest strength looks normal",
         ),
         pytest.param(
@@ -180,7 +180,7 @@ def test_page_shows_chance_levels_and_is_self_contained(tmp_path: Path) -> None:
     for words in (
         "(0.10)",
         "30 % of the episode",
-        "<td>1 spread</td>",
+        "<td>1 standard deviation</td>",
         "6.7",
         "normal episodes of normal.csv",
         "trained for 9 epochs",

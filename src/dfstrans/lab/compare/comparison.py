@@ -226,10 +226,12 @@ class ComparisonResult:
         said = []
         for model in self.models:
             records = [run.machines for run in self.of(model) if run.machines is not None]
-            compared, judged = sum(one.compared for one in records), sum(one.judged for one in records)
+            compared, evaluated = sum(one.compared for one in records), sum(one.evaluated for one in records)
             if compared:
-                said.append(f"{model} compares {compared} of {judged} test machines, over all splits, with themselves.")
-            elif judged:
+                said.append(
+                    f"{model} compares {compared} of {evaluated} test machines, over all splits, with themselves."
+                )
+            elif evaluated:
                 said.append(f"{model} compares no test machine with itself, so the baseline makes no difference to it.")
         return said
 

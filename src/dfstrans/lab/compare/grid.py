@@ -32,7 +32,7 @@ from dfstrans.lab.compare.protocols import (
     BaselineName,
     baselines_for,
     check_baseline,
-    known_and_judged,
+    known_and_evaluated,
     part_ids,
     protocol_name,
     recordings_on_both_sides,
@@ -207,10 +207,10 @@ class Grid:
         training = _training_record(detector, len(train), seconds)
         found = []
         for wanted in self._judged_with(key):
-            known, judged = known_and_judged(test, wanted.baseline)
+            known, evaluated = known_and_evaluated(test, wanted.baseline)
             recordings = self.published if wanted.baseline == "published" else test[known]
             knowing = detector.with_own_baselines(recordings) if len(recordings) else detector
-            on_test, at_half = _metrics(knowing, test[judged])
+            on_test, at_half = _metrics(knowing, test[evaluated])
             run = Run(
                 model=key.model,
                 fold=key.fold,
@@ -224,7 +224,7 @@ class Grid:
                 ),
                 settings=key.settings,
                 parts=key.parts,
-                machines=_machines_record(knowing, test[judged]),
+                machines=_machines_record(knowing, test[evaluated]),
                 training=training,
                 test=on_test,
                 test_at_half={name: at_half[name] for name in AT_HALF},
@@ -273,11 +273,11 @@ def _metrics(detector: EpisodeClassifier, part: Episodes) -> tuple[Metrics, Metr
     return chosen.to_dict(), half.to_dict()
 
 
-def _machines_record(detector: EpisodeClassifier, judged: Episodes) -> MachinesRecord | None:
-    if judged.groups is None:
+def _machines_record(detector: EpisodeClassifier, evaluated: Episodes) -> MachinesRecord | None:
+    if evaluated.groups is None:
         return None
-    machines = len(np.unique(judged.groups))
-    return MachinesRecord(judged=machines, compared=machines - len(detector.machines_without_baseline(judged)))
+    machines = len(np.unique(evaluated.groups))
+    return MachinesRecord(evaluated=machines, compared=machines - len(detector.machines_without_baseline(evaluated)))
 
 
 def _training_record(detector: EpisodeClassifier, train_episodes: int, seconds: float) -> TrainingRecord:

@@ -99,8 +99,8 @@ def check_baseline(data: Path, split: SplitKind, baseline: BaselineName) -> None
         )
 
 
-def known_and_judged(test: Episodes, baseline: BaselineName) -> tuple[Rows, Rows]:
-    """The rows of a test part that are known without labels, and those that are judged.
+def known_and_evaluated(test: Episodes, baseline: BaselineName) -> tuple[Rows, Rows]:
+    """The rows of a test part that are known without labels, and those that are evaluated.
 
     The first recordings of a machine are the earliest ones, or those read first if their times are unknown. Published
     recordings are not among those of a split.

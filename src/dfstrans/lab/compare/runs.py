@@ -83,9 +83,9 @@ class ProtocolRecord(Settings):
 
 
 class MachinesRecord(Settings):
-    """How many machines the judged episodes are of, and how many of them the model compares with themselves."""
+    """How many machines the evaluated episodes are of, and how many of them the model compares with themselves."""
 
-    judged: int
+    evaluated: int
     compared: int
 
 

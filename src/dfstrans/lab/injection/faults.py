@@ -23,9 +23,9 @@ COUPLED = 0.5  # absolute correlation from which two sensors count as moving tog
 
 @dataclass(frozen=True, eq=False)
 class NormalSensors:
-    """Centre and spread of each sensor, the values it takes, and the sensor it moves with most.
+    """Centre and standard deviation of each sensor, the values it takes, and the sensor it moves with most.
 
-    The centre is the median. The spread is that of a Gaussian with the same 5th and 95th percentile, or the standard
+    The centre is the median. The deviation is that of a Gaussian with the same 5th and 95th percentile, or the standard
     deviation if these are equal; 0 for a constant sensor. `whole` sensors have whole numbers only, `switches` at most
     two values. `partner` is the sensor with the largest absolute correlation within episodes, `coupling` that
     correlation, from −1 to 1; 0 without a partner.
@@ -36,7 +36,7 @@ class NormalSensors:
 
     sensors: tuple[str, ...]
     centre: Array
-    spread: Array
+    deviation: Array
     whole: npt.NDArray[np.bool_]
     switches: npt.NDArray[np.bool_]
     partner: npt.NDArray[np.intp]
@@ -62,7 +62,7 @@ class NormalSensors:
         return cls(
             sensors=episodes.sensors,
             centre=np.array([np.median(one) if len(one) else 0.0 for one in columns]),
-            spread=np.array([_spread(one) for one in columns]),
+            deviation=np.array([_deviation(one) for one in columns]),
             whole=np.array([bool((one == np.rint(one)).all()) for one in columns]),
             switches=np.array([len(np.unique(one)) <= 2 for one in columns]),
             partner=partner,
@@ -72,14 +72,14 @@ class NormalSensors:
     @property
     def constant(self) -> tuple[str, ...]:
         """Names of the sensors that never move; they get no fault."""
-        return tuple(name for name, spread in zip(self.sensors, self.spread, strict=True) if spread == 0)
+        return tuple(name for name, deviation in zip(self.sensors, self.deviation, strict=True) if deviation == 0)
 
     def suited(self, kind: str) -> npt.NDArray[np.intp]:
         """Indices of the sensors in which a kind of fault can be injected.
 
-        A switch has no meaningful spread or swing; a coupled fault needs a partner.
+        A switch has no meaningful standard deviation or swing; a coupled fault needs a partner.
         """
-        suited = self.spread > 0
+        suited = self.deviation > 0
         if KINDS[kind].by_movement:
             suited &= ~self.switches
         if KINDS[kind].coupled:
@@ -87,7 +87,7 @@ class NormalSensors:
         return np.flatnonzero(suited)
 
 
-def _spread(values: Array) -> float:
+def _deviation(values: Array) -> float:
     """Robust standard deviation where possible."""
     if len(values) == 0 or values.max() == values.min():
         return 0.0
@@ -116,7 +116,7 @@ def _correlation(products: Array) -> Array:
 # ---- faults ---------------------------------------------------------------------------------------------------------
 
 ATTEMPTS = 100  # to find a sensor and time where the fault is visible
-MIN_CHANGE = 0.05  # visible change, in spreads of the sensor, or of the strength if that is smaller
+MIN_CHANGE = 0.05  # visible change, in standard deviations of the sensor, or of the strength if that is smaller
 TWINS, TRIALS = 0, 1  # random streams: trials must not repeat the positions seen in training
 
 
@@ -145,7 +145,7 @@ class InjectedFault(NamedTuple):
             **self._asdict(),
             "sensor": normal.sensors[self.sensor],
             "unit": KINDS[self.kind].unit,
-            "spread": float(normal.spread[self.sensor]),
+            "standard_deviation": float(normal.deviation[self.sensor]),
         }
         del recipe["donor"]
         if KINDS[self.kind].coupled:
@@ -170,7 +170,7 @@ def with_fault(values: Values, fault: InjectedFault, normal: NormalSensors, dono
 def _faulty(series: Array, fault: InjectedFault, normal: NormalSensors, donors: Episodes) -> Array:
     """What the sensor reads during the fault."""
     stretch, sensor = series[fault.start : fault.stop], fault.sensor
-    amount = fault.strength * float(normal.spread[sensor])
+    amount = fault.strength * float(normal.deviation[sensor])
     rng = np.random.default_rng(fault.seed)
     match fault.kind:
         case "spike" | "level-shift":
@@ -293,4 +293,4 @@ def is_visible(fault: InjectedFault, before: Values, after: Values, normal: Norm
     """Whether any value changes noticeably; a stuck sensor at rest, for example, reads the same."""
     scale = min(fault.strength, 1.0) if KINDS[fault.kind].by_movement else 1.0
     change = np.abs(after[fault.sensor] - before[fault.sensor])
-    return bool((change >= MIN_CHANGE * scale * normal.spread[fault.sensor]).any())
+    return bool((change >= MIN_CHANGE * scale * normal.deviation[fault.sensor]).any())

@@ -16,7 +16,7 @@ THRESHOLD: dict[str, Any] = {  # unlike F1, does not depend on the number of inj
     "threshold_value": 0.05,
 }
 
-SPREADS, SWINGS = "spreads", "added swings"  # of the faulty sensor
+DEVIATIONS, SWINGS = "standard deviations", "added swings"  # of the faulty sensor
 OF_EPISODE, POINTS, OF_COUPLING = "% of the episode", "points", "% of the coupling"
 
 
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     @property
     def by_movement(self) -> bool:
         """Whether the strength is relative to the usual movement of the sensor."""
-        return self.unit in (SPREADS, SWINGS)
+        return self.unit in (DEVIATIONS, SWINGS)
 
     def allows(self, strength: float) -> bool:
         """Whether a strength is possible; points are whole.
@@ -49,17 +49,17 @@ class Kind(NamedTuple):
         """A strength with its unit.
 
         >>> KINDS["spike"].shown(3.0), KINDS["gain"].shown(1.0), KINDS["stuck"].shown(30.0)
-        ('3 spreads', '1 added swing', '30 % of the episode')
+        ('3 standard deviations', '1 added swing', '30 % of the episode')
         """
         return f"{strength:g} {self.unit.removesuffix('s') if strength == 1 else self.unit}"
 
 
 KINDS: dict[str, Kind] = {
-    "spike": Kind(SPREADS, (1, 3, 10)),
-    "level-shift": Kind(SPREADS, (1, 3, 10)),
-    "drift": Kind(SPREADS, (1, 3, 10)),
+    "spike": Kind(DEVIATIONS, (1, 3, 10)),
+    "level-shift": Kind(DEVIATIONS, (1, 3, 10)),
+    "drift": Kind(DEVIATIONS, (1, 3, 10)),
     "gain": Kind(SWINGS, (1, 3, 10)),
-    "noise-burst": Kind(SPREADS, (1, 3, 10)),
+    "noise-burst": Kind(DEVIATIONS, (1, 3, 10)),
     "stuck": Kind(OF_EPISODE, (3, 10, 30), largest=100),
     "dropout": Kind(OF_EPISODE, (3, 10, 30), largest=100),
     "lag": Kind(POINTS, (3, 10, 30), coupled=True),
@@ -121,7 +121,7 @@ class InjectionSettings(Settings):
 
 
 def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tuple[float, ...]]:
-    """Strengths by kind: "1,3" of every chosen kind measured in spreads or swings, "lag=5,20" of one kind.
+    """Strengths by kind: "1,3" of every chosen kind measured in standard deviations or swings, "lag=5,20" of one kind.
 
     >>> parse_strengths(["2,4", "lag=5"], ["spike", "drift", "lag"])
     {'spike': (2.0, 4.0), 'drift': (2.0, 4.0), 'lag': (5.0,)}
@@ -145,7 +145,7 @@ def parse_strengths(texts: Iterable[str], kinds: Iterable[str]) -> dict[str, tup
         if not by_movement:
             raise DfstransError(
                 f"expected the strengths of each kind by its name, since none of {', '.join(kinds)} is measured in "
-                f"spreads or swings, got {text!r}; write {option_name('strength', example(kinds[0]))}"
+                f"standard deviations or swings, got {text!r}; write {option_name('strength', example(kinds[0]))}"
             )
         plain |= dict.fromkeys(by_movement, _numbers(text, text))
     return plain | named
