@@ -20,6 +20,7 @@ MIN_PER_CLASS = 3  # validation episodes needed to calibrate a threshold and a t
 MIN_TRAINING_PER_CLASS = 8  # training episodes per class that are never moved to the validation part
 MAX_DRAWS = 30  # attempts to find groups that match the fractions
 MAX_SWAPPED = 100  # groups; with more, moves suffice
+TEST = 2  # the number of the test part
 TOLERANCE = 0.2  # of the episodes that a part should have
 
 
@@ -30,6 +31,7 @@ def three_way_split(
     copies: Index | None = None,
     seed: int = 0,
     fractions: Fractions = PAPER_FRACTIONS,
+    tested: Index | None = None,
 ) -> Split:
     """Return the row numbers of a training, validation and test part.
 
@@ -38,7 +40,7 @@ def three_way_split(
     whole groups are assigned to the parts, with sizes and class balance as close as the groups allow.
 
     `copies` holds the row of the first episode with the same values; copies go to the part of the first one, and groups
-    that share copies to one part.
+    that share copies to one part. No group of the rows `tested` goes to the test part.
     """
     if min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
         raise DfstransError(f"expected three fractions that add up to 1, got {fractions}")
@@ -50,7 +52,9 @@ def three_way_split(
         part[distinct] = _assign_rows(labels[distinct], fractions, rng)
         part = part[first]
     else:
-        part = _assign_groups(labels, _joined_groups(np.asarray(groups), first, fractions), fractions, rng)
+        names, member = np.unique(_joined_groups(np.asarray(groups), first, fractions), return_inverse=True)
+        barred = np.isin(np.arange(len(names)), member[[] if tested is None else tested])
+        part = _assign_groups(labels, names, member, fractions, barred, rng)
     train, validation, test = (np.flatnonzero(part == number) for number in range(3))
     return train, validation, test
 
@@ -63,15 +67,26 @@ def folds(
     k: int = 5,
     seed: int = 0,
 ) -> Iterator[Split]:
-    """Return k independent 70/15/15 splits, each with its own seed."""
-    fewest = int(np.bincount(np.asarray(labels, dtype=np.int64), minlength=2).min())
-    if fewest < k:
+    """Return k splits, each with its own seed; the first is that of `three_way_split`.
+
+    With groups, a group that has been in a test part is in no other one until the rest is too small for a test part.
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    sizes = np.bincount(labels, minlength=2)
+    if sizes.min() < k:
         raise DfstransError(
-            f"expected at least {k} episodes of each class for {k} folds, got {fewest} of the rarer class; "
+            f"expected at least {k} episodes of each class for {k} folds, got {sizes.min()} of the rarer class; "
             "use fewer folds"
         )
-    for fold_seed in np.random.SeedSequence(seed).generate_state(k):
-        yield three_way_split(labels, groups, copies=copies, seed=int(fold_seed))
+    tested = np.arange(0)
+    for split_seed in (seed, *np.random.SeedSequence(seed).generate_state(k)[1:]):
+        split = three_way_split(labels, groups, copies=copies, seed=int(split_seed), tested=tested)
+        yield split
+        if groups is not None:
+            tested = np.append(tested, split[2])
+            left = sizes - np.bincount(labels[tested], minlength=2)
+            if (left < (1 - TOLERANCE) * PAPER_FRACTIONS[2] * sizes).any():
+                tested = tested[:0]
 
 
 def validation_split(
@@ -144,14 +159,21 @@ def _joined_groups(groups: npt.NDArray[Any], first: Index, fractions: Fractions)
 
 
 def _assign_groups(
-    labels: npt.NDArray[Any], groups: npt.NDArray[Any], fractions: Fractions, rng: np.random.Generator
+    labels: npt.NDArray[Any],
+    names: npt.NDArray[Any],
+    member: Index,
+    fractions: Fractions,
+    barred: npt.NDArray[np.bool_],
+    rng: np.random.Generator,
 ) -> npt.NDArray[np.int8]:
-    """Return the part of each row, with whole groups in one part.
+    """Return the part of each row, with whole groups in one part; those that are barred are not in the test part.
 
     Each draw assigns the groups in random order and improves the assignment. The first draw within the tolerance is
     taken, so that seeds differ; if there is none, the best.
+
+    Shape:
+        labels, member (row,); names, barred (group,) → (row,)
     """
-    names, member = np.unique(groups, return_inverse=True)
     wanted_parts = int(np.count_nonzero(fractions))
     if len(names) < wanted_parts:
         raise DfstransError(
@@ -164,17 +186,24 @@ def _assign_groups(
     counts = np.zeros((len(names), len(classes) + 1))  # episodes of each class, and of all
     np.add.at(counts, (member, coded), 1)
     counts[:, -1] = counts.sum(axis=1)
-    found = [_improve(_draw_parts(counts[:, :-1], fractions, rng.permutation(len(names))), counts, fractions)]
+
+    def draw() -> tuple[npt.NDArray[np.int8], float]:
+        drawn = _draw_parts(counts[:, :-1], fractions, barred, rng.permutation(len(names)))
+        return _improve(drawn, counts, fractions, barred)
+
+    found = [draw()]
     while found[-1][1] > 0 and len(found) < MAX_DRAWS:
-        found.append(_improve(_draw_parts(counts[:, :-1], fractions, rng.permutation(len(names))), counts, fractions))
+        found.append(draw())
     return min(found, key=lambda assignment: assignment[1])[0][member]
 
 
-def _draw_parts(counts: npt.NDArray[np.float64], fractions: Fractions, order: Index) -> npt.NDArray[np.int8]:
+def _draw_parts(
+    counts: npt.NDArray[np.float64], fractions: Fractions, barred: npt.NDArray[np.bool_], order: Index
+) -> npt.NDArray[np.int8]:
     """Assign groups in the given order, each to the part that most needs the classes of the group.
 
     Shape:
-        counts (group, class) → (group,)
+        counts (group, class), barred (group,) → (group,)
     """
     share = counts / counts.sum(axis=0)
     n_groups, n_classes = share.shape
@@ -184,6 +213,8 @@ def _draw_parts(counts: npt.NDArray[np.float64], fractions: Fractions, order: In
     empty = set(open_parts)
     for assigned, group in enumerate(order):
         candidates = sorted(empty) if n_groups - assigned <= len(empty) else open_parts  # no part without a group
+        if barred[group]:
+            candidates = [number for number in candidates if number != TEST] or [0]
         choice = max(candidates, key=lambda number: float((missing[number] * share[group]).sum()))
         part_of[group] = choice
         missing[choice] -= share[group]
@@ -192,12 +223,15 @@ def _draw_parts(counts: npt.NDArray[np.float64], fractions: Fractions, order: In
 
 
 def _improve(
-    part_of: npt.NDArray[np.int8], counts: npt.NDArray[np.float64], fractions: Fractions
+    part_of: npt.NDArray[np.int8],
+    counts: npt.NDArray[np.float64],
+    fractions: Fractions,
+    barred: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.int8], float]:
     """Move and swap groups between parts while that brings the parts closer to what was promised.
 
     Shape:
-        part_of (group,); counts (group, class and total) → the improved parts, and how far they are off
+        part_of, barred (group,); counts (group, class and total) → the improved parts, and how far they are off
     """
     open_parts = [number for number in range(3) if fractions[number] > 0]
     part_of = part_of.copy()
@@ -206,6 +240,8 @@ def _improve(
     while cost > 0 and improved:
         improved = False
         for change in _moves_and_swaps(part_of, open_parts):
+            if any(part == TEST and barred[group] for group, part in change):
+                continue
             changed = totals.copy()
             for group, part in change:
                 changed[part_of[group]] -= counts[group]

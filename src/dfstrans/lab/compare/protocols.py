@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.readers.cutting import recording_and_start
 from dfstrans.data.readers.public import COMMISSIONING, commissioning_folder
-from dfstrans.data.splits import Split, SplitKind, folds, three_way_split
+from dfstrans.data.splits import Split, SplitKind, folds
 from dfstrans.errors import DfstransError, option_name
 
 ProtocolName = Literal["paper-like", "no-overlap", "grouped"]
@@ -134,7 +134,8 @@ def protocol_name(read: dict[str, Any], split: SplitKind) -> ProtocolName:
 def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> list[Split]:
     """The splits, each with both classes in all parts; the first splits do not depend on the number of folds.
 
-    The first is the split that `train` makes with the same seed.
+    The first is the split that `train` makes with the same seed. In a grouped split, a machine that has been tested is
+    not tested again until the others are too few.
     """
     if n_folds < 1:
         raise DfstransError(f"expected at least one of {option_name('folds')}, got {n_folds}; correct it")
@@ -144,8 +145,7 @@ def splits_of(episodes: Episodes, split: SplitKind, n_folds: int, seed: int) -> 
     groups = episodes.require_groups() if split == "grouped" else None
     copies = episodes.copies()
     episodes.warn_of_copies()
-    _, *others = folds(labels, groups, copies=copies, k=n_folds, seed=seed)
-    found = [three_way_split(labels, groups, copies=copies, seed=seed), *others]
+    found = list(folds(labels, groups, copies=copies, k=n_folds, seed=seed))
     for number, parts in enumerate(found):
         for part, rows in zip(("training", "validation", "test"), parts, strict=True):
             anomalous = int(labels[rows].sum())
