@@ -258,7 +258,9 @@ def test_trees_explain_what_only_they_call_anomalous(tmp_path: Path) -> None:
     detector = Diagnoser.from_settings(**{**TINY, "members": "committee", "epochs": 1}).fit(episodes)
     assert detector.committee_ is not None
     blind = detector.committee_.network.model_copy(update={"shift": 1e6})
-    detector.committee_ = detector.committee_.model_copy(update={"network": blind, "network_weight": 0.0})
+    detector.committee_ = detector.committee_.model_copy(
+        update={"network": blind, "network_weight": 0.0, "network_weight_on_fleet": 0.0}
+    )
     detector.save(tmp_path / "model")
     for one in (detector, Diagnoser.load(tmp_path / "model")):
         called = [found for found in one.diagnose(episodes, trust=True) if found.is_anomaly]

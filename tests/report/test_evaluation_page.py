@@ -57,6 +57,7 @@ def test_the_report_is_one_file_that_loads_nothing_else(detector: Diagnoser, tmp
         best_epoch=detector.best_epoch_,
         committee=Committee(
             network_weight=0.4,
+            network_weight_on_fleet=0.3,
             network=Calibration(),
             trees=Calibration(),
             note="why",

@@ -170,7 +170,9 @@ class OnnxDetector:
         require_finite_logits(episodes, logits)
         if committee is None:
             return logits, probabilities
-        w = committee["network_weight"]
+        assert trees is not None  # as always in a committee
+        compared = trees.compared(episodes.groups, len(episodes))
+        w = np.where(compared, committee["network_weight"], committee["network_weight_on_fleet"])
         logits = w * _scaled(logits, committee["network"]) + (1 - w) * _scaled(votes, committee["trees"])
         return logits, _probabilities(logits, self.record.calibration)
 

@@ -48,7 +48,7 @@ from dfstrans.settings import (
     Settings,
     setting_name,
 )
-from dfstrans.training.committee import COMMITTEE, TREES, Committee, choose_share
+from dfstrans.training.committee import COMMITTEE, TREES, Committee, MemberLogits, choose_share
 from dfstrans.training.evaluation import Evaluation, Labels, Scores, average_precision, evaluate_probabilities
 
 COMMITTEE_TREES = TreesSettings(n_sensors=1).trees
@@ -131,7 +131,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
             self.trees_ = trees
             return TrainingResult(odds=1.0)
         statistics = episode_statistics(task.validation, task.scaler, segment_length, trees.coupling)
-        votes = trees.logits(statistics, task.validation.groups)
+        votes, on_fleet = (trees.logits(statistics, groups) for groups in (task.validation.groups, None))
         if task.on_first is not None:
             task.on_first(self._trees_alone(task, trees))
         if task.progress:
@@ -139,8 +139,15 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         self.trees_ = trees  # the network compares with the same baselines
         result = super()._train(task)
         self._weigh_readings(task.validation)
-        network = super()._logits(task.validation)
-        self.committee_ = Committee.choose(labels, network.astype(np.float64), votes, network_odds=result.odds)
+        parts = (task.validation, replace(task.validation, groups=None))
+        network, alone = (super(Diagnoser, self)._logits(part).astype(np.float64) for part in parts)
+        self.committee_ = Committee.choose(
+            labels,
+            MemberLogits(network, votes),
+            MemberLogits(alone, on_fleet),
+            network_odds=result.odds,
+            training_anomalies=int(task.train.require_labels().sum()),
+        )
         return result._replace(odds=1.0)  # the members are calibrated
 
     def _weigh_readings(self, validation: Episodes) -> None:
@@ -198,7 +205,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         network = super()._logits(episodes)
         if self.committee_ is None:
             return network
-        return self.committee_.logits(network, self._votes(episodes))
+        return self.committee_.logits(network, self._votes(episodes), self._compared(episodes))
 
     def predict_in(self, precision: Precision) -> Self:
         """Set the precision of prediction until the next fit; see `NetworkClassifier.predict_in`."""
@@ -210,12 +217,17 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         assert self.trees_ is not None  # as always in a committee
         return self.trees_.logits(self.statistics(episodes), episodes.groups)
 
+    def _compared(self, episodes: Episodes) -> npt.NDArray[np.bool_]:
+        """Return which episodes are compared with their own machine."""
+        assert self.trees_ is not None  # as always in a committee
+        return self.trees_.compared(episodes.groups, len(episodes))
+
     def decisions(self, episodes: Episodes) -> Callable[[int, float], Decision]:
         """Return a function that decides from the row of an episode and the logit of its network."""
         committee = self.committee_
         if self.trees_ is None:
             return lambda _, logit: Decision(self.probability(logit), logit, {})
-        votes, groups = self._votes(episodes), episodes.groups
+        votes, groups, compared = self._votes(episodes), episodes.groups, self._compared(episodes)
         if committee is None:
             return lambda row, _: Decision(
                 self.probability(votes[row]), float(votes[row]), {}, self._baseline_of(groups, row)
@@ -223,7 +235,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
 
         def decide(row: int, logit: float) -> Decision:
             logits = np.array([logit])
-            combined = committee.logits(logits, votes[[row]])
+            combined = committee.logits(logits, votes[[row]], compared[[row]])
             probability = float(self.calibration_.probabilities(combined)[0])
             members = {name: float(one[0]) for name, one in committee.probabilities(logits, votes[[row]]).items()}
             return Decision(probability, float(combined[0]), members, self._baseline_of(groups, row))
@@ -249,7 +261,7 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
             return {}
         warn_of_silent_sensors(episodes)
         network, votes = super()._logits(episodes), self._votes(episodes)
-        combined = committee.logits(network, votes)
+        combined = committee.logits(network, votes, self._compared(episodes))
         require_finite_logits(episodes, combined)
         found = {COMMITTEE: self.calibration_.probabilities(combined), **committee.probabilities(network, votes)}
         labels, threshold, own = episodes.require_labels(), self.threshold_.value, self.thresholds(episodes)

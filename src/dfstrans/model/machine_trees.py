@@ -130,7 +130,7 @@ class MachineTrees(NamedTuple):
             overlap = (first[:, None] <= last) & (first <= last[:, None])
             return Seen.learn(leaves, deviations, (number[:, None] == number) & overlap)
 
-        own = kept[self._compared(groups, len(statistics))[kept]]
+        own = kept[self.compared(groups, len(statistics))[kept]]
         memory = Memory(spread, seen(kept, None), seen(own, groups) if len(own) >= FEWEST_RECORDINGS else None)
         return self._replace(memory=memory)
 
@@ -145,7 +145,7 @@ class MachineTrees(NamedTuple):
         found = np.full(len(statistics), np.nan)
         if self.memory is None:
             return found
-        own = self._compared(groups, len(found)) & (self.memory.own is not None)
+        own = self.compared(groups, len(found)) & (self.memory.own is not None)
         for seen, rows, machines in ((self.memory.fleet, ~own, None), (self.memory.own, own, groups)):
             for part in _parts(np.flatnonzero(rows)):
                 assert seen is not None  # if there are such rows
@@ -182,7 +182,7 @@ class MachineTrees(NamedTuple):
         deviations = self.baselines.deviations(statistics, groups)
         return self.own.keep(N_TREES).leaves(own_features(complete, deviations)), _rows(deviations)
 
-    def _compared(self, groups: Groups, n_episodes: int) -> npt.NDArray[np.bool_]:
+    def compared(self, groups: Groups, n_episodes: int) -> npt.NDArray[np.bool_]:
         """Return which episodes are compared with their own machine: (n_episodes,)."""
         if self.own is None or self.baselines is None:
             return np.zeros(n_episodes, dtype=np.bool_)
