@@ -29,7 +29,7 @@ from dfstrans.lab.elevator.machine import SENSORS, Sensor
 from dfstrans.lab.elevator.settings import SEVERITIES
 from dfstrans.lab.injection.settings import KINDS
 from dfstrans.training.evaluation import ChanceCheck
-from tests.cli.command_line import output_of
+from tests.cli.command_line import output_of, run
 from tests.raw_folders import write_vibrations
 from tests.report.drawn import made_diagnosis
 from tests.tdms_files import write_tdms
@@ -37,6 +37,7 @@ from tests.tiny import write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").iterdir())
 GENERATED = {ROOT / "docs" / "reference" / name for name in ("cli.md", "settings.md")}  # by `make docs`
 DOCUMENTS = [path for path in DOCUMENTS if "_build" not in path.parts and path not in GENERATED]
 
@@ -44,6 +45,16 @@ DOCUMENTS = [path for path in DOCUMENTS if "_build" not in path.parts and path n
 def blocks(document: Path, language: str) -> list[str]:
     """The code blocks of a document in one language."""
     return re.findall(rf"```{language}\n(.*?)```", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def run_commands(lines: str) -> str:
+    """Run the dfstrans commands among lines of shell inside this process; return what they print."""
+    found = [shlex.split(line, comments=True) for line in lines.replace("\\\n", " ").splitlines()]
+    return "".join(output_of(*words[1:])[0] for words in found if words[:1] == ["dfstrans"])
+
+
+def run_python(code: str) -> None:
+    exec(compile(code, "document", "exec"), {"__name__": "__main__"})
 
 
 def run_shell(lines: str, folder: Path) -> None:
@@ -55,14 +66,17 @@ def run_shell(lines: str, folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_python_of_the_readme_gives_a_good_detector(tmp_path: Path) -> None:
+def test_the_python_of_the_readme_gives_a_good_detector(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     code, _ = blocks(ROOT / "README.md", "python")
-    code += "\nassert detector.evaluate(test).f1 >= 0.9\n"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
+    run_python(code + "\nassert detector.evaluate(test).f1 >= 0.9\n")
     assert (tmp_path / "model" / "model.json").exists()
 
 
-def test_the_readme_commissions_a_machine(tmp_path: Path) -> None:
+def test_the_readme_commissions_a_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
     _, code = blocks(ROOT / "README.md", "python")
     for name, machines in {"fleet": ("a", "b", "c"), "new_machine": ("d",)}.items():
         rows = []
@@ -73,39 +87,37 @@ def test_the_readme_commissions_a_machine(tmp_path: Path) -> None:
             rows.append(table.assign(machine=machine, episode_id=machine + table["episode_id"]))
         pd.concat(rows).drop(columns=[] if name == "fleet" else "label").to_csv(tmp_path / f"{name}.csv", index=False)
     code = code.replace("Diagnoser()", "Diagnoser(epochs=1)")
-    code += "\nassert set(detector.machines_) == {*'abcd'}\n"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "d 18 recordings" in done.stdout
+    run_python(code + "\nassert set(detector.machines_) == {*'abcd'}\n")
+    assert "d 18 recordings" in capsys.readouterr().out
 
 
-def test_the_shell_of_the_readme_runs(tmp_path: Path) -> None:
+def test_the_shell_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     for name in ("recordings.csv", "new_recordings.csv"):
         write_table(planted_episodes(36, 18, n_sensors=3, n_timepoints=60, strength=2), tmp_path / name)
     make, shell = blocks(ROOT / "README.md", "sh")
     assert "make demo" in make
     assert "make test" in make
-    run_shell(shell.replace("train recordings.csv", "train recordings.csv --epochs 2"), tmp_path)
+    run_commands(shell.replace("train recordings.csv", "train recordings.csv --epochs 2"))
     assert (tmp_path / "pages" / "index.html").exists()
 
 
-def test_arrays_become_episodes_as_documented(tmp_path: Path) -> None:
-    code = "\n".join(blocks(ROOT / "docs" / "how-to" / "my-arrays.md", "python"))
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
+def test_arrays_become_episodes_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python("\n".join(blocks(ROOT / "docs" / "how-to" / "my-arrays.md", "python")))
 
 
-def test_unknown_hdf5_is_checked_and_trained_on_as_documented(tmp_path: Path) -> None:
+def test_unknown_hdf5_is_checked_and_trained_on_as_documented(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     write_vibrations(tmp_path)
     _, check, train = blocks(ROOT / "docs" / "how-to" / "check-recordings.md", "sh")
-    done = subprocess.run(
-        [sys.executable, "-m", "dfstrans", *check.split()[1:]], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert done.returncode == 1  # the dataset has to be named
+    code, printed, _ = run(*check.split()[1:])
+    assert code == 1  # the dataset has to be named
     options = train.replace("\\\n", " ").partition("rig.h5 ")[2].split()
     for n, option in enumerate(options[:-2]):
         if option.startswith("--"):
-            assert f"{option} {options[n + 1]}" in done.stdout
-    run_shell(train.replace("--out", "--model boosting --out").replace("--segment-length 100", ""), tmp_path)
+            assert f"{option} {options[n + 1]}" in printed
+    run_commands(train.replace("--out", "--model boosting --out").replace("--segment-length 100", ""))
     assert (tmp_path / "model" / "model.json").exists()
 
 
@@ -217,9 +229,23 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     assert (tmp_path / "pages" / "index.html").exists()
 
 
-@pytest.mark.parametrize("example", sorted((ROOT / "examples").iterdir()), ids=lambda path: path.name)
-def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_is_a_program(example: Path, tmp_path: Path) -> None:
     run_shell(f"{sys.executable if example.suffix == '.py' else 'sh'} {example}", tmp_path)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_an_example_runs(example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = example.read_text(encoding="utf-8")
+    if example.suffix == ".py":
+        run_python(text)
+    else:
+        text = text.replace("$folder", str(tmp_path)).replace(" | head -n 5", "")
+        run_python(*re.findall(r'^python -c "\n(.*?)^"', text, re.DOTALL | re.MULTILINE))
+        printed = run_commands(re.sub(r'^python -c "\n.*?^"', "", text, flags=re.DOTALL | re.MULTILINE))
+        assert printed.count("\nrun_") == 90  # one row of `predict` per recording
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
