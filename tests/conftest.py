@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,30 @@ def public_data() -> Path:
         pytest.skip("needs the public data: set DFSTRANS_DATA to the folder with telemanom/ and ServerMachineDataset/")
     place = Path(tempfile.gettempdir()) / f"dfstrans-public-data-{os.getuid()}"
     place.mkdir(mode=0o700, exist_ok=True)
-    with (place / "lock").open("w") as lock:
+
+    def unpack(folder: Path) -> None:
+        subprocess.run([sys.executable, str(_UNPACK), str(folder)], check=True, capture_output=True)
+
+    return _made_once(place / "data", unpack)
+
+
+def _made_once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Make a folder, unless another worker has made it."""
+    with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        data, half = place / "data", place / "half"
-        if not data.exists():
+        if not folder.exists():
+            half = folder.with_suffix(".half")
             shutil.rmtree(half, ignore_errors=True)  # what an interrupted run left
-            subprocess.run([sys.executable, str(_UNPACK), str(half)], check=True, capture_output=True)
-            half.rename(data)
-    return data
+            make(half)
+            half.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run, the same for all workers."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
@@ -71,36 +88,35 @@ def _folder(data: Path, name: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_model(shared: Path) -> Path:
     """A model trained on the tiny episodes; who changes it makes a copy."""
     from dfstrans import Diagnoser
 
-    folder = tmp_path_factory.mktemp("tiny") / "model"
-    Diagnoser.from_settings(**TINY).fit(tiny_episodes()).save(folder)
-    return folder
+    return _made_once(shared / "tiny", lambda folder: Diagnoser.from_settings(**TINY).fit(tiny_episodes()).save(folder))
 
 
 @pytest.fixture(scope="session")
-def exported(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(tiny_model: Path, shared: Path) -> Path:
     """An ONNX file; the model that it was exported from has the same name without the suffix."""
     for package in ("onnx", "onnxscript", "onnxruntime"):
         pytest.importorskip(package, reason="needs the extra onnx: pip install 'dfstrans[onnx]'")
     from dfstrans.deploy.onnx_export import export_onnx
 
-    folder = tmp_path_factory.mktemp("exported") / "model"
-    shutil.copytree(tiny_model, folder)
-    export_onnx(folder, folder.with_suffix(".onnx"), tiny_episodes())
-    return folder.with_suffix(".onnx")
+    def export(folder: Path) -> None:
+        shutil.copytree(tiny_model, folder / "model")
+        export_onnx(folder / "model", folder / "model.onnx", tiny_episodes())
+
+    return _made_once(shared / "exported", export) / "model.onnx"
 
 
 @pytest.fixture(scope="session")
-def planted_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Episodes]:
+def planted_model(shared: Path) -> tuple[Path, Episodes]:
     """A model trained long enough to detect, and the episodes with known faults that it was trained from."""
     from dfstrans import Diagnoser
     from dfstrans.detectors.workflow import train_model
 
     episodes = planted_episodes(n_normal=60, n_anomalous=24, n_sensors=4, n_timepoints=96)
     slim = {"segment_length": 16, "width": 8, "heads": 2, "feedforward": 16, "batch_size": 8, "epochs": 10}
-    folder = tmp_path_factory.mktemp("planted") / "model"
-    train_model(Diagnoser.from_settings(**slim), episodes, folder)
-    return folder, episodes
+    return _made_once(
+        shared / "planted", lambda folder: train_model(Diagnoser.from_settings(**slim), episodes, folder)
+    ), episodes

@@ -88,6 +88,7 @@ def test_scaling_fits_the_exponent_of_the_upper_half(capsys: pytest.CaptureFixtu
     assert [sweep["sizes"] for sweep in json.loads(capsys.readouterr().out).values()] == [[10, 20], [10, 20]]
 
 
+@pytest.mark.slow
 def test_an_export_and_a_diagnosis_are_compared_with_a_prediction() -> None:
     found = prediction.measure(TINY, "tuned", rounds=2)
     for name in ("onnxruntime", "diagnosis"):

@@ -51,6 +51,7 @@ def test_a_diagnosis_is_that_of_the_first_release(detector: Diagnoser) -> None:
         np.testing.assert_allclose(getattr(diagnosis, name), GOLDEN["diagnosis"][name], **CLOSE, err_msg=name)
 
 
+@pytest.mark.slow  # it follows from the test above and from those of the export
 def test_an_exported_model_gives_the_probabilities_of_the_first_release(detector: Diagnoser, tmp_path: Path) -> None:
     export_onnx = pytest.importorskip("dfstrans.deploy.onnx_export", reason="needs the extra onnx").export_onnx
     detector.save(tmp_path / "model")

@@ -147,12 +147,13 @@ def test_the_committed_model_exports_on_generated_episodes(tmp_path: Path) -> No
     assert detector.predict(tiny_episodes()).tolist() == expected["decisions"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("exported")
 @pytest.mark.parametrize(
     "changes",
     [
         {"embedding": "tanh", "encoding": "vanilla", "layers": 2},
-        pytest.param({"embedding": "linear", "encoding": "none"}, marks=pytest.mark.slow),
+        {"embedding": "linear", "encoding": "none"},
     ],
     ids=str,
 )

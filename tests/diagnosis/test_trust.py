@@ -99,8 +99,9 @@ def test_trust_verdict_uses_size_and_percentile_of_the_drop(
     assert words in reason
 
 
-def test_attention_of_episodes_called_normal_or_of_untrained_models_is_not_supported(planted: Episodes) -> None:
-    detector = Diagnoser.from_settings(**SETTINGS, epochs=12, learning_rate=5e-3).fit(planted)
+def test_attention_of_episodes_called_normal_or_of_untrained_models_is_not_supported(
+    detector: Diagnoser, planted: Episodes
+) -> None:
     assert all(judge(detector, planted[row], False).support == "not supported" for row in range(-5, 5))
     torch.manual_seed(0)
     untrained = Diagnoser.from_settings(**SETTINGS)
