@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dfstrans import Episodes, save_episodes
+from dfstrans.cli.commission import COLUMNS
 from dfstrans.cli.machines import compared_with_machines
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.registry import load_detector
@@ -82,10 +83,10 @@ def test_a_commissioned_machine_is_judged_better(model: Path, new: Path) -> None
     before = result_of("evaluate", model, new)
     assert before["without_baseline"] == ["x0", "x1"]
     out, err = output_of("commission", model, new)
-    lines = out.splitlines()
-    assert lines[0].startswith("x0: 28 recordings are enough: the typical values of two halves of them differ by")
-    assert re.fullmatch(r" +called anomalous: \d+ before, \d+ with this baseline", lines[1])
-    assert lines[2].startswith("x1: 28 recordings are enough")
+    title, *lines = out.splitlines()
+    assert re.split(r"  +", title.strip()) == list(COLUMNS)
+    assert [re.split(r"  +", line.strip())[:2] for line in lines] == [["x0", "28"], ["x1", "28"]]
+    assert "28 recordings are enough" in lines[0]
     assert f"{model} now has the baselines of" in err
     after = result_of("evaluate", model, new)
     assert after["without_baseline"] == []
@@ -109,7 +110,9 @@ def test_false_alarms_of_a_machine_are_limited(trained: Path, model: Path, new: 
     assert all(0 < one["alarms_left"] <= 3 < len(one["alarms"]) and one["threshold"] > 0.01 for one in machines)
     out, err = output_of("commission", model, new, *options)
     assert "are called anomalous" not in err
-    assert f"instead of 0.01, so that {machines[0]['alarms_left']} remain" in out
+    first = machines[0]
+    assert f"{len(first['alarms'])}, {first['alarms_left']} at its threshold" in out
+    assert f"  {first['threshold']:.4g}  " in out
     found = load_detector(model)
     assert isinstance(found, TreesClassifier)
     episodes = found.load_episodes(new)
@@ -197,17 +200,37 @@ def test_a_machine_that_has_a_baseline_is_replaced_on_request_only(model: Path, 
     result_of("commission", model, new)
     before = content(model)
     err = refused("commission", model, new)
-    assert "expected machines without a baseline, got x0, x1, which have one" in err
-    assert "replace the baseline (--replace)" in err
+    assert "expected a machine without a baseline" in err
+    assert "got x0 (known already: --replace), x1 (known already" in err
     assert content(model) == before
     result_of("commission", model, new, "--replace", "--before", "2026-03-11")
     assert dict(load_model(model).record.machines)["x0"] == 10
 
 
+def test_machines_that_cannot_be_commissioned_do_not_stop_the_others(model: Path, tmp_path: Path) -> None:
+    mixed = fleet({"x0": 30, "x1": -20, "m0": 0}, seed=40)[[*range(14), *range(24, 36)]]  # two recordings of x1
+    save_episodes(unlabelled(mixed), tmp_path / "mixed.npz")
+    before = dict(load_model(model).record.machines)
+    found = result_of("commission", model, tmp_path / "mixed.npz")
+    assert [one["machine"] for one in found["machines"]] == ["x0"]
+    assert found["skipped"] == [
+        {"machine": "m0", "reason": "known already: --replace"},
+        {"machine": "x1", "reason": "2 recordings, expected ≥ 3"},
+    ]
+    assert dict(load_model(model).record.machines) == {**before, "x0": 12}
+    out, _ = output_of("commission", model, tmp_path / "mixed.npz", "--replace")
+    rows = [re.split(r"  +", line.strip()) for line in out.splitlines()]
+    assert [row[0] for row in rows] == ["machine", "m0", "x0", "x1"]
+    assert rows[3][1:] == ["–", "–", "–", "–", "skipped: 2 recordings, expected ≥ 3"]
+    none_left = refused("commission", model, tmp_path / "mixed.npz")
+    assert "m0 (known already" in none_left
+    assert "x1 (2 recordings, expected ≥ 3)" in none_left
+
+
 def test_only_recordings_before_a_date_are_used(model: Path, new: Path, tmp_path: Path) -> None:
     out, err = output_of("commission", model, new, "--before", "2026-03-05T00:00:30")
     assert "used 8 of 56 recordings, those that end before 2026-03-05T00:00:30" in err  # the fifth ends at 00:00:47
-    assert out.startswith("x0: 4 recordings are too few to tell how stable the baseline is; add 10 or more")
+    assert "4 recordings are too few to tell how stable the baseline is; add 10 or more" in out
     for wrong in ("01.03.2026", "soon", "2026-03-01T12:00+02:00"):
         assert "write for example --before 2026-03-01" in refused("commission", model, new, "--before", wrong)
     err = refused("commission", model, new, "--before", "2026-02-01")
@@ -222,7 +245,7 @@ def test_only_recordings_before_a_date_are_used(model: Path, new: Path, tmp_path
 def test_what_cannot_be_commissioned_changes_nothing(model: Path, new: Path, tmp_path: Path) -> None:
     recordings = load_detector(model).load_episodes(new)
     cases = {
-        "expected at least 3 recordings of a machine for its baseline, got fewer of x0 (2)": recordings[:2],
+        "with at least 3 recordings, got x0 (2 recordings, expected ≥ 3)": recordings[:2],
         "missing: b": recordings.select_sensors(["a", "c"]),
         "expected a sampling interval of 1 s, as in training, got 5 s": replace(recordings, interval=5.0),
         "at least 16 points": replace(recordings, lengths=np.full(len(recordings), 5)),
@@ -330,4 +353,5 @@ def test_normal_recordings_that_a_data_set_publishes_can_be_the_commissioning_pe
     assert (found["machine"], found["recordings"]) == ("machine-7", 6)
     assert "machine-7" in load_detector(tmp_path / "model").machines_
     known = refused("commission", tmp_path / "model", tmp_path / "known" / "train")
-    assert "expected machines without a baseline, got machine-0" in known
+    assert "expected a machine without a baseline" in known
+    assert "got machine-0 (known already" in known

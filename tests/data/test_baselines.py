@@ -7,10 +7,7 @@ from dfstrans.data.baselines import (
     SMALLEST_SPREAD,
     Baseline,
     Baselines,
-    assess_baseline,
 )
-
-SENSORS = ["a", "b", "c"]
 
 
 def column(*values: float) -> np.ndarray:
@@ -68,34 +65,6 @@ def test_added_machine_leaves_the_others_as_they_are() -> None:
     assert after.machines["b"].median.item() == 6
 
 
-def test_baseline_suffices_when_its_median_no_longer_moves() -> None:
-    rng = np.random.default_rng(1)
-    steady, drifting = rng.normal(size=(60, 3, 4)), rng.normal(size=(60, 3, 4))
-    drifting[::2] += 5
-    assert assess_baseline(steady, SENSORS).sufficient
-    for too_little in (drifting, steady[:5], steady[:8]):
-        found = assess_baseline(too_little, SENSORS)
-        assert not found.sufficient
-        assert "recordings" in found.note
-    assert assess_baseline(np.zeros((20, 3, 4)), SENSORS).sufficient  # at rest all the time
-    stable = [assess_baseline(rng.normal(size=(10, 3, 4)), SENSORS).sufficient for _ in range(50)]
-    assert np.mean(stable) > 0.9
-
-
-def test_slow_drift_is_found_and_named() -> None:
-    rng = np.random.default_rng(3)
-    one = rng.normal(size=(30, 3, 4))
-    one[:, 1] += np.linspace(0, 10, 30)[:, None]
-    found = assess_baseline(one, SENSORS)
-    assert (found.drifting, found.sufficient) == (("b",), True)
-    assert "b drifted from the first third to the last, by up to" in found.note
-    every = rng.normal(size=(30, 3, 4)) + np.linspace(0, 10, 30)[:, None, None]
-    found = assess_baseline(every, SENSORS)
-    assert (found.drifting, found.sufficient) == (("a", "b", "c"), False)
-    assert found.note.endswith("use a period without drift, or a longer one")
-    assert assess_baseline(rng.permutation(every), SENSORS).drifting == ()
-
-
 def test_a_machine_keeps_a_threshold_of_its_own() -> None:
     baselines = Baselines.fit(column(1, 2, 3, 4, 5, 6), np.array(["a"] * 3 + ["b"] * 3)).with_thresholds({"b": 0.9})
     groups = np.array(["a", "b", "new"])
@@ -116,4 +85,3 @@ def test_sensor_without_values_deviates_from_nothing() -> None:
     assert not found[:10, 1].any()
     assert not found[12, 0].any()
     assert found[10:, 1].any()
-    assert assess_baseline(statistics, SENSORS[:2]).n_recordings == 20

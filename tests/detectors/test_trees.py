@@ -1,4 +1,6 @@
+import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,6 +83,29 @@ def test_what_cannot_be_commissioned_is_refused(trained: TreesClassifier) -> Non
     alone = TreesClassifier(trees=2, segment_length=16).fit(nameless.with_labels(new.require_labels()))
     with pytest.raises(DfstransError, match="learned what is normal for each machine"):
         alone.commission(new)
+
+
+def test_machines_that_are_known_or_have_too_few_recordings_are_skipped_with_a_note(trained: TreesClassifier) -> None:
+    detector, new = copy.copy(trained), Episodes.concatenate([fleet(2, "x")[:15], fleet()[[0, 6, 12]]])
+    kept = np.delete(np.arange(len(new)), [1, 3, 5, 7, 9])  # two recordings of x1 remain
+    with pytest.warns(Note, match=r"m0 \(known already: replace=True\), x1 \(2 recordings, expected ≥ 3\)"):
+        assert set(detector.commission(new[kept])) == {"x0"}
+    assert set(detector.machines_) == {*trained.machines_, "x0"}
+
+
+def test_drift_is_told_from_times_or_pieces_of_one_recording_only(trained: TreesClassifier) -> None:
+    order = np.random.default_rng(0).permutation(24)
+    values = np.random.default_rng(1).normal(size=(24, 3, 48)) + 0.5 * order[:, None, None]
+    days = np.datetime64("2026-03-01") + order.astype("timedelta64[D]")
+    gap = np.where(order == 3, np.datetime64("NaT"), days)
+    pieces = [f"run@{48 * place}" for place in order]
+
+    def drifting(**of: Any) -> tuple[str, ...]:
+        recordings = Episodes.from_arrays(values, **of)
+        return copy.copy(trained).commission(recordings, "rising")["rising"].suitability.drifting
+
+    assert drifting() == drifting(starts=gap) == ()
+    assert drifting(starts=days) == drifting(ids=pieces) == trained.sensors_
 
 
 def test_an_existing_baseline_is_replaced_on_request() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from dfstrans.cli.machines import FalseAlarmRule, Machine, of_machine
 from dfstrans.cli.options import Data, Model, reading, with_or_without_labels
-from dfstrans.cli.output import AsJson, print_json, remark
+from dfstrans.cli.output import AsJson, print_columns, print_json, remark
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.grid import seconds_of
 from dfstrans.detectors.registry import load_detector
@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # which load torch
 app = typer.Typer(add_completion=False)
 MARGIN = 0.1  # share of alarms beyond that of normal recordings in validation
 BY_CHANCE = 0.01  # how probable more alarms may be by chance
+COLUMNS = ("machine", "recordings", "anomalous before", "anomalous now", "threshold", "baseline")
 
 
 @app.command(epilog="Example: dfstrans commission model first_weeks.csv --machine lift-7")
@@ -62,20 +63,27 @@ def commission(
     if before is not None:
         episodes = recordings_before(episodes, before)
     episodes, _ = scorable(detector, episodes, remark)
-    found = detector.commission(of_machine(episodes, machine), replace=replace, false_alarms=rule)
+    episodes, skipped = detector.commissionable(of_machine(episodes, machine), replace=replace)
+    found = detector.commission(episodes, replace=replace, false_alarms=rule)
     save_again(detector, model)
     for name, one in found.items():
         _warn_of_alarms(name, one, detector)
     if as_json:
-        print_json({"model": str(model), "machines": [_as_json(name, one) for name, one in found.items()]})
+        machines = [_as_json(name, one) for name, one in found.items()]
+        left_out = [{"machine": name, "reason": reason} for name, reason in skipped.items()]
+        print_json({"model": str(model), "machines": machines, "skipped": left_out})
         return
-    for name, one in found.items():
-        print(f"{name}: {one.suitability.note}")
-        print(f"{' ' * len(name)}  called anomalous: {one.alarms_before} before, {len(one.alarms)} with this baseline")
-        if one.threshold > detector.threshold_.value:
-            words = f"threshold {one.threshold:.4g} instead of {detector.threshold_.value:.4g}"
-            print(f"{' ' * len(name)}  {words}, so that {one.alarms_left} remain")
+    rows = {name: _as_row(one, detector.threshold_.value) for name, one in found.items()}
+    rows |= {name: ("–", "–", "–", "–", f"skipped: {reason}") for name, reason in skipped.items()}
+    print_columns(COLUMNS, [(name, *cells) for name, cells in rows.items()], words=("machine", "baseline"))
     remark(f"{model} now has the baselines of {counted(len(detector.machines_), 'machine')}")
+
+
+def _as_row(found: Commissioned, threshold: float) -> tuple[str, ...]:
+    """Return the cells of a commissioned machine; its own threshold is shown if it has one."""
+    own, n = found.threshold > threshold, found.suitability.n_recordings
+    alarms = f"{len(found.alarms)}, {found.alarms_left} at its threshold" if own else str(len(found.alarms))
+    return str(n), str(found.alarms_before), alarms, f"{found.threshold:.4g}", found.suitability.note
 
 
 def _as_json(name: str, found: Commissioned) -> dict[str, Any]:

@@ -12,15 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dfstrans.data.statistics import HIGHEST, LOWEST, Statistics, columns_over_segments
-from dfstrans.errors import list_few
 
 MIN_RECORDINGS = 3  # of a machine, for a baseline
-ENOUGH_RECORDINGS = 10  # with fewer, a baseline counts as short
-STEADY = 0.5  # of the typical spread; a larger change of the median between halves means that more recordings help
-BY_CHANCE = 2.5  # times 1/√n: twice the typical change of the median, in spreads, of n recordings that do not drift
-DRIFT_VISIBLE = 12  # recordings from which on a drift can be told from chance
-DRIFT = 2.0  # spreads within a third of the recordings; a larger change from the first third to the last is no chance
-DRIFT_BY_CHANCE = 12.0  # times 1/√n: a change that one of many sensors without drift may show in n recordings
 BORROWED = 5  # recordings that the spread of other machines is worth
 RELIED_ON = 3  # recordings at which the comparisons with the own machine and with the fleet count equally
 RESTING = 8  # recordings after which a statistic that hardly changed counts as resting
@@ -61,20 +54,6 @@ class Baseline(NamedTuple):
         """The lowest and highest value of each sensor that are normal here, on the scale of training: (sensor, 2)."""
         ends = zip((LOWEST, HIGHEST), (-REACH, REACH), strict=True)
         return np.stack([self.median[:, one] + times * self.spread[:, one] for one, times in ends], axis=-1)
-
-
-class Suitability(NamedTuple):
-    """Whether a baseline rests on enough recordings.
-
-    `change` is the typical difference between the medians of two halves of the recordings, as a share of the spread;
-    `drifting` are the sensors whose statistics move steadily from the first recordings to the last.
-    """
-
-    n_recordings: int
-    change: float | None
-    sufficient: bool
-    note: str
-    drifting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,47 +148,3 @@ class Baselines:
         shrunk = np.sqrt((n * baseline.spread**2 + BORROWED * self.typical_spread**2) / (n + BORROWED))
         resting = (baseline.spread <= AT_REST) & (n >= RESTING)
         return np.maximum(np.where(resting, baseline.deviation, shrunk), SMALLEST_SPREAD)
-
-
-def assess_baseline(statistics: Statistics, sensors: Sequence[str]) -> Suitability:
-    """Tell whether recordings, in order of time, suffice for a baseline: enough of them, and medians that do not move.
-
-    Shape:
-        statistics (recording, sensor, statistic)
-    """
-    n, complete = len(statistics), ~np.isnan(statistics).any(axis=(0, 2))
-    statistics, names = statistics[:, complete], np.asarray(sensors)[complete]
-    if n < 2 * MIN_RECORDINGS:
-        note = f"{n} recordings are too few to tell how stable the baseline is; add {ENOUGH_RECORDINGS} or more"
-        return Suitability(n, None, False, note)
-    low, high = np.quantile(statistics, [0.25, 0.75], axis=0)
-    moving, spread = high - low > SMALLEST_SPREAD, np.maximum(high - low, SMALLEST_SPREAD)
-    one, other = (np.median(half, axis=0) for half in (statistics[::2], statistics[1::2]))
-    change = float(np.median((np.abs(one - other) / spread)[moving])) if moving.any() else 0.0
-    drift = _drift(statistics) if n >= DRIFT_VISIBLE else np.zeros(len(names))
-    drifting = tuple(names[drift > max(DRIFT, DRIFT_BY_CHANCE / math.sqrt(n))].tolist())
-    steady = change <= max(STEADY, BY_CHANCE / math.sqrt(n)) and 2 * len(drifting) < max(len(names), 2)
-    sufficient = n >= ENOUGH_RECORDINGS and steady
-    note = f"{n} recordings {'are' if sufficient else 'may not be'} enough: the typical values of two halves of them "
-    note += f"differ by {100 * change:.0f} % of the usual spread"
-    if drifting:
-        note += f"; {list_few(drifting)} drifted from the first third to the last, by up to {drift.max():.1f} spreads"
-    remedy = "use a period without drift, or a longer one" if drifting else "add more"
-    return Suitability(n, change, sufficient, note if sufficient else f"{note}; {remedy}", drifting)
-
-
-def _drift(statistics: Statistics) -> npt.NDArray[np.float64]:
-    """Return how far each sensor moved from the first third of the recordings to the last, in spreads within a third.
-
-    A drift of the level is in a third of the statistics, so their upper quartile is taken.
-
-    Shape:
-        (recording, sensor, statistic) → (sensor,)
-    """
-    thirds = np.array_split(statistics, 3)
-    medians = [np.median(third, axis=0) for third in thirds]
-    rest = np.concatenate([third - median for third, median in zip(thirds, medians, strict=True)])
-    low, high = np.quantile(rest, [0.25, 0.75], axis=0)
-    return np.asarray(
-        np.quantile(np.abs(medians[2] - medians[0]) / np.maximum(high - low, SMALLEST_SPREAD), 0.75, axis=1)
-    )

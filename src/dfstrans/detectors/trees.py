@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from pydantic import Field
 
-from dfstrans.data.baselines import MIN_RECORDINGS, Suitability, assess_baseline
+from dfstrans.data.baselines import MIN_RECORDINGS
 from dfstrans.data.conversion import join
 from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
@@ -22,9 +22,10 @@ from dfstrans.data.inputs import require_interval
 from dfstrans.data.readers.cutting import origins
 from dfstrans.data.segments import check_segment_length, tenth_of_episode
 from dfstrans.data.statistics import Statistics, episode_statistics
+from dfstrans.data.suitability import Suitability, assess_baseline
 from dfstrans.detectors.base import EpisodeClassifier, SingleStepClassifier, TrainingResult, TrainingTask, Weights
 from dfstrans.detectors.saved_model import StoredModel
-from dfstrans.errors import DfstransError, Note, list_few, option_name, reading_option_name
+from dfstrans.errors import DfstransError, Note, counted, list_few, option_name, reading_option_name
 from dfstrans.model.machine_trees import MachineTrees
 from dfstrans.settings import DetectorSettings, Members
 from dfstrans.training import processes
@@ -114,11 +115,15 @@ class KnowsMachines(EpisodeClassifier):
     ) -> dict[str, Commissioned]:
         """Learn the baseline of machines from their recordings, without labels, and tell whether these suffice.
 
-        All recordings are of `machine`, or of the machines that their groups name. The detector is changed; save it to
-        keep the baselines. A quarter of the recordings may be anomalous. With `false_alarms`, a machine on which more
-        of these recordings would be alarms gets a higher threshold of its own.
+        All recordings are of `machine`, or of the machines that their groups name; a warning names those that are
+        skipped, see `commissionable`. The detector is changed; save it to keep the baselines. A quarter of the
+        recordings may be anomalous. With `false_alarms`, a machine on which more of these recordings would be alarms
+        gets a higher threshold of its own.
         """
-        episodes = self._to_commission(X, machine, replace)
+        episodes, skipped = self.commissionable(X, machine, replace=replace)
+        if skipped:
+            reasons = [f"{name} ({reason})" for name, reason in skipped.items()]
+            warnings.warn(f"machines that are not commissioned: {list_few(reasons)}", Note, stacklevel=2)
         found = self._with_machines(episodes)
         statistics, groups, told = self.statistics(episodes), episodes.require_groups(), {}
         before, after = (one.calibration_.probabilities(one._checked_logits(episodes)) for one in (self, found))
@@ -127,10 +132,14 @@ class KnowsMachines(EpisodeClassifier):
             threshold = self.threshold_.value
             if false_alarms is not None:
                 threshold = false_alarms.threshold(after[rows], episodes[rows], threshold)
-            by_time = rows if episodes.starts is None else rows[np.argsort(episodes.starts[rows], kind="stable")]
+            in_order = _by_time(episodes[rows])
             likeliest = rows[np.argsort(-after[rows], kind="stable")]
             told[name] = Commissioned(
-                assess_baseline(statistics[by_time], episodes.sensors),
+                assess_baseline(
+                    statistics[rows if in_order is None else rows[in_order]],
+                    episodes.sensors,
+                    by_time=in_order is not None,
+                ),
                 alarms_before=int((before[rows] >= self.thresholds(episodes[rows])).sum()),
                 alarms=tuple(episodes.ids[likeliest[after[likeliest] >= self.threshold_.value]].tolist()),
                 threshold=threshold,
@@ -143,8 +152,18 @@ class KnowsMachines(EpisodeClassifier):
         self.__dict__ = {**vars(found)}  # only now, so that nothing has changed after a failure
         return told
 
-    def _to_commission(self, X: Any, machine: str | None, replace: bool) -> Episodes:  # noqa: N803
-        """Return the checked recordings with the machine of each."""
+    def commissionable(
+        self,
+        X: Any,  # noqa: N803
+        machine: str | None = None,
+        *,
+        replace: bool = False,
+    ) -> tuple[Episodes, dict[str, str]]:
+        """Return the recordings of machines that can be commissioned, and why each of the others cannot.
+
+        The others have a baseline that is not to be replaced, or too few recordings. If no machine is left, raise an
+        error.
+        """
         episodes = self.check_input(X)
         require_interval(episodes, self.data_.interval, self.data_.time_unit)
         if not self.machines_:
@@ -159,8 +178,9 @@ class KnowsMachines(EpisodeClassifier):
                 "expected the machine of the recordings, got neither a name nor groups; name it "
                 f"({option_name('machine', ...)}), or the column that does ({reading_option_name('group_column', ...)})"
             )
-        self._check_machines(groups, replace)
-        return dataclasses.replace(episodes, groups=groups)
+        skipped = self._not_commissionable(groups, replace)
+        kept = ~np.isin(groups, list(skipped))
+        return dataclasses.replace(episodes, groups=groups)[kept], skipped
 
     def _machine_ranges(self) -> Mapping[str, npt.NDArray[np.float64]]:
         baselines = self.trees_ and self.trees_.baselines
@@ -186,23 +206,26 @@ class KnowsMachines(EpisodeClassifier):
             found.trees_ = self.trees_.with_baselines(self.statistics(episodes), episodes.groups)
         return found
 
-    def _check_machines(self, groups: npt.NDArray[np.str_], replace: bool) -> None:
+    def _not_commissionable(self, groups: npt.NDArray[np.str_], replace: bool) -> dict[str, str]:
+        """Return why some of these machines cannot be commissioned; raise an error if that is so for all of them."""
         names, counts = np.unique(groups, return_counts=True)
         if "" in names or not len(names):
             got = "a machine without a name" if len(names) else "none"
             raise DfstransError(f"expected recordings of machines with names, got {got}; add recordings, or the name")
-        known = [str(name) for name in names if str(name) in self.machines_]
-        if known and not replace:
-            raise DfstransError(
-                f"expected machines without a baseline, got {list_few(known)}, which have one; choose another name, or "
-                f"replace the baseline ({option_name('replace', True)})"
-            )
-        few = [f"{name} ({count})" for name, count in zip(names, counts, strict=True) if count < MIN_RECORDINGS]
-        if few:
-            raise DfstransError(
-                f"expected at least {MIN_RECORDINGS} recordings of a machine for its baseline, got fewer of "
-                f"{list_few(few)}; add recordings, or cut long ones ({reading_option_name('length', ...)})"
-            )
+        found = {}
+        for name, count in zip(names.tolist(), counts.tolist(), strict=True):
+            if name in self.machines_ and not replace:
+                found[name] = f"known already: {option_name('replace', True)}"
+            elif count < MIN_RECORDINGS:
+                found[name] = f"{counted(count, 'recording')}, expected ≥ {MIN_RECORDINGS}"
+        if len(found) < len(names):
+            return found
+        reasons = [f"{name} ({reason})" for name, reason in found.items()]
+        raise DfstransError(
+            f"expected a machine without a baseline and with at least {MIN_RECORDINGS} recordings, got "
+            f"{list_few(reasons)}; replace baselines ({option_name('replace', True)}), choose another name "
+            f"({option_name('machine', ...)}), add recordings, or cut long ones ({reading_option_name('length', ...)})"
+        )
 
 
 TREES = TreesSettings(n_sensors=1)  # argument defaults
@@ -285,3 +308,11 @@ def _trained_trees(task: TrainingTask, segment_length: int, n_trees: int, on_bot
         return trees
     ids, lengths = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ids", "lengths"))
     return trees.with_memory(statistics, groups, origins(ids, lengths))
+
+
+def _by_time(episodes: Episodes) -> npt.NDArray[np.intp] | None:
+    """Return the order of recordings in time; None if it is unknown."""
+    if episodes.starts is not None and not np.isnat(episodes.starts).any():
+        return np.argsort(episodes.starts, kind="stable")
+    recording, first, _ = origins(episodes.ids, episodes.lengths).T
+    return np.argsort(first, kind="stable") if len(set(recording.tolist())) == 1 else None  # pieces of one recording
