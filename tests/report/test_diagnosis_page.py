@@ -117,6 +117,19 @@ def test_page_names_a_suspected_instrument_and_the_ranking(tmp_path: Path) -> No
     assert "Replacing a single sensor at a single moment" in text
 
 
+def test_sensors_whose_drop_is_immaterial_are_not_named_as_causes(tmp_path: Path) -> None:
+    diagnosis, recording = made_diagnosis(strange=(3, 2))
+    drops = np.zeros((6, 4))
+    drops[3], drops[4, 2] = (0.0, 0.24, 0.6, 0.3), 0.22
+    found = replace(diagnosis, occlusion=drops, health=())
+    assert [(one.sensor, one.material) for one in found.top_sensors(3)] == [("S2", True), ("S3", True), ("S1", False)]
+    assert [(one.segment, one.sensors) for one in found.marked_segments] == [(3, ["S2", "S3"])]
+    text = words(write_diagnosis(tmp_path / "a.html", found, recording))
+    assert "S1 immaterial: the score hardly changes without it, strongest at 15 – 20 s 0.24" in text
+    assert "S2, S3, S1" not in text
+    assert all(one.material for one in replace(found, occlusion=None).top_sensors(4))
+
+
 def test_page_omits_missing_normal_range_trust_and_interval(tmp_path: Path) -> None:
     diagnosis, recording = made_diagnosis(probability=0.1)
     plain = replace(diagnosis, normal_range=None, trust=None, health=(), clock=Clock("points"))

@@ -109,9 +109,12 @@ def test_tables_and_headline_are_those_of_the_json(page_and_json: tuple[str, Any
     where, when = page.split("<h2>Where?")[1].split("<h2>When?")
     rows = ROW.findall(where)
     assert len(rows) == len(content["interpretation"])
+    by_distance = content["ranked_by"] == "deviation"
     for row, one in zip(rows, content["interpretation"], strict=True):
         assert one["sensor"] in row
-        assert f'{one["direction"]}, strongest at <span class="when">{span(one["segments"][0])}</span>' in row
+        what = one["direction"] if one["material"] else "immaterial: the score hardly changes without it"
+        assert one["material"] == (by_distance or one["drop"] >= 0.25)
+        assert f'{what}, strongest at <span class="when">{span(one["segments"][0])}</span>' in row
         assert BAR.findall(row)[0][2] == shown(content, one["value"])
     by_number = {one["segment"]: one for one in content["segments"]}
     red: set[int] = set()

@@ -17,13 +17,13 @@ from dfstrans.diagnosis.counterfactual import occlusion
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.habits import level_in_range
 from dfstrans.diagnosis.inspection import Detector, episode_scores
+from dfstrans.diagnosis.ranking import MATERIAL_DROP
 from dfstrans.diagnosis.reference import NormalReference
 from dfstrans.diagnosis.schema import ComparedWith, Resemblance
 from dfstrans.diagnosis.scores import SCORES, Array, NormalBand
 from dfstrans.diagnosis.tree_reference import EpisodeCells, TreeReference
 from dfstrans.diagnosis.trust import judge
 
-SMALLEST_DROP = 0.1  # of the logit: about 2 % of probability
 NEAREST_CASES = 5
 MAX_CASES = 1000  # known anomalies that a model keeps
 
@@ -150,7 +150,7 @@ def with_trust(
     detector: Detector,
     episode: Episodes,
     reference: NormalReference,
-    smallest_drop: float = SMALLEST_DROP,
+    smallest_drop: float = MATERIAL_DROP,
 ) -> Diagnosis:
     """Add the verdict on the attention and, if it is not supported, a ranking by occlusion if any cell matters."""
     verdict = judge(detector, episode, diagnosis.is_anomaly)
@@ -161,7 +161,7 @@ def with_trust(
     return replace(diagnosis, trust=verdict, occlusion=None if drops is None else _material(drops, smallest_drop))
 
 
-def _material(drops: Array, smallest: float = SMALLEST_DROP) -> Array | None:
+def _material(drops: Array, smallest: float = MATERIAL_DROP) -> Array | None:
     """Return the drops, or None if no single cell affects the decision, so that a ranking by them would be noise."""
     return drops if drops.max() >= smallest else None
 

@@ -15,6 +15,7 @@ from dfstrans.diagnosis.scores import Array, largest, rank_segments, rank_sensor
 SEGMENTS_PER_SENSOR = 3
 STANDS_OUT = 1.5  # times the typical distance from normal
 BESIDE_STRONGEST = 1 / 3  # of the strongest ranking value; weaker sensors and moments are not named beside it
+MATERIAL_DROP = 0.25  # of the logit: the odds fall by a fifth; a smaller drop is no sign of a cause
 MOST_MARKED = 5  # moments to look at
 MOST_LEADING = 3  # maximum number of sensors named for a segment
 
@@ -98,7 +99,7 @@ class RankedCells(ComparedAttention):
         first, *others = self.top_segments(MOST_MARKED)
         found, carried = [first], max(first.value - typical, 0.0)
         for moment in others:
-            if carried >= half or moment.value < BESIDE_STRONGEST * first.value:
+            if carried >= half or moment.value < self._least_beside(first.value):
                 break
             found.append(moment)
             carried += moment.value - typical
@@ -127,6 +128,7 @@ class RankedCells(ComparedAttention):
             [self._ranked_cell(int(segment), sensor) for segment in segments],
             [pair for pair in self.changed_pairs if name in (pair.query_sensor, pair.key_sensor)],
             value,
+            self.occlusion is None or value >= MATERIAL_DROP,
         )
 
     def _ranked_segment(self, segment: int) -> RankedSegment:
@@ -147,9 +149,13 @@ class RankedCells(ComparedAttention):
     def _leading_sensors(self, segment: int) -> list[str]:
         """Return the sensor that makes the number of a segment, and those that come near it and stand out, too."""
         values = self.ranking[segment]
-        least = max(BESIDE_STRONGEST * values.max(), STANDS_OUT if self.occlusion is None else 0.0)
+        least = max(self._least_beside(values.max()), STANDS_OUT if self.occlusion is None else 0.0)
         first, *others = largest(values, MOST_LEADING)
         return [self.sensors[sensor] for sensor in (first, *(other for other in others if values[other] >= least))]
+
+    def _least_beside(self, strongest: float) -> float:
+        """Return the smallest ranking value of what is named beside the strongest."""
+        return max(BESIDE_STRONGEST * strongest, 0.0 if self.occlusion is None else MATERIAL_DROP)
 
 
 def _direction(level: float) -> Literal["higher than normal", "lower than normal", "another shape"]:

@@ -37,7 +37,7 @@ class RankedSegment:
     value: float
     """What it is ranked by: the value of the first of `sensors` in this segment, in terms of `ranked_by`."""
     sensors: list[str]
-    """The sensor that determines `value`, then at most two others at least a third as strong in this segment."""
+    """The sensor that determines `value`, then at most two others at least a third as strong, and material, then."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class RankedSensor:
     """Pairs with this sensor that are beyond their normal band."""
     value: float
     """What it is ranked by: its value in the first of its `segments`, in terms of `ranked_by`."""
+    material: bool
+    """False if its `drop` is below 0.25, so that it is no sign of a cause; true if ranked by deviation."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dfstrans.diagnosis.inspection import Detector
+from dfstrans.diagnosis.ranking import MATERIAL_DROP
 from dfstrans.diagnosis.schema import Support, TrustVerdict
 from dfstrans.diagnosis.scores import AttentionTrust
 from dfstrans.errors import DfstransError
@@ -23,7 +24,6 @@ Which = Literal["top", "bottom", "random"]
 PERCENTAGES = (1.0, 2.0, 5.0, 10.0, 20.0)
 RANDOM_DRAWS = 20
 VERDICT_PERCENTAGE = 5.0  # of the weights are removed for a verdict
-MATERIAL_DROP = 0.25  # of the logit: the odds fall by a fifth
 CERTAIN, LIKELY = 0.95, 0.75  # share of random draws that the top weights must beat
 WEIGHTS_AT_ONCE = 1 << 22
 
