@@ -10,6 +10,7 @@ import pytest
 from dfstrans import Diagnoser, Diagnosis, Episodes, load_episodes, save_episodes
 from dfstrans.data.synthetic import planted_episodes
 from dfstrans.detectors.card import model_card
+from dfstrans.detectors.saved_model import load_model, save_model
 from dfstrans.detectors.workflow import evaluate_diagnoses
 from dfstrans.diagnosis.schema import TrustVerdict
 from dfstrans.errors import DfstransError
@@ -109,6 +110,15 @@ def test_a_committee_is_restored_with_its_members_and_baselines(committee: Path)
     assert set(detector.machines_) == {"m0", "m1", "m2", "m3"}
     again = Diagnoser.from_settings(**{**TINY, "members": "committee"}).fit(GROUPED)
     np.testing.assert_array_equal(detector.decision_function(GROUPED), again.decision_function(GROUPED))
+
+
+def test_a_committee_that_lacks_what_is_normal_for_its_trees_is_refused(committee: Path, tmp_path: Path) -> None:
+    stored = load_model(committee)
+    for kept in ([name for name in stored.reference if not name.startswith("trees.")], []):
+        reference = {name: stored.reference[name] for name in kept}
+        save_model(tmp_path / "earlier", stored._replace(reference=reference))
+        with pytest.raises(DfstransError, match=r"that another version saved .* train it again"):
+            Diagnoser.load(tmp_path / "earlier")
 
 
 def test_without_machines_the_network_of_a_committee_is_trained_as_alone() -> None:

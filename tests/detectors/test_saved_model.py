@@ -91,7 +91,7 @@ def test_a_model_with_a_damaged_record_may_be_replaced(model: Path, content: str
         ({"surprise": 1}, r"another version saved .*: unknown setting 'surprise'.*train it again"),
         ({"best_epoch": "late"}, "best_epoch"),
         ({"sensors": ["S3", "S2", "S1"]}, "name different sensors"),
-        ({"network": {**NETWORK, "feedforward": 32}}, "another version saved .*weights do not fit"),
+        ({"network": {**NETWORK, "feedforward": 32}}, "another version saved .*content does not fit"),
     ],
 )
 def test_a_record_of_another_model_is_refused(model: Path, changes: dict[str, Any], message: str) -> None:

@@ -364,7 +364,7 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         try:
             self._restore(stored)
         except (RuntimeError, KeyError) as error:
-            reason = f"its weights do not fit its settings: {str(error).splitlines()[0]}"
+            reason = f"its content does not fit its settings: {str(error.args[0]).splitlines()[0]}"
             raise other_version(folder, record.model_dump(), reason) from error
         self.sensors_, self.units_ = record.sensors, record.units
         self.classes_ = np.array([0, 1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
@@ -369,19 +368,16 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         }
         machines = tuple(name for name, _ in stored.record.machines)
         self.trees_ = MachineTrees.from_arrays(arrays, machines) if arrays else None
-
-    @classmethod
-    def _from_stored(cls, folder: Path, stored: StoredModel) -> Self:
-        self = super()._from_stored(folder, stored)
         kinds = stored.record.known_cases
         kind = TreeReference if self.members_ == "trees" else NormalReference
         self.reference_, self.tree_reference_ = kind.from_arrays(stored.reference), None
         if self.committee_ is not None:
             found, prefix = stored.reference, f"{TREES}."
             own = {name.removeprefix(prefix): array for name, array in found.items() if name.startswith(prefix)}
+            if not own:
+                raise KeyError(f"it lacks what is normal for its {TREES}")
             self.tree_reference_ = TreeReference.from_arrays(found | own)
         self.known_cases_ = KnownCases(tuple(kinds), tuple(kinds.values()), stored.reference[KNOWN_FEATURES])
-        return self
 
 
 def _look_normal(detector: Diagnoser, episodes: Episodes) -> npt.NDArray[np.bool_]:
