@@ -220,7 +220,7 @@ def test_without_friction_sensors_a_recorded_sensor_is_faulty() -> None:
         ({"shortest": 8, "longest": 6}, "at most 6 floors, got shortest=8"),
         ({"normal": 0, "faulty": 0}, "at least one journey, got normal=0 and faulty=0"),
         ({"n_normal": 1}, "n_normal"),
-        ({"preset": "big"}, "preset to be paper or small, got 'big'"),
+        ({"preset": "big"}, "preset to be paper, full, small, got 'big'"),
         ({"jobs": 0}, "jobs to be at least 1, got 0"),
     ],
 )

@@ -46,9 +46,10 @@ MAX_JOURNEYS = 10_000_000
 PAPER_FAULTS = ("lubrication", "misalignment", "bump")
 FRICTION_SENSORS = ("FrictionCabin", "FrictionCw")  # few real elevators have them
 
-Preset = Literal["paper", "small"]
+Preset = Literal["paper", "full", "small"]
 PRESETS: dict[Preset, dict[str, Any]] = {
     "paper": {"normal": 10_400, "faulty": 387},
+    "full": {"normal": 10_400, "faulty": 387, "sampling_rate": 100},
     "small": {"normal": 1_000, "faulty": 120, "sampling_rate": 100},
 }
 
@@ -88,7 +89,7 @@ class SimulationSettings(Settings):
         """The settings of a preset, overridden by those given."""
         if preset is not None and preset not in PRESETS:
             raise DfstransError(
-                f"expected {option_name('preset')} to be {' or '.join(PRESETS)}, got {preset!r}; name one"
+                f"expected {option_name('preset')} to be {', '.join(PRESETS)}, got {preset!r}; name one"
             )
         return cls(**{**(PRESETS[preset] if preset else {}), **given})
 
