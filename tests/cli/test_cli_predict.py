@@ -79,6 +79,25 @@ def test_sensor_constant_in_training_is_named_and_ignored(table: Path, tmp_path:
     assert f"constant in training, but not here: b ({1 / len(rows):.2g} of its values); the model" in err
 
 
+@pytest.mark.filterwarnings("always:values outside the range")
+def test_recordings_in_another_unit_are_told_from_others_that_are_out_of_range(
+    model: Path, table: Path, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table)
+    for path, changed, words in (
+        (
+            "unit.csv",
+            rows.assign(b=1000 * rows["b"]),
+            "divided by 1000, the values of b are within it; if this is another unit",
+        ),
+        ("level.csv", rows.assign(b=rows["b"] + 1e5 / 3), "do not rely on the decisions: check these sensors"),
+    ):
+        changed.to_csv(tmp_path / path, index=False)
+        _, err = output_of("predict", model, tmp_path / path)
+        assert "values outside the range seen in training: b (" in err
+        assert words in err
+
+
 @pytest.mark.filterwarnings("ignore:this processor does not support bf16")
 def test_precision_can_be_chosen_for_networks_only(model: Path, table: Path, tmp_path: Path) -> None:
     exact, _ = output_of("predict", model, table)

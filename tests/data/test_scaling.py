@@ -57,6 +57,15 @@ def test_values_out_of_range_are_counted_without_gaps_and_padding() -> None:
     assert scaler.count_out_of_range(TWO).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize(("factor", "found"), [(1000, 1000), (0.001, 0.001), (60, 60), (3.7, NAN), (1, NAN)])
+def test_another_unit_is_told_by_its_factor(factor: float, found: float) -> None:
+    level = np.random.default_rng(0).uniform(20, 80, size=(6, 1, 50))
+    scaler = SensorScaler.fit(Episodes.from_arrays(np.concatenate([level, level - 50, np.ones_like(level)], axis=1)))
+    part = level[2:3, :, 10:30]  # does not fill the range
+    moved = np.concatenate([factor * part, part - 50, factor * part], axis=1)
+    assert_array_equal(scaler.unit_factors(Episodes.from_arrays(moved)), [found, NAN, NAN])
+
+
 @pytest.mark.parametrize(("step", "said"), [(1, "constant in float32: b;"), (50, "to a few values: b;")])
 def test_a_counter_beyond_float32_precision_gives_a_warning(step: float, said: str) -> None:
     counter = 1.7e9 + step * np.arange(50)

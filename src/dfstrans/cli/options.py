@@ -6,12 +6,13 @@ import functools
 import inspect
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -225,8 +226,9 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
     new = [f"{name} ({share:.2g} of its values)" for name, share in shares.items() if name in unmoved]
     much = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share > 0.01 and name not in unmoved]
     if much:
-        shown = ", ".join(much[:5]) + (f" and {len(much) - 5} more" if len(much) > 5 else "")
-        warnings.warn(f"values outside the range seen in training: {shown}", stacklevel=2)
+        far = {name for name, share in shares.items() if share > 0.5} - unmoved
+        advice = "".join(f"; {words}" for words in _about_units(detector, episodes, far))
+        warnings.warn(f"values outside the range seen in training: {list_few(much)}{advice}", stacklevel=2)
     if new:
         warnings.warn(
             f"constant in training, but not here: {list_few(new)}; the model ignores such sensors, so check them "
@@ -234,6 +236,24 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
             stacklevel=2,
         )
     return shares
+
+
+def _about_units(detector: EpisodeClassifier, episodes: Episodes, far: set[str]) -> Iterator[str]:
+    """Say what to do about sensors of which most values are out of range; another unit is told by its factor."""
+    if not far:
+        return
+    factors = dict(zip(detector.sensors_, detector.scaler_.unit_factors(detector.check_input(episodes)), strict=True))
+    by_factor: dict[float, list[str]] = {}
+    for name in detector.sensors_:
+        if name in far and np.isfinite(factors[name]):
+            by_factor.setdefault(float(factors[name]), []).append(name)
+    for factor, names in by_factor.items():
+        how = f"divided by {factor:g}" if factor > 1 else f"multiplied by {1 / factor:g}"
+        yield f"{how}, the values of {list_few(names)} are within it"
+    if by_factor:
+        yield "if this is another unit, convert the recordings to that of training; until then, decisions are useless"
+    else:
+        yield "do not rely on the decisions: check these sensors; a machine with another level has to be commissioned"
 
 
 def warn_of_guessing(chance_check: ChanceCheck) -> None:

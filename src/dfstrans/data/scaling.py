@@ -15,6 +15,9 @@ from dfstrans.errors import DfstransError, list_few, reading_option_name
 
 LARGEST_SCALED_VALUE = 1e18  # squares of larger values overflow in float32
 MIN_STEPS = 64  # float32 numbers between the minimum and maximum of a sensor
+UNIT_FACTORS = (1e3, 1e-3, 1e6, 1e-6, 10, 0.1, 100, 0.01, 60, 1 / 60, 3600, 1 / 3600)  # between units of one quantity
+UNIT_MARGIN = 0.1  # of the training range, by which values in the right unit may exceed it
+UNIT_COVER = 0.05  # of the training range that such values cover at least
 MIN_VALUES_FOR_RATE = 10  # with fewer, every second value may be missing by chance
 
 
@@ -101,6 +104,22 @@ class SensorScaler:
             high = self.maximum + span * np.fmax(own[:, 1] - 1, 0)
             counts += ((episode.values < low[:, None]) | (episode.values > high[:, None])).sum(axis=1)
         return counts
+
+    def unit_factors(self, episodes: Episodes) -> npt.NDArray[np.float64]:
+        """Return the factor between units by which each sensor's values differ from training, or NaN: (n_sensors,).
+
+        Divided by it, all values lie in the training range and cover a part of it, the largest that any factor gives.
+        """
+        low, high = np.full((2, len(self.sensors)), np.nan)
+        for episode in episodes:
+            low = np.fmin(low, np.fmin.reduce(episode.values, axis=1))
+            high = np.fmax(high, np.fmax.reduce(episode.values, axis=1))
+        factors, span = np.array([1, *UNIT_FACTORS]), self.maximum - self.minimum
+        margin = UNIT_MARGIN * span
+        fits = (low >= np.outer(factors, self.minimum - margin)) & (high <= np.outer(factors, self.maximum + margin))
+        covered = np.where(fits, (high - low) / np.outer(factors, np.where(self.constant, np.inf, span)), 0)
+        found = ~fits[0] & (covered.max(axis=0) > UNIT_COVER)
+        return np.where(found, factors[covered.argmax(axis=0)], np.nan)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists for JSON, which preserves float64 exactly."""
