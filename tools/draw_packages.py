@@ -13,6 +13,7 @@ PLACES = {
     "cli": (0, 0),
     "runtime": (-190, 60),
     "scale": (-50, 110),
+    "service": (-50, 60),
     "deploy": (-190, 180),
     "report": (95, 310),
     "detectors": (-95, 310),

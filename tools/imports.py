@@ -22,6 +22,7 @@ ORDER = (
     ("deploy",),
     ("runtime",),
     ("scale",),
+    ("service",),
     ("lab.elevator",),
     ("lab.injection",),
     ("lab.rivals",),
