@@ -8,7 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,14 @@ def planted_model(shared: Path) -> tuple[Path, Episodes]:
     return _made_once(
         shared / "planted", lambda folder: train_model(Diagnoser.from_settings(**slim), episodes, folder)
     ), episodes
+
+
+@pytest.fixture
+def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let fleets of elevators measure their normal variation from few pairs."""
+    from dfstrans.lab.elevator import simulation
+
+    monkeypatch.setattr(simulation, "measure_normal_variation", partial(simulation.measure_normal_variation, n_pairs=4))
+    simulation._normal_variation.cache_clear()
+    yield
+    simulation._normal_variation.cache_clear()

@@ -12,9 +12,10 @@ SMALL = ["simulate", "elevator", "--sampling-rate", "100", "--seed", "7"]
 NORMAL = [*SMALL, "--normal", "3", "--faulty", "0"]
 
 
+@pytest.mark.usefixtures("few_pairs")
 def test_a_simulated_file_is_checked_with_units_and_fault_kinds_and_drawn(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
-    printed = result_of(*SMALL, "--normal", "8", "--faulty", "6", "--jobs", "2", "--out", path, "--plot")
+    printed = result_of(*SMALL, "--normal", "8", "--faulty", "6", "--out", path, "--plot")
     assert printed == {
         "written": str(path), "journeys": 14, "faulty": 6, "seed": 7, "plot": str(tmp_path / "a.html"),
         "faults": ["lubrication", "misalignment", "bump"],

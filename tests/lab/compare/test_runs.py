@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from joblib import Parallel, delayed
 
 from dfstrans.errors import DfstransError
 from dfstrans.lab.compare.runs import RunKey, add_run, claimed, is_claimed, read_runs, training_folder
@@ -43,8 +43,10 @@ def test_runs_are_read_back_sorted_one_per_line(store: Path) -> None:
     assert read_runs(store.with_name("absent.jsonl")) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # what is forked here holds no locks
 def test_processes_that_add_runs_at_once_lose_none(store: Path) -> None:
-    Parallel(2)(delayed(add_run)(store, made_up_run(fold=fold)) for fold in range(12))
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        pool.starmap(add_run, [(store, made_up_run(fold=fold)) for fold in range(12)], chunksize=1)
     assert [run.fold for run in read_runs(store)] == list(range(12))
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-
 import pytest
 
-from dfstrans.lab.elevator import simulation
 from dfstrans.lab.elevator.truth import NormalVariation, measure_normal_variation
 from tests.lab.elevator.journeys import FLOORS, N_INSTALLATIONS, N_SAMPLES, SEED, member
 
@@ -22,12 +18,3 @@ def rough_variation() -> NormalVariation:
 def variation() -> NormalVariation:
     """As the simulator measures it; for slow proofs."""
     return measure_normal_variation(SEED, member, N_INSTALLATIONS, FLOORS, N_SAMPLES)
-
-
-@pytest.fixture
-def few_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let fleets measure their normal variation from few pairs."""
-    monkeypatch.setattr(simulation, "measure_normal_variation", partial(measure_normal_variation, n_pairs=4))
-    simulation._normal_variation.cache_clear()
-    yield
-    simulation._normal_variation.cache_clear()

@@ -30,7 +30,8 @@ from dfstrans.lab.paper.request import Request
 from dfstrans.lab.paper.targets import reproduce
 from dfstrans.report.print_figures import MOST_TRIED
 
-TINY: dict[str, Any] = {"segment_length": 16, "width": 8, "heads": 2, "feedforward": 16, "head_width": 8, "epochs": 1}
+NETWORK = {"width": 8, "heads": 2, "feedforward": 16, "head_width": 8}
+TINY: dict[str, Any] = {"members": "network", "segment_length": 16, "network": NETWORK, "epochs": 1}
 SENSORS = ("Ax", "Ay", "Iq")
 SPANS = {"bump": [(8, 12), (40, 44)], "lubrication": [(0, 64)], "unknown": [(0, 60)]}
 KINDS = ["", "", "bump", "lubrication"] * 10
@@ -176,10 +177,10 @@ def test_interrupted_training_of_other_settings_is_named_and_kept(
     with monkeypatch.context() as interrupted:
         interrupted.setattr(Diagnoser, "save", stop)
         with pytest.raises(KeyboardInterrupt):
-            trained_model(request(tmp_path, overrides={"epochs": 1}), episodes)
+            trained_model(request(tmp_path, overrides={"members": "network", "epochs": 1}), episodes)
     kept = (partial / "run.json").read_text()
     with pytest.raises(DfstransError) as refused:
-        trained_model(request(tmp_path, overrides={"epochs": 2}), episodes)
+        trained_model(request(tmp_path, overrides={"members": "network", "epochs": 2}), episodes)
     assert f"at {partial}, got epochs=2 instead of 1; give the same settings" in str(refused.value)
     assert (partial / "run.json").read_text() == kept
 
@@ -199,11 +200,13 @@ def test_model_is_trained_once_and_kept(tmp_path: Path, monkeypatch: pytest.Monk
         if not path.exists():
             save_episodes(journeys(KINDS), path)
 
-    asked = request(tmp_path / "out", tmp_path, overrides={"epochs": 1}, simulate=simulate)
+    asked = request(tmp_path / "out", tmp_path, overrides={"members": "network", "epochs": 1}, simulate=simulate)
     first = subject_of(asked).detector
     assert simulated == [tmp_path / "elevator_small.h5"]
     assert (tmp_path / "out" / "model_elevator_small" / "model.json").exists()
     monkeypatch.setattr(Diagnoser, "fit", None)  # training again would fail
     assert subject_of(asked).detector.data_ == first.data_
     with pytest.raises(DfstransError, match=r"got one with epochs=1 instead of 2; choose another out"):
-        subject_of(request(tmp_path / "out", tmp_path, overrides={"epochs": 2}, simulate=simulate))
+        subject_of(
+            request(tmp_path / "out", tmp_path, overrides={"members": "network", "epochs": 2}, simulate=simulate)
+        )
