@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -15,9 +17,14 @@ from dfstrans.cli.options import (
     warn_out_of_range,
 )
 from dfstrans.cli.output import AsJson, print_columns, print_json, print_metrics, progress, remark
+from dfstrans.data.episodes import Episodes
 from dfstrans.detectors.card import CANNOT_TELL
 from dfstrans.detectors.registry import load_detector
+from dfstrans.errors import DfstransError, option_name
 from dfstrans.model.novelty import NOT_SEEN
+
+if TYPE_CHECKING:
+    from dfstrans.detectors.early import EarlyWarning
 
 app = typer.Typer(add_completion=False)
 
@@ -35,6 +42,13 @@ def evaluate(
     diagnosis: Annotated[
         bool, typer.Option("--diagnosis", help="Also compare the diagnoses of detected anomalies with known causes.")
     ] = False,
+    early: Annotated[
+        Path | None,
+        typer.Option(
+            "--early",
+            help="Folder for thresholds of early alarms on recordings that are still running, and their figure.",
+        ),
+    ] = None,
     machine: Machine = None,
     own_baseline: OwnBaseline = False,
     as_json: AsJson = False,
@@ -68,6 +82,7 @@ def evaluate(
     if diagnosis:
         train = part_of(detector, episodes, "train") if part in PARTS else None
         found = evaluate_diagnoses(detector, tested, train, progress)
+    warning = None if early is None else _measure_early(detector, model, tested, early)
     if as_json:
         known = {"part": part, **metrics, "out_of_range": outside, "skipped": skipped}
         beside: dict[str, Any] = {
@@ -77,6 +92,7 @@ def evaluate(
             "false_alarms_per_week": weekly,
             "not_seen_before": unlike,
             "seen_before": seen,
+            "early": None if warning is None else warning.model_dump(),
         }
         print_json({**known, **{name: value for name, value in beside.items() if value is not None}})
         return
@@ -88,6 +104,47 @@ def evaluate(
         print(f"false alarms per machine and week: {weekly:.3g}")
     if found is not None:
         _print_assessment(found)
+    if warning is not None:
+        _print_early(warning)
+
+
+def _measure_early(detector: Any, model: Path, tested: Episodes, folder: Path) -> EarlyWarning:
+    """Write the thresholds of early alarms, and their figure if it can be drawn."""
+    from dfstrans.detectors.early import EarlyWarning
+    from dfstrans.detectors.saved_model import read_whole_record
+    from dfstrans.report.print_figures import draw_early, write_figures
+
+    if not hasattr(detector.network_settings_, "segment_length"):
+        raise DfstransError(
+            f"expected a model that cuts recordings into segments for {option_name('early', ...)}, got one of the kind "
+            f"{detector.estimator_name!r} in {model}; train one with --model dfstrans"
+        )
+    found = EarlyWarning.measure(detector, read_whole_record(model).own_checksum[:16], tested, progress)
+    remark(f"thresholds of early alarms: {found.save(folder)}")
+    if find_spec("matplotlib") is None:
+        remark("without their figure, since matplotlib is not installed (pip install 'dfstrans[paper]')")
+    else:
+        steps = found.model_dump()["steps"]
+        write_figures(folder, {"early": lambda: draw_early({"": steps})}, ("svg",))
+    return found
+
+
+def _print_early(found: EarlyWarning) -> None:
+    """Print how good alarms are by the share of a recording that has been seen."""
+    titles = ("seen", "points", "threshold", "F1 so far", "recall", "false alarms per 100 normal", "PR-AUC")
+    rows = [
+        (
+            *(f"{100 * one.share:.0f} %", f"{one.points}", f"{one.threshold:.3g}", f"{one.f1:.3f}"),
+            *(f"{one.recall:.3f}", f"{one.false_alarms_per_100_normal:.1f}", f"{one.pr_auc:.3f}"),
+        )
+        for one in found.steps
+    ]
+    print("\nearly alarms on recordings that are still running (cross-fitted on these recordings)")
+    print_columns(titles, rows, words=())
+    step = found.enough
+    print(
+        f"{100 * step.share:.0f} % of a recording is enough for an F1 of {step.f1:.3f}, at least 95 % of the last one"
+    )
 
 
 def _print_assessment(found: dict[str, Any]) -> None:

@@ -16,9 +16,16 @@ from dfstrans.data.coupling import Coupling
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import require_finite_logits, warn_of_silent_sensors
 from dfstrans.data.scaling import SensorScaler
-from dfstrans.data.segments import MOST_WIDTH, default_filters, default_segment_length, default_width
+from dfstrans.data.segments import (
+    MOST_WIDTH,
+    count_segments,
+    default_filters,
+    default_segment_length,
+    default_width,
+)
 from dfstrans.data.statistics import episode_statistics
 from dfstrans.detectors.base import EpisodeClassifier, TrainingResult, TrainingTask, Weights
+from dfstrans.detectors.early import prefix_probabilities
 from dfstrans.detectors.network import NetworkClassifier
 from dfstrans.detectors.parameters import describe_arguments
 from dfstrans.detectors.saved_model import StoredModel
@@ -252,6 +259,19 @@ class Diagnoser(NetworkClassifier, KnowsMachines):
         if found.machines_ and len(episodes):
             found.reference_ = found.reference_.with_machines(found, episodes[_look_normal(found, episodes)])
         return found
+
+    def predict_prefixes(self, X: Any) -> npt.NDArray[np.float64]:  # noqa: N803
+        """Return the anomaly probability after each segment, from the recording up to there: (episode, segment).
+
+        NaN follows the last segment of a shorter recording.
+        """
+        episodes, length = self.check_input(X), self.network_settings_.segment_length
+        counts = count_segments(episodes.lengths, length)
+        points = [length * n for n in range(1, int(counts.max(initial=0)) + 1)]
+        if not points:
+            return np.empty((len(episodes), 0))
+        found = prefix_probabilities(self, episodes, points)
+        return np.where(np.arange(len(points)) < counts[:, np.newaxis], found, np.nan)
 
     def evaluate_members(self, X: Any, y: npt.ArrayLike | None = None) -> dict[str, Evaluation]:  # noqa: N803
         """Return the detection metrics of the committee and of each member by name; empty without a committee."""

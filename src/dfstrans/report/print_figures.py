@@ -264,6 +264,27 @@ def draw_trust(boxes: Mapping[str, Mapping[str, Array]], percentages: Array) -> 
     return figure
 
 
+def draw_early(curves: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """Draw how good alarms are by the share of a recording seen, a panel for each data set."""
+    figure = new_figure(2.6)
+    panels = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+    for axes, (name, steps) in zip(panels, curves.items(), strict=True):
+        shares = [100 * step["share"] for step in steps]
+        for key, label, colour, look in (
+            ("f1", "F1 of alarms so far", ANOMALOUS, "o-"),
+            ("recall", "faults found so far", KNOWN, "s--"),
+            ("pr_auc", "PR-AUC at this share", NORMAL, "^:"),
+        ):
+            axes.plot(shares, [step[key] for step in steps], look, color=colour, label=label, markersize=3)
+        if steps[0]["begun"] is not None:
+            axes.plot(shares, [step["begun"] for step in steps], color=INK, linewidth=0.8, label="faults begun")
+        false = [step["false_alarms_per_100_normal"] / 100 for step in steps]
+        axes.bar(shares, false, width=4, color=GREY, label="false alarms so far, per normal recording")
+        axes.set(title=name, xlabel="share of a typical recording in %", ylim=(0, 1.02))
+    _add_legend(figure, panels[0], "lower center")
+    return figure
+
+
 def _add_boxes(axes: Any, positions: Any, values: Array, colour: str) -> None:
     """Draw a box per column of values (episode, k), or dots for a single episode, whose boxes would have no height."""
     if len(values) == 1:

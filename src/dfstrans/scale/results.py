@@ -176,6 +176,27 @@ def _write(fs: Any, path: str, content: bytes) -> None:
         ) from error
 
 
+def require_same_run(folder: Path, run: Mapping[str, Any]) -> None:
+    """Refuse a local folder unless it is unused or has results of the same run, of any version of this package."""
+    place, run = folder / RUN, {name: value for name, value in run.items() if name != "dfstrans"}
+    if place.exists():
+        try:
+            _require_same_run(json.loads(place.read_text(encoding="utf-8")), run, str(folder))
+        except DfstransError as error:
+            raise DfstransError(f"{error}; or continue with these ({option_name('new_model', True)})") from None
+    elif folder.exists() and (not folder.is_dir() or any(one.name[0] not in "_." for one in folder.iterdir())):
+        raise DfstransError(
+            f"expected an unused folder for results, got something else in {folder}; choose another "
+            f"{option_name('out')}"
+        )
+
+
+def write_run(folder: Path, run: Mapping[str, Any]) -> None:
+    """Write what the results in a local folder depend on."""
+    with atomic_write(folder / RUN) as temporary:
+        temporary.write_text(json.dumps(run, indent=2), encoding="utf-8")
+
+
 def _require_same_run(found: Mapping[str, Any], run: Mapping[str, Any], address: str) -> None:
     different = [name for name in run if found.get(name) != run[name]]
     if "model" in different:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
@@ -25,6 +26,7 @@ from dfstrans.errors import DfstransError, option_name
 from dfstrans.scale.sources import Source, local_copy, require_scorable_options
 
 Engine = Literal["torch", "onnx"]
+Row = dict[str, Any]
 AT_ONCE = 128  # recordings
 _MESSAGES = b"messages"  # key of the notes and warnings in the metadata of a table
 _MOMENTS = pa.list_(pa.struct({"start": pa.float64(), "end": pa.float64(), "sensors": pa.list_(pa.string())}))
@@ -110,10 +112,10 @@ class Scorer:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
-                rows = list(self._rows(source))
-            except Exception as error:  # readers raise errors of many libraries on damaged files
-                known = isinstance(error, DfstransError)
-                rows = [{"reason": str(error) if known else f"{type(error).__name__}: {error}"}]
+                with self.opened(source) as episodes:
+                    rows = list(self.scored(episodes))
+            except Exception as error:
+                rows = [{"reason": reason(error)}]
         messages = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
         return self.table(source, rows).replace_schema_metadata({_MESSAGES: json.dumps(messages)})
 
@@ -157,20 +159,20 @@ class Scorer:
 
     # ---- recordings -------------------------------------------------------------------------------------------------
 
-    def _rows(self, source: Source) -> Iterator[dict[str, Any]]:
-        """Yield a row for each recording of a file."""
-        detector, sensors, *_ = self._loaded()
+    @contextmanager
+    def opened(self, source: Source) -> Iterator[Episodes]:
+        """Read the recordings of a file; those that are stored are read on demand."""
         with local_copy(source, self.options) as place:
-            episodes = self._read(place)
-            silent = without_values(episodes, sensors)
-            described = [self._describe(episodes, row) for row in range(len(episodes))]
-            for row, reason in silent.items():
-                yield described[row] | {"reason": reason}
-            rows = [row for row in range(len(episodes)) if row not in silent]
-            for first in range(0, len(rows), AT_ONCE):
-                part = rows[first : first + AT_ONCE]
-                for row, found in zip(part, self._score(detector, episodes[part]), strict=True):
-                    yield described[row] | found
+            yield self._read(place)
+
+    def scored(self, episodes: Episodes) -> Iterator[Row]:
+        """Yield a row for each recording, in order."""
+        detector, sensors, *_ = self._loaded()
+        for batch in (episodes[first : first + AT_ONCE] for first in range(0, len(episodes), AT_ONCE)):
+            silent = without_values(batch, sensors)
+            found = iter(self._score(detector, batch[np.setdiff1d(np.arange(len(batch)), [*silent])]))
+            for row in range(len(batch)):
+                yield self._describe(batch, row) | ({"reason": silent[row]} if row in silent else next(found))
 
     def _read(self, place: Path) -> Episodes:
         """Read recordings like those of training, and reject others."""
@@ -187,7 +189,9 @@ class Scorer:
             episodes = replace(episodes, groups=np.full(len(episodes), self.machine))
         return episodes
 
-    def _describe(self, episodes: Episodes, row: int) -> dict[str, Any]:
+    @staticmethod
+    def _describe(episodes: Episodes, row: int) -> Row:
+        """Return what is known of a recording without a score."""
         start = None if episodes.starts is None else episodes.starts[row]
         return {
             "episode_id": str(episodes.ids[row]),
@@ -195,8 +199,10 @@ class Scorer:
             "date": None if start is None or np.isnat(start) else str(start.astype("datetime64[D]")),
         }
 
-    def _score(self, detector: Any, episodes: Episodes) -> list[dict[str, Any]]:
+    def _score(self, detector: Any, episodes: Episodes) -> list[Row]:
         """Score some recordings at once, or, if one of them is refused, each half of them."""
+        if not len(episodes):
+            return []
         try:
             probabilities = detector.predict_proba(episodes)[:, 1]
             thresholds = detector.thresholds(detector.check_input(episodes))
@@ -218,6 +224,11 @@ class Scorer:
                 return [{"reason": str(error)}]
         half = len(episodes) // 2
         return [*self._score(detector, episodes[:half]), *self._score(detector, episodes[half:])]
+
+
+def reason(error: Exception) -> str:
+    """Return why a file cannot be read; readers raise errors of many libraries on damaged files."""
+    return str(error) if isinstance(error, DfstransError) else f"{type(error).__name__}: {error}"
 
 
 _LOADING = threading.Lock()

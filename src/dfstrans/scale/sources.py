@@ -97,6 +97,12 @@ def find_sources(given: Sequence[str], options: ReadOptions, results: str) -> li
     return [piece for address in sorted(found) for piece in found[address]]
 
 
+def recording_files(folder: str, results: str) -> list[str]:
+    """Return the paths of the files in a local folder that count as recordings, without those in the results."""
+    fs, path = filesystem(folder)
+    return [name for name in _files(fs, path, folder)[0] if not name.startswith(f"{results}/")]
+
+
 def _files(fs: Any, path: str, given: str) -> tuple[dict[str, Any], str]:
     """Return what is known of the files at an address, and the folder that they are in."""
     if any(sign in path for sign in "*?[") and not fs.exists(path):

@@ -38,14 +38,14 @@ TIME_NAMES = (
     *("ts", "t"),
 )  # t may also be a temperature; a time of day comes before a date that it belongs to
 DATE_NAMES = ("date", "datum", "fecha", "data", "дата", "日期")  # of a column next to one with the time of day
-_TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf")
 SPREADSHEETS = (".xlsx", ".xls", ".ods")
 CONTAINER_SUFFIXES = (*HDF5_SUFFIXES, ".mat")
 TDMS_SUFFIX = ".tdms"
 _OTHER_SUFFIXES = (".npy", *CONTAINER_SUFFIXES, TDMS_SUFFIX)
-RECORDING_SUFFIXES = (*_TEXT_SUFFIXES, *PARQUET_SUFFIXES, *_OTHER_SUFFIXES, ".npz", ".ts")
+RECORDING_SUFFIXES = (*TEXT_SUFFIXES, *PARQUET_SUFFIXES, *_OTHER_SUFFIXES, ".npz", ".ts")
 
 _DELIMITERS = ("\t", ";", "|", ",")
 _SAMPLE_BYTES = 1 << 16
@@ -69,7 +69,7 @@ _TRUNCATED_NUMBERS = tuple(map(re.compile, (r"[-+]", r"[-+]?\d+\.", r"[-+]?\d*\.
 
 def is_table(path: Path) -> bool:
     """Return whether the file name has the suffix of a text or Parquet table."""
-    return path.name.lower().endswith(_TEXT_SUFFIXES + PARQUET_SUFFIXES)
+    return path.name.lower().endswith(TEXT_SUFFIXES + PARQUET_SUFFIXES)
 
 
 def table_stem(path: Path) -> str:
