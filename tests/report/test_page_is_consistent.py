@@ -162,10 +162,11 @@ def test_figures_show_the_cells_of_the_json(page_and_json: tuple[str, Any]) -> N
     np.testing.assert_allclose(array(bars["y"]), cells.max(axis=1), atol=1e-4)
     np.testing.assert_allclose(array(heat["data"][0]["customdata"]), cells.T, rtol=1e-5, atol=1e-4)
     when = page.split("<h2>When?")[1].split("<h2>")[0]
-    spans = [[int(n) for n in re.findall(r"\d+", one)] for one in re.findall(r"<small>(segments? .*?)</small>", when)]
+    rows = [one.split("; ") for one in re.findall(r"<small>(.*?; segments? .*?)</small>", when)]
+    spans = [[int(n) for n in re.findall(r"\d+", segments)] for _, segments in rows]
     red = {n for numbers in spans for n in range(numbers[0], numbers[-1] + 1)}
     assert {n for n, colour in enumerate(bars["marker"]["color"]) if colour == ANOMALOUS} == red
-    makers = {name for row in ROW.findall(when) for name in row.rsplit("<td>", 1)[1].removesuffix("</td>").split(", ")}
+    makers = {name for named, _ in rows for name in named.split(", ")}
     assert {trace["name"] for trace in lanes["data"] if trace["line"]["color"] == ANOMALOUS} == makers
 
 
