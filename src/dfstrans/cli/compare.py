@@ -9,7 +9,7 @@ import typer
 
 from dfstrans.cli.options import Data, reading, setting_options
 from dfstrans.cli.output import AsJson, remark
-from dfstrans.errors import list_few
+from dfstrans.errors import DfstransError, list_few, require_package
 from dfstrans.lab.compare.variants import check_models
 
 STORE = "runs.jsonl"  # in the results folder
@@ -55,6 +55,10 @@ def compare(
     ] = "none",
     jobs: Jobs = 1,
     threads: Threads = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option("--scheduler", help="Address of a Dask scheduler, whose workers compute the runs."),
+    ] = None,
     finished: Finished = False,
     as_json: AsJson = False,
 ) -> None:
@@ -64,6 +68,9 @@ def compare(
     comparison or to add models or splits. The exit code is 1 if a run failed.
     """
     names = check_models(names_in(models) or ())
+    if scheduler is not None:
+        require_package("distributed", "scale", "computing on a cluster")
+        _require_absolute(data, out)
     from dfstrans.cli.runs import compute_with_progress, show_result  # loads torch and plotly
     from dfstrans.lab.compare.comparison import ComparisonResult
     from dfstrans.lab.compare.figures import write_comparison
@@ -74,7 +81,15 @@ def compare(
     remark(repr(grid.episodes))
     if (warning := grid.leakage_warning()) is not None:
         remark(warning)
-    failed = {} if finished else compute_with_progress(grid, jobs, threads)
+    if finished:
+        failed = {}
+    elif scheduler is None:
+        failed = compute_with_progress(grid, jobs, threads)
+    else:
+        from dfstrans.scale.fleet import training_workers
+
+        with training_workers(scheduler) as (cluster, n_workers):
+            failed = compute_with_progress(grid, n_workers, threads or 1, cluster)
     result = ComparisonResult(names, tuple(grid.finished()), folds)
     if finished:
         require_some(out, result.runs)
@@ -85,6 +100,15 @@ def compare(
         )
     written = [] if not result.runs or beyond else write_comparison(out, result)
     show_result(result.to_dict(), result.tables(), failed, written, as_json)
+
+
+def _require_absolute(*paths: Path) -> None:
+    relative = [str(path) for path in paths if not path.is_absolute()]
+    if relative:
+        raise DfstransError(
+            f"expected absolute paths with --scheduler, which all workers can reach, got {list_few(relative)}; write "
+            "whole paths"
+        )
 
 
 def names_in(text: str | None) -> tuple[str, ...] | None:

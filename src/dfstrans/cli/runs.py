@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from concurrent.futures import Executor
 from pathlib import Path
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -23,11 +24,13 @@ WORDS = ("data", "model", "metric", "rival", "removed", "note", "sensors")  # te
 BAR_SECONDS = 1.0  # between updates of the bars
 
 
-def compute_with_progress(grid: Grid, jobs: int, threads: int | None) -> dict[str, str]:
+def compute_with_progress(
+    grid: Grid, jobs: int, threads: int | None, cluster: Executor | None = None
+) -> dict[str, str]:
     """Compute the unfinished runs and show progress; return error messages by run."""
     try:
         with RunProgress(grid, jobs) as shown:
-            return compute_runs(grid, shown.begin, shown.end, jobs, threads)
+            return compute_runs(grid, shown.begin, shown.end, jobs, threads, cluster)
     except KeyboardInterrupt:
         place = grid.comparison.store.parent
         remark(f"dfstrans: interrupted; {what_is_kept(grid)} are kept in {place}; repeat the command to resume")

@@ -6,6 +6,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import chain
@@ -214,6 +215,25 @@ def connected(
         Client(cluster) as client,
     ):
         yield client
+
+
+@contextmanager
+def training_workers(scheduler: str) -> Iterator[tuple[Executor, int]]:
+    """Connect to a scheduler for training; give an executor and the number of workers, each of a single thread."""
+    with connected(scheduler, "torch") as client:
+        threads = client.nthreads()
+        if max(threads.values()) > 1:
+            raise DfstransError(
+                f"expected workers of one thread each, since trainings in one process share random numbers, got up to "
+                f"{max(threads.values())} threads; start them with dask worker --nthreads 1"
+            )
+        try:
+            yield client.get_executor(pure=False), len(threads)
+        except KilledWorker as error:
+            raise DfstransError(
+                f"expected workers to finish their runs, but those that tried one died ({error}), probably for lack of "
+                "memory; give workers more: finished runs are kept"
+            ) from error
 
 
 def _client(scheduler: str) -> Client:

@@ -6,7 +6,7 @@ import pickle
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -308,9 +308,16 @@ End = Callable[[RunOutcome, RunKey], None]
 
 
 def compute_runs(
-    grid: Grid, begin: Begin = lambda _: None, end: End = lambda *_: None, jobs: int = 1, threads: int | None = None
+    grid: Grid,
+    begin: Begin = lambda _: None,
+    end: End = lambda *_: None,
+    jobs: int = 1,
+    threads: int | None = None,
+    cluster: Executor | None = None,
 ) -> dict[str, str]:
     """Compute all runs that are not finished, in `jobs` processes of `threads` threads each; error messages by run.
+
+    The processes are on this computer, or those of a `cluster` that shares the recordings and the store.
 
     `begin` is called for each run that starts, `end` for each that ends. A failed run does not stop the others. Runs
     that other commands compute are waited for. Without `threads`, the processes share those that torch would use.
@@ -321,8 +328,13 @@ def compute_runs(
         is_claimed(grid.comparison.store, key)  # removes leftovers of killed processes
     while waiting := [key for key in grid.waiting() if key.label not in failed]:
         free = [key for key in waiting if not is_claimed(grid.comparison.store, key)]
-        for key, outcome in _attempts(grid, free, begin, jobs, each):
+        for key, outcome in _attempts(grid, free, begin, jobs, each, cluster):
             end(outcome, key)
+            if isinstance(outcome, Run) and key in grid.waiting():
+                raise DfstransError(
+                    f"expected the results of {key.label} in {grid.comparison.store}, got none there from its worker; "
+                    "choose a folder that all workers share"
+                )
             if isinstance(outcome, DfstransError):
                 failed[key.label] = str(outcome)
         if not free:
@@ -331,17 +343,18 @@ def compute_runs(
 
 
 def _attempts(
-    grid: Grid, keys: Sequence[RunKey], begin: Begin, jobs: int, threads: int
+    grid: Grid, keys: Sequence[RunKey], begin: Begin, jobs: int, threads: int, cluster: Executor | None
 ) -> Iterator[tuple[RunKey, RunOutcome]]:
     """Compute runs in this process or in several; yield each when it ends."""
-    if jobs == 1:
+    if jobs == 1 and cluster is None:
         with limited(threads):
             for key in keys:
                 begin(key)
                 yield key, grid.attempt(key)
         return
 
-    pool = ProcessPoolExecutor(jobs)
+    own = ProcessPoolExecutor(jobs) if cluster is None else None
+    pool: Any = cluster or own
     comparison, left = pickle.dumps(grid.comparison), list(keys)
     running: dict[Future[RunOutcome], RunKey] = {}
     try:
@@ -358,7 +371,10 @@ def _attempts(
             "fewer jobs: finished runs are kept"
         ) from error
     finally:
-        pool.shutdown(kill_workers=True)
+        if own is not None:
+            own.shutdown(kill_workers=True)
+        for future in running:  # on a cluster, what has begun is finished and kept
+            future.cancel()
 
 
 def _attempt(comparison: bytes, key: RunKey, threads: int) -> RunOutcome:
