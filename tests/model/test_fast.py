@@ -15,8 +15,8 @@ from torch.testing import assert_close
 from dfstrans.model import fast
 from dfstrans.model.cnn import BATCH_NORM_STEPS, TRANSITION_STEPS
 from dfstrans.model.detector import Batch, Mixing
-from dfstrans.model.fast import Dropout, FastDFSTrans, FastFeedForward, FastSensorCNN, episodes_at_once
-from dfstrans.model.network import DFSTrans, FeedForward
+from dfstrans.model.fast import Dropout, FastAttention, FastDFSTrans, FastFeedForward, FastSensorCNN, episodes_at_once
+from dfstrans.model.network import Attention, DFSTrans, FeedForward
 from dfstrans.settings import NetworkShape
 from tests.model.test_cnn import random_cnn, randomise_norms
 
@@ -140,11 +140,49 @@ def test_a_second_backward_pass_is_refused() -> None:
 
 def test_chunks_hold_fewer_episodes_if_each_is_large() -> None:
     slim = {"n_sensors": 38, "segment_length": 50, "filters": 8, "heads": 8}
-    assert episodes_at_once(NetworkShape.paper(n_sensors=20, segment_length=100), 80) == 2
-    assert episodes_at_once(NetworkShape.paper(**slim), 10) == 25
-    assert episodes_at_once(NetworkShape.paper(**slim, layers=5), 10) == 5
-    assert episodes_at_once(NetworkShape.paper(**{**slim, "segment_length": 512, "blocks": 8}), 10) < 8
+    assert episodes_at_once(NetworkShape.paper(n_sensors=20, segment_length=100), 80) == 1
+    assert episodes_at_once(NetworkShape.paper(**slim), 10) == 12
+    assert episodes_at_once(NetworkShape.paper(**slim, layers=5), 10) == 2
+    assert episodes_at_once(NetworkShape.paper(**{**slim, "segment_length": 512, "blocks": 8}), 10) < 4
     assert episodes_at_once(NetworkShape.paper(**slim), 1000) == 1
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_codes_of_parts_are_those_of_the_whole(monkeypatch: pytest.MonkeyPatch, precision: torch.dtype) -> None:
+    network, plain = both(**{**STATISTICS, "filters": None})
+    segments, baseline = random_segments().flatten(0, 1), torch.rand(20, N_SENSORS, 2, 8, dtype=torch.float64) + 0.5
+    monkeypatch.setattr(fast, "CACHED_VALUES", 3 * N_SENSORS * POINTS)
+    with torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16):
+        found = network.codes(segments, baseline)
+    for mine, theirs in zip(found, plain.codes(segments, baseline), strict=True):
+        assert theirs.float().std() > 0.1
+        assert torch.equal(mine, theirs.to(precision))
+
+
+# ---- attention ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_items", [1, 5, 15, 16, 20])
+@pytest.mark.parametrize("scale", [1.0, 60.0, 1000.0])
+def test_weights_of_attention_are_a_softmax_also_of_extreme_numbers(scale: float, n_items: int) -> None:
+    torch.manual_seed(0)
+    logits = scale * torch.randn(6, 4, n_items, dtype=torch.float64)
+    logits[0, :, n_items // 2 + 1 :] = -torch.inf  # padded
+    logits[1] -= 10 * scale
+    wanted = torch.rand_like(logits)
+    attention, given = FastAttention(Attention(4, 2)), [logits.clone().requires_grad_() for _ in range(2)]
+    weights = attention.softmax(given[0]), given[1].softmax(dim=-1)
+    for one in weights:
+        (one * wanted).sum().backward()
+    assert_close(*weights)
+    assert_close(*(one.grad for one in given))
+
+
+def test_weights_of_attention_have_32_bits_in_bf16() -> None:
+    for n_items in (5, 20):
+        logits = torch.randn(6, n_items).bfloat16()
+        with torch.autocast("cpu", torch.bfloat16):
+            assert_close(FastAttention(Attention(4, 2)).softmax(logits), logits.float().softmax(dim=-1))
 
 
 # ---- the CNN --------------------------------------------------------------------------------------------------------

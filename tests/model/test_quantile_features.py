@@ -35,6 +35,10 @@ def slow_features(features: QuantileFeatures, segments: Tensor) -> Tensor:
     return embedded
 
 
+def embedded(features: QuantileFeatures | MachineFeatures, *found: Tensor | None) -> Tensor:
+    return features(features.code(*found))
+
+
 def random_features(steps: int = 4) -> QuantileFeatures:
     torch.manual_seed(0)
     shape = {"n_sensors": S, "segment_length": P, "blocks": 2, "filters": 4, "heads": 2}
@@ -63,7 +67,7 @@ def test_features_equal_a_loop_whatever_axes_come_first() -> None:
     features.fit(drawn_statistics(random_part(3, 5)))
     segments = 1.5 * torch.rand(2, 3, S, P, dtype=torch.float64) - 0.25  # also outside of what was seen
     with torch.no_grad():
-        found = features(statistics(segments))
+        found = embedded(features, statistics(segments))
     assert_close(found.flatten(0, 1), slow_features(features, segments.flatten(0, 1)))
 
 
@@ -92,7 +96,7 @@ def test_a_sensor_that_never_moved_in_training_has_features_of_zero() -> None:
     moved = still[:1].clone()
     moved[..., 3] = 0.01
     with torch.no_grad():
-        at_rest, after = features(statistics(still[:1])), features(statistics(moved))
+        at_rest, after = (embedded(features, statistics(one)) for one in (still[:1], moved))
     assert not at_rest.any()
     assert not after.any()  # nothing could teach their weights; the convolutions see the move
 
@@ -111,7 +115,7 @@ def test_segments_are_sampled_from_the_whole_training_part(n_batches: int, size:
 def test_a_constant_segment_has_a_finite_gradient() -> None:
     features = random_features()
     segments = torch.zeros(2, S, P, dtype=torch.float64, requires_grad=True)
-    features(statistics(segments)).sum().backward()
+    embedded(features, statistics(segments)).sum().backward()
     assert segments.grad.isfinite().all()
 
 
@@ -137,8 +141,8 @@ def test_a_machine_at_another_level_looks_the_same_beside_its_own_baseline() -> 
     other = torch.stack([scale * centre + level, scale * spread], dim=1).expand(40, S, 2, -1)
     features.fit(found, own)
     with torch.no_grad():
-        assert_close(features(scale * found + level, other), features(found, own))
-        assert not torch.allclose(features(scale * found + level, own), features(found, own))
+        assert_close(embedded(features, scale * found + level, other), embedded(features, found, own))
+        assert not torch.allclose(embedded(features, scale * found + level, own), embedded(features, found, own))
 
 
 def test_a_machine_without_a_baseline_is_compared_with_the_fleet() -> None:
@@ -146,7 +150,7 @@ def test_a_machine_without_a_baseline_is_compared_with_the_fleet() -> None:
     features.fit(found, None)
     unknown = torch.full((40, S, 2, found.shape[-1]), torch.nan, dtype=torch.float64)
     with torch.no_grad():
-        assert_close(features(found, unknown), features(found, None))
+        assert_close(embedded(features, found, unknown), embedded(features, found, None))
     middle = features.deviations(found, None).median(dim=0).values
     assert_close(middle, torch.zeros_like(middle), atol=0.2, rtol=0)
 
@@ -157,7 +161,9 @@ def test_all_sensors_share_what_is_learned_from_deviations() -> None:
     order = [2, 0, 1]
     baseline = torch.rand(40, S, 2, found.shape[-1], dtype=torch.float64) + 0.5
     with torch.no_grad():
-        assert_close(features(found[:, order], baseline[:, order]), features(found, baseline)[:, order])
+        assert_close(
+            embedded(features, found[:, order], baseline[:, order]), embedded(features, found, baseline)[:, order]
+        )
 
 
 def test_residuals_are_those_that_the_trees_see() -> None:

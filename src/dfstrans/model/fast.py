@@ -4,7 +4,7 @@ Weights and results equal those of the plain network, as the tests check. On a C
 network. Therefore, here
 
 - CNN blocks and the feed-forward network work in parts that fit into the CPU's cache, store only their input for the
-  backward pass and recompute the rest;
+  backward pass and recompute the rest; statistics of segments are coded in such parts, too;
 - after the embedding, whose batch norm needs the whole batch, a few episodes at a time go through the network.
 
 Under autocast to bf16 the CNN still computes in 32 bits.
@@ -25,6 +25,7 @@ from torch.nn import functional
 from dfstrans.model.cnn import ChannelNorm, SensorCNN
 from dfstrans.model.detector import LossOfPart
 from dfstrans.model.network import (
+    Attention,
     AttentionPair,
     DFSTrans,
     FeedForward,
@@ -34,9 +35,11 @@ from dfstrans.model.network import (
 from dfstrans.model.quantile_features import N_STATISTICS
 from dfstrans.settings import NetworkShape
 
-PART_VALUES = 1 << 22  # in memory per part; larger parts gain nothing, smaller ones add call overhead
-BLOCK_ROWS = 512  # × 2048 hidden units × 4 bytes = 4 MB, which fits into the cache of a small CPU
+PART_VALUES = 1 << 21  # in memory per part; larger ones make the system clear pages again and again
+BLOCK_VALUES = 1 << 20  # hidden units of the feed-forward network: 4 MB, which fits into the cache of a small CPU
 CACHED_VALUES = 1 << 18  # of a convolution's output: 1 MB, which fits into the cache of a single core
+VECTOR_WIDTH = 16  # values; torch computes a softmax over fewer of them one by one
+SAFE_SUM = 1e30  # of exponentials; beyond it, and below its reciprocal, 32 bits may overflow or lose everything
 CHANNEL_MULTIPLE = 8  # the convolution library is fast only for multiples of this number of channels per sensor
 
 
@@ -51,6 +54,7 @@ class FastDFSTrans(DFSTrans):
             self.embedding = FastSensorCNN(self.embedding)
         for layer in self.layers:
             assert isinstance(layer, SpatioTemporalLayer)
+            layer.temporal, layer.spatial = FastAttention(layer.temporal), FastAttention(layer.spatial)
             layer.feedforward = FastFeedForward(layer.feedforward)
             layer.dropout = self.dropout
 
@@ -72,6 +76,20 @@ class FastDFSTrans(DFSTrans):
             of_rows = [None if one is None else one[rows] for one in (valid, baseline)]
             passes.append(super().forward(segments[rows], *of_rows, return_attention=return_attention))
         return _concatenate(passes)
+
+    def codes(self, segments: Tensor, baseline: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the codes of segments, computed in parts that stay in the cache, in the precision of what follows."""
+        if segments.requires_grad:  # rare
+            return super().codes(segments, baseline)
+        lowered = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        found: list[Tensor] = []
+        for rows in _cached_parts(len(segments), *segments.shape[1:]):
+            of_fleet, of_machine = super().codes(segments[rows], None if baseline is None else baseline[rows])
+            codes = [of_fleet] if of_machine is None else [of_fleet, of_machine]
+            found = found or [one.new_empty(len(segments), *one.shape[1:], dtype=lowered or one.dtype) for one in codes]
+            for whole, part in zip(found, codes, strict=True):
+                whole[rows] = part
+        return found[0], found[1] if len(found) > 1 else None
 
     def attended_loss(self, x: Tensor, valid: Tensor | None, loss_of_part: LossOfPart) -> Tensor:
         """Return the loss of embedded episodes, computed a few at a time: (b, t, s, d) → ()."""
@@ -97,7 +115,9 @@ def episodes_at_once(settings: NetworkShape, n_segments: int, part_values: int =
     return max(1, part_values // (n_segments * settings.n_sensors * max(attended, convolved, coded)))
 
 
-def _parts(n: int, size: int) -> list[slice]:
+def _parts(n: int, most: int) -> list[slice]:
+    """Return ranges of nearly equal size that cover n items; a single empty one if there are none."""
+    size = -(-n // max(1, -(-n // most))) or 1
     return [slice(start, start + size) for start in range(0, max(n, 1), size)]
 
 
@@ -158,15 +178,58 @@ class Dropout(nn.Dropout):
         return input * kept * ((1 << 16) / ((1 << 16) - dropped))
 
 
+# ---- attention ------------------------------------------------------------------------------------------------------
+
+
+class FastAttention(Attention):
+    """Attention with a faster softmax over few items."""
+
+    def __init__(self, plain: Attention) -> None:
+        nn.Module.__init__(self)
+        self.query, self.key, self.value = plain.query, plain.key, plain.value
+        self.heads, self.scale = plain.heads, plain.scale
+
+    def softmax(self, logits: Tensor) -> Tensor:
+        """Return the attention weights of each query: (…, k) → same."""
+        logits = logits.float() if logits.dtype == torch.bfloat16 else logits  # in bf16, torch is several times slower
+        if logits.shape[-1] >= VECTOR_WIDTH:
+            return super().softmax(logits)
+        return _NarrowSoftmax.apply(logits)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _NarrowSoftmax(torch.autograd.Function):
+    """exp(x) / Σ exp(x), without subtracting the maximum of each row first unless the numbers are extreme."""
+
+    @staticmethod
+    @custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+    def forward(ctx: Any, logits: Tensor) -> Tensor:
+        weights = logits.exp()
+        total = weights.sum(dim=-1, keepdim=True)
+        smallest, largest = total.aminmax()
+        extreme = not (smallest > 1 / SAFE_SUM and largest < SAFE_SUM)
+        weights = logits.softmax(dim=-1) if extreme else weights.div_(total)
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    @custom_bwd(device_type="cpu")
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
+        (weights,) = ctx.saved_tensors
+        grad = grad_outputs[0]
+        centred: Tensor = grad - (grad * weights).sum(dim=-1, keepdim=True)
+        return centred.mul_(weights)
+
+
 # ---- the feed-forward network ---------------------------------------------------------------------------------------
 
 
 class FastFeedForward(FeedForward):
     """A feed-forward network that never stores all hidden units, which are 2048 / d_model times the input."""
 
-    def __init__(self, plain: FeedForward, *, block_rows: int = BLOCK_ROWS) -> None:
+    def __init__(self, plain: FeedForward, *, block_rows: int | None = None) -> None:
         nn.Module.__init__(self)
-        self.widen, self.narrow, self.block_rows = plain.widen, plain.narrow, block_rows
+        self.widen, self.narrow = plain.widen, plain.narrow
+        self.block_rows = block_rows or max(1, BLOCK_VALUES // self.widen.out_features)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply to every row: (…, d) → (…, d)."""

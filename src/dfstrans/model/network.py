@@ -113,13 +113,20 @@ class DFSTrans(DetectorNetwork):
         """Embed each segment of each sensor separately: (n, s, p), (n, s, 2, k) → (n, s, d)."""
         x: Tensor | None = None if self.embedding is None else self.embedding(segments)  # (n, s, d)
         if self.quantile_features is not None:
-            found = self.statistics(segments)  # (n, s, k)
-            coded = self.quantile_features(found[..., :N_STATISTICS])
+            of_fleet, of_machine = self.codes(segments, baseline)
+            coded = self.quantile_features(of_fleet)
             if self.machine_features is not None:
-                coded = coded + self.machine_features(found, baseline)
+                coded = coded + self.machine_features(of_machine)
             x = coded if x is None else x + coded.to(x.dtype)
         assert x is not None  # as the settings guarantee
         return x
+
+    def codes(self, segments: Tensor, baseline: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Return the codes of the statistics of segments, and of their deviations: (n, s, p) → (n, s, …) each."""
+        assert self.quantile_features is not None
+        found = self.statistics(segments)  # (n, s, k)
+        of_fleet = self.quantile_features.code(found[..., :N_STATISTICS])
+        return of_fleet, None if self.machine_features is None else self.machine_features.code(found, baseline)
 
     def attend(
         self,
@@ -330,10 +337,14 @@ class Attention(nn.Module):
         logits = (q * self.scale) @ k.transpose(-1, -2)  # (a, b, h, q, k)
         if valid is not None:
             logits = logits.masked_fill(~rearrange(valid, "a k -> a 1 1 1 k"), -math.inf)
-        weights = logits.softmax(dim=-1).to(v.dtype)
+        weights = self.softmax(logits).to(v.dtype)
         if keep is not None:
             weights = weights * keep
         return Attended(rearrange(weights @ v, "a b h n m -> a b n (h m)"), weights)
+
+    def softmax(self, logits: Tensor) -> Tensor:
+        """Return the attention weights of each query: (…, k) → same."""
+        return logits.softmax(dim=-1)
 
 
 class FeedForward(nn.Module):

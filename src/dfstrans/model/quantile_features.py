@@ -43,9 +43,13 @@ class QuantileFeatures(nn.Module):
         bound = (N_STATISTICS * steps) ** -0.5
         self.weight = nn.Parameter(torch.empty(s, N_STATISTICS * steps, settings.d_model).uniform_(-bound, bound))
 
-    def forward(self, found: Tensor) -> Tensor:
-        """Embed the statistics of each segment of each sensor: (…, s, k) → (…, s, d)."""
-        return torch.einsum("...sq,sqd->...sd", _code(found, self.edges), self.weight)
+    def code(self, found: Tensor) -> Tensor:
+        """Code the statistics of each segment of each sensor: (…, s, k) → (…, s, k·steps)."""
+        return _code(found, self.edges)
+
+    def forward(self, code: Tensor) -> Tensor:
+        """Embed the code: (…, s, k·steps) → (…, s, d)."""
+        return torch.einsum("...sq,sqd->...sd", code, self.weight)
 
     @torch.no_grad()
     def fit(self, found: Tensor) -> None:
@@ -83,11 +87,15 @@ class MachineFeatures(nn.Module):
         self.register_buffer("coupling", torch.eye(s, s + 1, dtype=torch.float64))
         self.embed = nn.Linear(k * (steps + 1), settings.d_model, bias=False)
 
-    def forward(self, found: Tensor, baseline: Tensor | None) -> Tensor:
-        """Embed the deviations of each segment of each sensor."""
+    def code(self, found: Tensor, baseline: Tensor | None) -> Tensor:
+        """Code the deviations of each segment of each sensor: (n, s, k), (n, s, 2, k) → (n, s, k·(steps + 1))."""
         deviation = self.deviations(found, baseline)
         size = deviation.clamp(-LARGEST_DEVIATION, LARGEST_DEVIATION) / LARGEST_DEVIATION
-        return self.embed(torch.cat([_code(deviation, self.edges), size], dim=-1))  # type: ignore[no-any-return]
+        return torch.cat([_code(deviation, self.edges), size], dim=-1)
+
+    def forward(self, code: Tensor) -> Tensor:
+        """Embed the code: (n, s, k·(steps + 1)) → (n, s, d)."""
+        return self.embed(code)  # type: ignore[no-any-return]
 
     def with_residual(self, found: Tensor, segments: Tensor) -> Tensor:
         """Add the mean and the largest size of the residual: (n, s, 6), (n, s, p) → (n, s, 8)."""
