@@ -62,7 +62,7 @@ graph: $(READY)  ## draw the packages and their imports
 schema: $(READY)  ## write the JSON Schema of a diagnosis into the documentation
 	$(BIN)/python -m tools.reference
 
-pictures: $(READY)  ## take the pictures of pages in docs/images with Chromium; trains three small models
+pictures: $(READY)  ## take the pictures of pages in docs/images with Chromium; trains four small models
 	$(BIN)/python -m tools.pictures
 
 clean:  ## remove the environment and everything that was built

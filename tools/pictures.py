@@ -1,4 +1,4 @@
-"""Take the pictures of pages in docs/images: `make pictures`; needs Chromium, and trains three small models."""
+"""Take the pictures of pages in docs/images: `make pictures`; needs Chromium, and trains four small models."""
 
 from __future__ import annotations
 
@@ -42,6 +42,11 @@ def main(folder: Path) -> None:
     _run(folder, "train", "recordings.csv", "--segment-length", 10, "--out", "model")
     _run(folder, "diagnose", "model", "recordings.csv", "--part", "test", "--html", "pages")
     _run(folder, "demo", "--out", "demo")
+    found = re.search(
+        r"```sh\n(dfstrans simulate.*?)```", (DOCS / "how-to/test-without-labels.md").read_text("utf-8"), re.DOTALL
+    )
+    assert found is not None  # injects faults into journeys
+    subprocess.run(["bash", "-ec", found[1]], cwd=folder, check=True)
     take_pictures(folder)
 
 
@@ -118,6 +123,7 @@ def take_pictures(folder: Path) -> None:
         bump = opened(_page_of(demo, "bump"))
         _picture(bump, "diagnosis_differs", DIFFERS, TRUST)
         _picture(bump, "diagnosis_attention", ATTENTION)
+        _picture(opened(folder / "study" / "report.html"), "injection", bottom="h2:has-text('All results')")
         browser.close()
 
 
