@@ -17,7 +17,7 @@ def test_mixup_uses_one_share_for_values_and_label() -> None:
     normal, anomalous = segments
     shares = []
     for _ in range(40):
-        mixing = Mixing.draw(2, 1.0)
+        mixing = Mixing.draw(2, 1.0, torch.device("cpu"))
         if mixing.other.tolist() == [0, 1]:  # each with itself
             continue
         share = mixing.share

@@ -3,8 +3,10 @@ from __future__ import annotations
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from dfstrans.model import detector as detector_module
 from dfstrans.model.network import DFSTrans
 from dfstrans.model.quantile_features import QuantileFeatures
 from dfstrans.settings import NetworkShape, TrainingPlan
+from dfstrans.training import fit, processes
 from dfstrans.training.batches import batch_loader
 from dfstrans.training.fit import TrainedNetwork, train_network
 from dfstrans.training.run_folder import Epochs, can_resume, epochs_of, read_log
@@ -212,3 +215,45 @@ def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
         train(tmp_path, epochs=1)
     assert not can_resume(tmp_path)
     assert not list(tmp_path.glob(".*"))
+
+
+# ---- a GPU ----------------------------------------------------------------------------------------------------------
+
+
+class Asked(Exception):  # noqa: N818
+    """Raised with what a trainer was asked for."""
+
+
+def asked_for(monkeypatch: pytest.MonkeyPatch, gpus: int, **changes: Any) -> dict[str, Any]:
+    def refuse(**asked: Any) -> None:
+        raise Asked(asked)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda **_: nullcontext())
+    monkeypatch.setattr(fit, "pl", SimpleNamespace(Trainer=refuse))
+    with pytest.raises(Asked) as found:
+        train(**changes)
+    return dict(found.value.args[0])
+
+
+def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        on_cpu = asked_for(patch, gpus=0)
+    on_gpu = asked_for(monkeypatch, gpus=1)
+    assert (on_cpu["accelerator"], on_gpu["accelerator"]) == ("cpu", "cuda")
+    different = {name for name in on_cpu if name not in ("callbacks", "plugins") and on_cpu[name] != on_gpu[name]}
+    assert different == {"accelerator"}
+
+
+def test_a_gpu_computes_in_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.warns(UserWarning, match="on a GPU computes in 32 bits"):
+        assert asked_for(monkeypatch, gpus=1, precision="bf16")["precision"] == "32-true"
+
+
+def test_more_processes_than_gpus_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(processes, "count_here", lambda: 2)
+    with pytest.raises(DfstransError, match=r"at most 1 processes on this computer, one for each GPU, got 2.*VISIBLE"):
+        train()

@@ -3,14 +3,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
-from dfstrans.settings import TrainingSettings
+from dfstrans.model.fast import FastDFSTrans
+from dfstrans.settings import NetworkShape, TrainingSettings
 from dfstrans.training import lightning_module
 from dfstrans.training.batches import Batch
-from dfstrans.training.lightning_module import TrainingProgress, augment, shift_in_time
+from dfstrans.training.lightning_module import DetectorModule, TrainingProgress, augment, shift_in_time
 
 PLAIN = {"noise": 0.0, "sensor_dropout": 0.0, "time_shift": 0.0, "mixup": 0.0}
 
@@ -55,6 +57,22 @@ def test_time_shift_moves_all_sensors_together() -> None:
     assert len(set(shifts.tolist())) > 3
     for row, shift in zip(shifted[:, 0], shifts, strict=True):
         assert torch.equal(row, (points + shift).clamp(0, 23))
+
+
+def test_a_step_computes_on_the_device_of_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device without memory refuses tensors of another one, as a GPU does."""
+    shape = NetworkShape(n_sensors=3, segment_length=8, width=8, heads=2, quantile_features=4, machine_features=True)
+    settings = TrainingSettings(noise=0.1, sensor_dropout=0.3, time_shift=0.25, mixup=0.3)
+    module = DetectorModule(FastDFSTrans(shape), settings, 2.0, np.zeros(3, dtype=np.float32), [])
+    module.network.to("meta")
+    module.missing_value = module.missing_value.to("meta")
+    module.trainer = SimpleNamespace(global_step=0)  # type: ignore[assignment]
+    module.log = lambda *_, **__: None  # type: ignore[method-assign]
+    batch = Batch(torch.rand(4, 5, 3, 8), torch.ones(4, 5, dtype=torch.bool), torch.ones(4), torch.rand(4, 3, 2, 8))
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda _: False)  # unknown of that device
+    loss = module.training_step(Batch(*(one.to("meta") for one in batch))._replace(valid=None), 0)
+    loss.backward()
+    assert {one.grad.device.type for one in module.network.parameters() if one.grad is not None} == {"meta"}
 
 
 # ---- progress -------------------------------------------------------------------------------------------------------

@@ -54,10 +54,10 @@ class Mixing(NamedTuple):
     other: Tensor  # (b,), its row
 
     @classmethod
-    def draw(cls, n_episodes: int, strength: float) -> Mixing:
+    def draw(cls, n_episodes: int, strength: float, device: torch.device) -> Mixing:
         """Draw random pairs, and a share from the lower half of Beta(strength, strength)."""
         share = torch.distributions.Beta(strength, strength).sample()
-        return cls(torch.minimum(share, 1 - share), torch.randperm(n_episodes))
+        return cls(torch.minimum(share, 1 - share).to(device), torch.randperm(n_episodes).to(device))
 
     def of_labels(self, labels: Tensor) -> Tensor:
         """Mix labels: (b,) → (b,)."""

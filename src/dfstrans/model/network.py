@@ -193,7 +193,7 @@ class DFSTrans(DetectorNetwork):
         valid, baseline = _mask_if_padded(batch.valid), batch.baseline
         if baseline is not None:
             unknown = torch.rand(len(baseline), 1, 1, 1) < UNKNOWN_MACHINES
-            baseline = baseline.masked_fill(unknown, math.nan)
+            baseline = baseline.masked_fill(unknown.to(baseline.device), math.nan)
         x = self.embed(batch.segments, valid, baseline)
         if mixing is not None:
             x = mixing.of_segments(x, valid)

@@ -30,7 +30,7 @@ from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import atomic_write
 from dfstrans.model.detector import DetectorNetwork, uses_bf16
 from dfstrans.model.network import DFSTrans
-from dfstrans.settings import TrainingPlan, episodes_of_an_epoch
+from dfstrans.settings import Precision, TrainingPlan, episodes_of_an_epoch
 from dfstrans.training import processes
 from dfstrans.training.batches import Draw, Share, batch_loader
 from dfstrans.training.calibration import positive_weight
@@ -95,7 +95,7 @@ def train_network(
     thinning = 1.0 if draw is None else draw.thinning
     weight = positive_weight(labels, settings, thinning)
     length, batch_size = shape.segment_length, settings.batch_size
-    with torch.random.fork_rng(devices=[]), _quiet_lightning():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())), _quiet_lightning():
         torch.manual_seed(settings.seed)
         network = build()
         whole_part = batch_loader(train, scaler, length, batch_size, baselines=baselines)
@@ -117,17 +117,23 @@ def train_network(
             "expected a finite loss, but training diverged in its first epoch; "
             f"use a smaller {option_name('learning_rate')}, or {option_name('precision', '32')}"
         )
-    network.load_state_dict(best.weights)
+    network.cpu().load_state_dict(best.weights)  # prediction runs on the CPU
     return TrainedNetwork(network.eval(), best.epoch + 1, log.rows, weight * thinning)
 
 
 def _require_enough(train: Episodes, validation: Episodes, batch_size: int) -> None:
-    """Reject more processes than episodes in a batch."""
+    """Reject more processes than episodes in a batch, or than GPUs."""
     n, smallest = processes.count(), min(batch_size, len(train), len(validation))
     if n > smallest:
         raise DfstransError(
             f"expected at most {smallest} processes, one for each episode of a batch, got {n}; use fewer of "
             f"{option_name('devices', ...)}, or a larger {option_name('batch_size', ...)}"
+        )
+    if torch.cuda.is_available() and processes.count_here() > torch.cuda.device_count():
+        raise DfstransError(
+            f"expected at most {torch.cuda.device_count()} processes on this computer, one for each GPU, got "
+            f"{processes.count_here()}; use fewer of {option_name('devices', ...)}, or set CUDA_VISIBLE_DEVICES to "
+            "nothing to train on the CPU"
         )
 
 
@@ -142,13 +148,13 @@ def _trainer(
     if progress is not None and processes.rank() == 0:
         callbacks.append(progress)
     return pl.Trainer(
-        accelerator="cpu",
+        accelerator="cuda" if torch.cuda.is_available() else "cpu",
         devices=processes.count_here(),
         num_nodes=processes.count() // processes.count_here(),
         strategy="ddp" if processes.count() > 1 else "auto",
         use_distributed_sampler=False,  # the loaders yield shares
         max_epochs=settings.epochs,
-        precision="bf16-mixed" if uses_bf16(settings.precision) else "32-true",
+        precision="bf16-mixed" if _in_bf16(settings.precision) else "32-true",
         gradient_clip_val=settings.gradient_clip,
         callbacks=callbacks,
         logger=_logger(run_folder),
@@ -159,6 +165,15 @@ def _trainer(
         num_sanity_val_steps=0,
         log_every_n_steps=1,
     )
+
+
+def _in_bf16(precision: Precision) -> bool:
+    """Return whether training computes in bf16; never on a GPU, since the fast network casts for the CPU only."""
+    if not torch.cuda.is_available():
+        return uses_bf16(precision)
+    if precision == "bf16":
+        warnings.warn("training on a GPU computes in 32 bits instead of bf16", stacklevel=2)
+    return False
 
 
 def _epoch_seconds(

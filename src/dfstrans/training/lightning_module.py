@@ -67,7 +67,8 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         n_episodes = len(batch.labels)
         n_of_all = sum(processes.gathered(n_episodes))
         n_typical = n_of_all / processes.count()  # gradients are averaged over processes
-        mixing = Mixing.draw(n_episodes, self.settings.mixup) if self.settings.mixup else None
+        strength, device = self.settings.mixup, batch.labels.device
+        mixing = Mixing.draw(n_episodes, strength, device) if strength else None
         labels = batch.labels if mixing is None else mixing.of_labels(batch.labels)
 
         def share_of_loss(logits: Tensor, rows: slice) -> Tensor:
@@ -96,7 +97,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
 
     def validation_step(self, batch: Batch, _: int) -> None:
         """Collect the logits of a batch for the metrics."""
-        self.validation_outputs.append((self.averaged.logits(batch).float(), batch.labels))
+        self.validation_outputs.append((self.averaged.logits(batch).float().cpu(), batch.labels.cpu()))
 
     def on_validation_epoch_end(self) -> None:
         """Log loss, F1 at the best threshold and PR-AUC of the validation part."""
@@ -133,7 +134,7 @@ class DetectorModule(pl.LightningModule):  # type: ignore[misc]
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        weight = torch.tensor(self.positive_weight)
+        weight = torch.tensor(self.positive_weight, device=logits.device)
         return functional.binary_cross_entropy_with_logits(logits.float(), labels, pos_weight=weight)
 
 
@@ -149,7 +150,7 @@ def augment(batch: Batch, settings: TrainingSettings, missing_value: Tensor) -> 
         segments = segments + settings.noise * torch.randn_like(segments)
     if settings.sensor_dropout:
         b, _, s, _ = segments.shape
-        missing = torch.rand(b, 1, s, 1) < settings.sensor_dropout
+        missing = (torch.rand(b, 1, s, 1) < settings.sensor_dropout).to(segments.device)
         segments = torch.where(missing, missing_value[:, None], segments)
     return batch._replace(segments=segments)
 
@@ -165,7 +166,7 @@ def shift_in_time(segments: Tensor, largest: float) -> Tensor:
     most = round(largest * p)
     shift = torch.randint(-most, most + 1, (b, 1))
     source = (torch.arange(t * p) + shift).clamp_(0, t * p - 1)  # (b, t·p)
-    shifted = points.gather(-1, source.unsqueeze(1).expand(b, s, t * p))
+    shifted = points.gather(-1, source.to(points.device).unsqueeze(1).expand(b, s, t * p))
     return rearrange(shifted, "b s (t p) -> b t s p", p=p)
 
 
@@ -189,7 +190,9 @@ class BestWeights(Callback):  # type: ignore[misc]
         value = float(trainer.callback_metrics[MONITOR])
         if value > self.best or (self.n_tested and value >= self.best - standard_error(self.best, self.n_tested)):
             self.best, self.epoch = max(value, self.best), trainer.current_epoch
-            self.weights = {name: tensor.detach().clone() for name, tensor in module.averaged.state_dict().items()}
+            self.weights = {
+                name: tensor.detach().cpu().clone() for name, tensor in module.averaged.state_dict().items()
+            }
         trainer.should_stop |= not math.isfinite(value) or trainer.current_epoch - self.epoch >= self.patience
 
     def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:

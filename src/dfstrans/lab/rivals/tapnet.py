@@ -109,10 +109,10 @@ class TapNet(DetectorNetwork):
 
         The softmax over all episodes equals the softmax over batches of the softmax within each.
         """
-        total = torch.full((len(CLASSES), 1), -torch.inf)
         prototypes = torch.zeros_like(self.prototypes)
+        total = prototypes.new_full((len(CLASSES), 1), -torch.inf)
         for segments, valid, labels, _ in part:
-            embedded = self.embed(segments, valid)
+            embedded = self.embed(segments.to(total.device), valid.to(total.device))
             for label in CLASSES:
                 members = embedded[labels == label]
                 if len(members):
