@@ -37,7 +37,7 @@ from tests.tiny import write_table
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").iterdir())
+EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.is_file())
 GENERATED = {ROOT / "docs" / "reference" / name for name in ("cli.md", "settings.md")}  # by `make docs`
 DOCUMENTS = [path for path in DOCUMENTS if "_build" not in path.parts and path not in GENERATED]
 

@@ -187,7 +187,7 @@ def test_unknown_scheduler_is_one_error(
 def test_a_scheduler_without_workers_is_one_error(
     exported: Path, fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet_module, "SECONDS_TO_CONNECT", 0.5)
+    monkeypatch.setattr(fleet_module, "SECONDS_FOR_WORKERS", 0.5)
     with LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as idle:
         err = refused("score", exported, fleet, "--out", tmp_path / "out", "--scheduler", idle.scheduler_address)
     assert "got none; start some (dask worker" in err

@@ -26,6 +26,7 @@ from dfstrans.scale.sources import Source
 AHEAD = 3  # pieces in flight for each thread of a worker: one is scored, the others wait for it
 REJECTS_SHOWN = 5
 SECONDS_TO_CONNECT = 15
+SECONDS_FOR_WORKERS = 60  # those of a new cluster may still be starting
 _SECONDS_TO_RECOUNT = 5.0  # workers may come and go
 _PACKAGES = {"torch": ("torch", "scikit-learn"), "onnx": ("onnxruntime",)}
 _ALWAYS = ("dfstrans", "numpy", "pandas", "pyarrow", "dask", "distributed")
@@ -247,7 +248,7 @@ def _client(scheduler: str) -> Client:
         ) from error
     if not client.nthreads():
         try:
-            client.wait_for_workers(1, timeout=SECONDS_TO_CONNECT)
+            client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
         except TimeoutError as error:
             client.close()
             raise DfstransError(
