@@ -288,7 +288,7 @@ def known_options(words: list[str]) -> set[str]:
         return {"--help", "--version"}
     command = _command(words[0])
     if hasattr(command, "commands"):
-        command = command.commands[words[1]]
+        command = command.commands.get(words[1], command)
     return {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--debug", "--help"}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +17,10 @@ from dfstrans.data.synthetic import planted_episodes  # noqa: E402
 from dfstrans.service.workspace import Workspace  # noqa: E402
 from tests.service.postgresql import server  # noqa: E402
 
-NUMBERS = count()
-
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
-    """The address of an empty server; see `server`."""
+    """The address of a database."""
     with server() as address:
         yield address
 
@@ -35,10 +32,11 @@ def database(request: pytest.FixtureRequest) -> str | None:
         return None
     import psycopg
 
-    address, name = request.getfixturevalue("postgresql"), f"w{next(NUMBERS)}"
-    with psycopg.connect(address.format(name="postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return str(address.format(name=name))
+    address: str = request.getfixturevalue("postgresql")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return address
 
 
 @pytest.fixture
@@ -48,9 +46,12 @@ def workspace(tmp_path: Path, database: str | None) -> Iterator[Workspace]:
     opened.close()
 
 
-def fleet(seed: int = 0, n_normal: int = 48, n_anomalous: int = 16) -> Episodes:
-    """Recordings of four machines with planted faults."""
-    episodes = planted_episodes(n_normal, n_anomalous, n_sensors=3, n_timepoints=48, seed=seed)
+def fleet(turn: int = 0, n_normal: int = 48, n_anomalous: int = 16) -> Episodes:
+    """Recordings of four machines with planted faults; others in each turn, with the same couplings of sensors."""
+    drawn = planted_episodes(n_normal + turn + 1, n_anomalous, n_sensors=3, n_timepoints=48, seed=0)
+    labels = drawn.require_labels()
+    normal, anomalous = (np.flatnonzero(labels == label) for label in (0, 1))
+    episodes = drawn[np.sort(np.concatenate([normal[:n_normal], anomalous[:n_anomalous]]))]
     machines = np.array([f"lift-{row % 4}" for row in range(len(episodes))])
     return replace(episodes, groups=machines)
 

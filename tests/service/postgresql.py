@@ -28,7 +28,7 @@ def programs() -> Path:
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Start a server and give the address of its databases, to be completed by `format(name=…)`."""
+    """Start a server and give the address of its database."""
     tools, folder = programs(), Path(tempfile.mkdtemp(prefix="dfstrans-pg-"))
     as_user: list[str] = []
     if os.getuid() == 0:  # PostgreSQL refuses to run as root
@@ -50,7 +50,7 @@ def server() -> Iterator[str]:
         started = f"-k {folder} -c listen_addresses='' -c max_connections=200 {quick}"
         run(*control, "-l", str(folder / "log"), "-o", started, "start")
         try:
-            yield f"postgresql://{USER}@/{{name}}?host={folder}"
+            yield f"postgresql://{USER}@/postgres?host={folder}"
         finally:
             run(*control, "-m", "immediate", "stop")
     finally:

@@ -23,6 +23,7 @@ COMMANDS = {  # short help by command; each command is the `app` of the module o
     "diagnose": "Show which sensors deviate from normal, and when.",
     "score": "Score the recordings of a fleet, on many processes or computers.",
     "watch": "Score recordings as they arrive in a folder.",
+    "serve": "Serve recordings, cases and models over HTTP.",
     "commission": "Learn what is normal for a machine, without labels or training.",
     "data": "Check and convert recordings.",
     "export": "Export a model to ONNX for prediction without torch.",

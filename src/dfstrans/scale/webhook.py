@@ -104,7 +104,7 @@ class Webhook:
 
     def _deliver(self, entry: tuple[float, int, int, Row]) -> None:
         *_, attempts, event = entry
-        problem = self._post(event)
+        problem = post(self._url, self._secret, event)
         if problem is None:
             self._journal.append([{"event": event["event"], "attempts": attempts + 1, "delivered": time.time()}])
         elif not self._failing:
@@ -119,25 +119,26 @@ class Webhook:
                 wait = min(FIRST_WAIT * 2**attempts, LONGEST_WAIT) * random.uniform(0.75, 1.25)
                 self._push(time.monotonic() + wait, attempts + 1, event)
 
-    def _post(self, event: Row) -> str | None:
-        """Send an event; return why it was not accepted, None if it was."""
-        body, now = json.dumps(event, allow_nan=False).encode(), str(int(time.time()))
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "dfstrans",
-            "Idempotency-Key": event["event"],
-            "Dfstrans-Timestamp": now,
-        }
-        if self._secret:
-            headers["Dfstrans-Signature"] = f"sha256={signature(self._secret, now, body)}"
-        try:
-            with _OPENER.open(Request(self._url, body, headers, method="POST"), timeout=TIMEOUT) as answer:
-                return None if 200 <= answer.status < 300 else f"HTTP {answer.status}"
-        except HTTPError as error:
-            error.close()
-            return f"HTTP {error.code}"
-        except (OSError, HTTPException) as error:
-            return f"{type(error).__name__}: {error}"
+
+def post(url: str, secret: bytes, event: Row) -> str | None:
+    """Send an event, signed if there is a secret; return why it was not accepted, None if it was."""
+    body, now = json.dumps(event, allow_nan=False).encode(), str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "dfstrans",
+        "Idempotency-Key": event["event"],
+        "Dfstrans-Timestamp": now,
+    }
+    if secret:
+        headers["Dfstrans-Signature"] = f"sha256={signature(secret, now, body)}"
+    try:
+        with _OPENER.open(Request(url, body, headers, method="POST"), timeout=TIMEOUT) as answer:
+            return None if 200 <= answer.status < 300 else f"HTTP {answer.status}"
+    except HTTPError as error:
+        error.close()
+        return f"HTTP {error.code}"
+    except (OSError, HTTPException, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:
