@@ -28,6 +28,8 @@ from tests.cli.command_line import output_of, run
 from tests.service.client import API, as_csv
 from tests.service.conftest import fleet
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "service"
+
 
 @contextmanager
 def process(folder: Path, database: str | None, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
@@ -153,3 +155,22 @@ def test_service_finishes_what_it_accepted_and_logs_no_secret(tmp_path: Path, tr
 def test_another_address_needs_a_token(tmp_path: Path) -> None:
     code, _, told = run("serve", "--workspace", tmp_path / "w", "--host", "0.0.0.0")
     assert (code, "dfstrans serve token" in told) == (2, True)
+
+
+@pytest.mark.slow
+def test_examples_send_recordings_and_confirm_a_case(tmp_path: Path, trees_model: Path) -> None:
+    recordings = fleet(1, n_normal=0, n_anomalous=6)
+    files = [tmp_path / f"run-{row}.csv" for row in range(len(recordings))]
+    for row, file in enumerate(files):
+        file.write_bytes(as_csv(recordings[[row]]))
+    with process(tmp_path / "workspace", None, "--model", str(trees_model)) as (_, url):
+        place = [url, *map(str, files), "--asset", "lift-1", "--confirm", "bearing"]
+        told = subprocess.run(
+            [sys.executable, str(EXAMPLES / "client.py"), *place], capture_output=True, text=True, check=True
+        ).stdout
+        assert told.count("run-") >= len(files)
+        assert "confirmed and closed" in told
+        shell = ["sh", str(EXAMPLES / "client.sh"), url, str(files[0]), "lift-1"]
+        answers = subprocess.run(shell, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [one["episode"] for one in json.loads(answers[0])["recordings"]] == ["run-0"]
+    assert json.loads(answers[1])["total"] == 0

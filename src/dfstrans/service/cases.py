@@ -200,7 +200,9 @@ class RecordingFilter(Settings):
 
 def find_cases(session: Session, wanted: CaseFilter) -> Page:
     """Return the cases of a filter."""
-    found = select(Case).join(Asset, Case.asset_id == Asset.id)
+    found = select(Case)
+    if wanted.asset is not None or wanted.search is not None:
+        found = found.join(Asset, Case.asset_id == Asset.id)
     if wanted.status != "all":
         found = found.where(Case.closed.is_(None) if wanted.status == "open" else Case.closed.is_not(None))
     if wanted.asset is not None:
@@ -212,7 +214,7 @@ def find_cases(session: Session, wanted: CaseFilter) -> Page:
         texts = (Asset.name, Case.top_sensor, Case.fault_code)
         found = found.where(or_(*(_contains(one, wanted.search) for one in texts), Case.id.in_(noted)))
     order = (Case.probability.desc(), Case.id.desc()) if wanted.order == "rank" else (Case.id.desc(),)
-    return _page(session, found, order, wanted.limit, wanted.offset)
+    return _page(session, Case, found, order, wanted.limit, wanted.offset)
 
 
 def find_recordings(session: Session, wanted: RecordingFilter) -> Page:
@@ -228,7 +230,7 @@ def find_recordings(session: Session, wanted: RecordingFilter) -> Page:
     ):
         if value is not None:
             found = found.where(column == value)
-    return _page(session, found, (Recording.id.desc(),), wanted.limit, wanted.offset)
+    return _page(session, Recording, found, (Recording.id.desc(),), wanted.limit, wanted.offset)
 
 
 def find_assets(session: Session, search: str | None, limit: int, offset: int) -> Page:
@@ -275,8 +277,8 @@ def _contains(column: Any, text: str) -> ColumnElement[bool]:
     return func.lower(column).contains(text.lower(), autoescape=True)
 
 
-def _page(session: Session, found: Any, order: tuple[Any, ...], limit: int, offset: int) -> Page:
-    total = session.scalar(
-        select(func.count()).select_from(found.with_only_columns(found.selected_columns.id).subquery())
-    )
-    return Page(session.scalars(found.order_by(*order).limit(limit).offset(offset)).all(), total or 0)
+def _page(session: Session, kind: Any, found: Any, order: tuple[Any, ...], limit: int, offset: int) -> Page:
+    numbers = found.with_only_columns(kind.id)
+    total = session.scalar(select(func.count()).select_from(numbers.subquery()))
+    chosen = session.scalars(numbers.order_by(*order).limit(limit).offset(offset)).all()  # rows before it are not read
+    return Page(session.scalars(select(kind).where(kind.id.in_(chosen)).order_by(*order)).all(), total or 0)

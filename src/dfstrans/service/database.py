@@ -106,6 +106,7 @@ class Case(Base):
             postgresql_where=text("closed IS NULL"),
         ),
         Index("cases_by_rank", "closed", "probability"),
+        Index("cases_by_probability", "probability", "id"),
         Index("cases_of_asset", "asset_id"),
     )  # fmt: skip
 
@@ -200,7 +201,10 @@ class Delivery(Base):
     """An event for a sink."""
 
     __tablename__ = "deliveries"
-    __table_args__ = (UniqueConstraint("sink_id", "event", name="one_delivery"),)
+    __table_args__ = (
+        UniqueConstraint("sink_id", "event", name="one_delivery"),
+        Index("deliveries_by_time", "delivered"),
+    )
 
     sink_id: Mapped[int] = mapped_column(ForeignKey("sinks.id"))
     event: Mapped[str]

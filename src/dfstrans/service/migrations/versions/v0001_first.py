@@ -72,6 +72,7 @@ def upgrade() -> None:
         column("fault_code", sa.String(), nullable=True),
         sa.ForeignKeyConstraint(["asset_id"], ["assets.id"]),
     )
+    op.create_index("cases_by_probability", "cases", ["probability", "id"])
     op.create_index("cases_by_rank", "cases", ["closed", "probability"])
     op.create_index("cases_of_asset", "cases", ["asset_id"])
     op.create_index(
@@ -92,6 +93,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["sink_id"], ["sinks.id"]),
         sa.UniqueConstraint("sink_id", "event", name="one_delivery"),
     )
+    op.create_index("deliveries_by_time", "deliveries", ["delivered"])
     table(
         "policies",
         column("asset_id", sa.Integer(), nullable=True),
