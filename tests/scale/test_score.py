@@ -20,6 +20,7 @@ import pytest
 from dfstrans import load_episodes, save_episodes
 from dfstrans.data.readers.opening import ReadOptions
 from dfstrans.detectors.diagnoser import Diagnoser
+from dfstrans.scale import fleet
 from dfstrans.scale import sources as sources_module
 from dfstrans.scale.scoring import SCHEMA, Scorer
 from dfstrans.scale.sources import find_sources
@@ -219,7 +220,52 @@ def test_what_cannot_be_scored_is_rejected_with_its_reason(exported: Path, tmp_p
     assert len(rows[rows["episode_id"].str.startswith("z1-")]) == 6
     assert "rejected" in err
     again = result_of("score", exported, tmp_path, tmp_path / "g_other.xyz", "--out", f"{memory}/out", "--resume")
-    assert (again["rows"], again["rejected"], again["this_run"]["files"]) == (found["rows"], found["rejected"], 0)
+    whole_files = sum(name == "" for _, name in reasons)  # are tried again
+    counts = (again["rows"], again["rejected"], again["this_run"]["files"])
+    assert counts == (found["rows"], found["rejected"], whole_files)
+    assert len(rejects_of(f"{memory}/out")) == len(reasons)
+
+
+def test_a_file_too_large_for_a_worker_is_rejected_until_there_is_more_memory(
+    exported: Path, tmp_path: Path, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    part(1).to_csv(tmp_path / "in" / "one.csv", index=False)
+    part(2, n_normal=100).to_csv(tmp_path / "in" / "large.csv", index=False)
+    save_episodes(tiny_episodes(3, 200, 2), tmp_path / "in" / "large.h5")  # is read in parts
+    words = ("score", exported, tmp_path / "in", "--out", f"{memory}/out", "--memory", "4GB")
+    monkeypatch.setattr(fleet, "MEMORY_OF_CONTENT", 1e-4)
+    found = result_of(*words)
+    assert (found["rows"], found["rejected"]) == (6 + 202, 1)
+    (reject,) = rejects_of(f"{memory}/out").itertuples()
+    assert Path(reject.file).name == "large.csv"
+    assert (
+        "expected a file whose content takes at most 0.4 MB of a worker's memory, got one that takes about"
+        in reject.reason
+    )
+    assert "dfstrans data convert" in reject.reason
+    monkeypatch.undo()
+    again = result_of(*words, "--resume")
+    assert (again["rows"], again["rejected"], again["this_run"]["files"]) == (6 + 202 + 102, 0, 1)
+    assert not fsspec.filesystem("memory").find(f"{memory}/out/_rejects")
+
+
+@pytest.mark.filterwarnings("ignore:values outside the range")
+def test_values_out_of_range_are_warned_of_once_as_predict_does(
+    exported: Path, tiny_model: Path, tmp_path: Path, memory: str
+) -> None:
+    for number in (1, 2):
+        table = part(number)
+        table.assign(S1=table["S1"] + 1000).to_csv(tmp_path / f"{number}.csv", index=False)
+    for name, model in (("onnx", exported), ("torch", tiny_model)):
+        code, out, err = run("score", model, tmp_path, "--out", f"{memory}/{name}", "--json")
+        assert code == 0, err
+        shares = json.loads(out)["this_run"]["out_of_range"]
+        assert next(iter(shares.items())) == ("S1", 1.0)
+        assert err.count("values outside the range seen in training: S1 (100 %)") == 1
+        expected = [result_of("predict", tiny_model, tmp_path / f"{n}.csv")["out_of_range"] for n in (1, 2)]
+        of_both = {sensor: np.mean([one.get(sensor, 0) for one in expected]) for sensor in shares}
+        assert shares == pytest.approx(of_both)
 
 
 def test_one_sensor_less_in_all_files_is_exit_code_1(exported: Path, tmp_path: Path, memory: str) -> None:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from dfstrans.settings import DFSTRANS, OPTIONS, NetworkSettings, TrainingSettin
 from dfstrans.training.evaluation import ChanceCheck
 
 if TYPE_CHECKING:  # commands without a model need no torch
+    from dfstrans.data.scaling import SensorScaler
     from dfstrans.detectors.base import EpisodeClassifier
 
 Data = Annotated[Path, typer.Argument(help="A file or folder of recordings.", show_default=False)]
@@ -222,20 +223,27 @@ def warn_out_of_range(detector: EpisodeClassifier, episodes: Episodes) -> dict[s
     For a sensor that was constant in training, any such value causes a warning, since the model ignores that sensor.
     """
     shares = detector.out_of_range(episodes)
-    unmoved = {name for name, hit in zip(detector.sensors_, detector.scaler_.constant, strict=True) if hit}
+    for text in range_warnings(shares, detector.scaler_, lambda far: _about_units(detector, episodes, far)):
+        warnings.warn(text, stacklevel=2)
+    return shares
+
+
+def range_warnings(
+    shares: Mapping[str, float], scaler: SensorScaler, advice: Callable[[set[str]], Iterable[str]]
+) -> Iterator[str]:
+    """Yield the warnings about these shares of values; `advice` is about sensors of which most are out of range."""
+    unmoved = {name for name, hit in zip(scaler.sensors, scaler.constant, strict=True) if hit}
     new = [f"{name} ({share:.2g} of its values)" for name, share in shares.items() if name in unmoved]
     much = [f"{name} ({100 * share:.0f} %)" for name, share in shares.items() if share > 0.01 and name not in unmoved]
     if much:
         far = {name for name, share in shares.items() if share > 0.5} - unmoved
-        advice = "".join(f"; {words}" for words in _about_units(detector, episodes, far))
-        warnings.warn(f"values outside the range seen in training: {list_few(much)}{advice}", stacklevel=2)
+        words = "".join(f"; {one}" for one in advice(far))
+        yield f"values outside the range seen in training: {list_few(much)}{words}"
     if new:
-        warnings.warn(
+        yield (
             f"constant in training, but not here: {list_few(new)}; the model ignores such sensors, so check them "
-            "yourself, or retrain with recordings in which they vary",
-            stacklevel=2,
+            "yourself, or retrain with recordings in which they vary"
         )
-    return shares
 
 
 def _about_units(detector: EpisodeClassifier, episodes: Episodes, far: set[str]) -> Iterator[str]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dfstrans.cli.options import reading, warn_of_guessing
+from dfstrans.cli.options import range_warnings, reading, warn_of_guessing
 from dfstrans.cli.output import AsJson, print_json, progress, remark
 from dfstrans.errors import counted, list_few, require_package
 from dfstrans.progress import duration, pace
 
 if TYPE_CHECKING:
+    from dfstrans.data.scaling import SensorScaler
     from dfstrans.scale.fleet import Summary
 
 FAILED = 1  # exit code if nothing could be scored
@@ -82,10 +83,11 @@ def score(
         remark("what is finished is kept; continue with --resume")
         raise
     without_baseline = sorted(found.machines - {*scorer.machines}) if scorer.machines else None
+    outside = _out_of_range(found, scorer.scaler)
     _remark_on(found, without_baseline)
     rejects = f"{out.rstrip('/')}/{REJECTS}"
     if as_json:
-        this_run = {"files": found.pieces, "rows": found.rows, "anomalous": found.anomalous}
+        this_run = {"files": found.pieces, "rows": found.rows, "anomalous": found.anomalous, "out_of_range": outside}
         print_json(
             {
                 **found.counts._asdict(),
@@ -109,6 +111,17 @@ def score(
         print(f"results   {counted(found.counts.rows, 'row')} in {out}")
     if not found.counts.rows:
         raise typer.Exit(FAILED)
+
+
+def _out_of_range(found: Summary, scaler: SensorScaler) -> dict[str, float]:
+    """Return the share of values outside the training range by sensor, with the warnings of `dfstrans predict`."""
+    points, outside = found.in_range
+    shares = {name: n / points for name, n in zip(scaler.sensors, outside, strict=True) if n} if points else {}
+    shares = dict(sorted(shares.items(), key=lambda one: -one[1]))
+    advice = "do not rely on the decisions: check these sensors with one of the files (dfstrans predict)"
+    for text in range_warnings(shares, scaler, lambda far: [advice] if far else []):
+        remark(f"warning: {text}")
+    return shares
 
 
 def _remark_on(found: Summary, without_baseline: list[str] | None) -> None:

@@ -135,6 +135,12 @@ class OnnxDetector:
         statistics = episode_statistics(episodes, known.scaler, known.segment_length, trees.coupling)
         return trees.novelty(statistics, episodes.groups)
 
+    def count_out_of_range(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+        """Return how many values of each sensor are outside the range of training and machine: (n_sensors,)."""
+        baselines = self._trees and self._trees.baselines
+        ranges = {name: one.range for name, one in baselines.machines.items()} if baselines else {}
+        return self.record.scaler.count_out_of_range(self.check_input(X), ranges)
+
     def forward(self, X: Any) -> Iterator[OnnxPass]:  # noqa: N803
         """Yield all outputs of the network, a few episodes at a time, in order."""
         if self.record.trees is not None and self.record.committee is None:

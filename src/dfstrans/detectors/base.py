@@ -274,9 +274,13 @@ class EpisodeClassifier(ClassifierMixin, Configurable, ABC):  # type: ignore[mis
         Values that are normal for their machine do not count.
         """
         episodes = self.check_input(X)
-        shares = self.scaler_.count_out_of_range(episodes, self._machine_ranges()) / max(int(episodes.lengths.sum()), 1)
+        shares = self.count_out_of_range(episodes) / max(int(episodes.lengths.sum()), 1)
         order = np.argsort(-shares, kind="stable")
         return {episodes.sensors[i]: float(shares[i]) for i in order if shares[i] > 0}
+
+    def count_out_of_range(self, X: Any) -> npt.NDArray[np.int64]:  # noqa: N803
+        """Return how many values of each sensor are outside the range of training and machine: (n_sensors,)."""
+        return self.scaler_.count_out_of_range(self.check_input(X), self._machine_ranges())
 
     def predict_in(self, precision: Precision) -> Self:
         """Set the precision of prediction; only networks have a choice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,11 @@ from distributed import CancelledError, Client, KilledWorker, LocalCluster, Work
 from dfstrans.errors import DfstransError, list_few, option_name
 from dfstrans.progress import Progress
 from dfstrans.scale.results import Counts, Part, ResultsFolder, finished
-from dfstrans.scale.scoring import Engine, Scorer
+from dfstrans.scale.scoring import Engine, InRange, Scorer
 from dfstrans.scale.sources import Source
 
 AHEAD = 3  # pieces in flight for each thread of a worker: one is scored, the others wait for it
+MEMORY_OF_CONTENT = 0.6  # share of a worker's memory; the rest is for libraries, model and results
 REJECTS_SHOWN = 5
 SECONDS_TO_CONNECT = 15
 SECONDS_FOR_WORKERS = 60  # those of a new cluster may still be starting
@@ -44,6 +46,7 @@ class Summary(NamedTuple):
     rejects: list[str]  # the first ones, with their reasons
     repeated: int  # recordings with the machine and the id of one in another file
     messages: Counter[str]  # files by note or warning
+    in_range: InRange
     seconds: float
 
 
@@ -56,6 +59,7 @@ class _Done(NamedTuple):
     rejects: list[str]
     machines: set[str]
     messages: list[str]
+    in_range: InRange = InRange()
 
 
 def score_fleet(
@@ -67,7 +71,7 @@ def score_fleet(
     known = [before[piece] for piece in pieces if piece in before]
     left = [source for piece, source in pieces.items() if piece not in before]
     total, machines, messages, seen = Counts().plus(chain(*known)), set[str](), Counter[str](), set[bytes]()
-    rejects: list[str] = []
+    rejects, in_range = list[str](), InRange()
     rows = anomalous = repeated = 0
     began = time.monotonic()
     results.begin()
@@ -82,10 +86,21 @@ def score_fleet(
             seen.update(done.recordings)
             machines |= done.machines
             anomalous += done.anomalous
+            in_range += done.in_range
             advance(1)
     seconds = time.monotonic() - began
     return Summary(
-        total, len(known), len(left), rows, anomalous, frozenset(machines), rejects, repeated, messages, seconds
+        total,
+        len(known),
+        len(left),
+        rows,
+        anomalous,
+        frozenset(machines),
+        rejects,
+        repeated,
+        messages,
+        in_range,
+        seconds,
     )
 
 
@@ -159,8 +174,10 @@ class _Scores(WorkerPlugin):  # type: ignore[misc]
 
 def _score(source: Source, results: ResultsFolder) -> _Done:
     """Score a source and write the results."""
-    scorer: Scorer = get_worker().plugins[results.name].scorer
-    table = scorer(source)
+    worker = get_worker()
+    scorer: Scorer = worker.plugins[results.name].scorer
+    room = MEMORY_OF_CONTENT * (worker.memory_manager.memory_limit or math.inf)
+    table = scorer(source) if source.needs <= room else scorer.table(source, [{"reason": _too_large(source, room)}])
     parts = results.publish(source, table)
     rejected = pc.is_valid(table["reason"])
     scored, rejects = table.filter(pc.invert(rejected)), table.filter(rejected).slice(0, REJECTS_SHOWN)
@@ -172,6 +189,15 @@ def _score(source: Source, results: ResultsFolder) -> _Done:
         [f"{one['episode_id'] or one['file']}: {one['reason']}" for one in rejects.to_pylist()],
         set(scored["machine"].drop_null().to_pylist()),
         scorer.messages(table),
+        scorer.in_range(table),
+    )
+
+
+def _too_large(source: Source, room: float) -> str:
+    return (
+        f"expected a file whose content takes at most {room / 1e6:.3g} MB of a worker's memory, got one that takes "
+        f"about {source.needs / 1e6:.3g} MB; convert it to HDF5 (dfstrans data convert), which is read in parts, split "
+        f"it, or give workers more memory ({option_name('memory', ...)})"
     )
 
 

@@ -54,9 +54,14 @@ class Part(NamedTuple):
     path: str
 
     @property
+    def of_whole_file(self) -> bool:
+        """Whether it says that a file could not be scored."""
+        return f"/{REJECTS}/files/" in self.path
+
+    @property
     def counts(self) -> Counts:
         """How many recordings, rejects and rows of results it stands for."""
-        if f"/{REJECTS}/files/" in self.path:
+        if self.of_whole_file:
             return Counts(0, self.rows, 0)
         return Counts(self.rows, self.rows, 0) if f"/{REJECTS}/" in self.path else Counts(self.rows, 0, self.rows)
 
@@ -109,12 +114,19 @@ class ResultsFolder(NamedTuple):
         return digest(source.address), digest(source.address, source.identity, source.row_groups, self.run)
 
     def remove_outdated(self, sources: Sequence[Source]) -> list[Part]:
-        """Remove the results of these files as they were before they changed; return all other parts."""
+        """Remove results of these files that do not hold any more; return all other parts.
+
+        They are those of files that have changed, and rejects of whole files, which are tried again.
+        """
         current: dict[str, set[str]] = {}
         for file, piece in map(self.piece, sources):
             current.setdefault(file, set()).add(piece)
         parts = self.parts()
-        outdated = {part for part in parts if part.piece not in current.get(part.file, {part.piece})}
+        outdated = {
+            part
+            for part in parts
+            if part.piece not in current.get(part.file, {part.piece}) or (part.file in current and part.of_whole_file)
+        }
         if outdated:
             filesystem(self.address)[0].rm([part.path for part in outdated])
         return [part for part in parts if part not in outdated]

@@ -8,9 +8,10 @@ import shutil
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -20,6 +21,7 @@ import pyarrow as pa
 from dfstrans.data.episodes import Episodes
 from dfstrans.data.inputs import match_sensors, require_interval, without_values
 from dfstrans.data.readers.opening import ReadOptions
+from dfstrans.data.scaling import SensorScaler
 from dfstrans.deploy.runtime import OnnxDetector
 from dfstrans.detectors.recipe import Recipe, load_with_recipe, without_unreadable_labels
 from dfstrans.errors import DfstransError, option_name
@@ -27,8 +29,9 @@ from dfstrans.scale.sources import Source, local_copy, require_scorable_options
 
 Engine = Literal["torch", "onnx"]
 Row = dict[str, Any]
+Look = Callable[[Episodes], None]
 AT_ONCE = 128  # recordings
-_MESSAGES = b"messages"  # key of the notes and warnings in the metadata of a table
+_MESSAGES, _RANGE = b"messages", b"range"  # keys of notes, warnings and `InRange` in the metadata of a table
 _MOMENTS = pa.list_(pa.struct({"start": pa.float64(), "end": pa.float64(), "sensors": pa.list_(pa.string())}))
 SCHEMA = pa.schema(
     {
@@ -58,6 +61,20 @@ class _Loaded(NamedTuple):
     interval: float | None
     time_unit: str
     reading: Recipe
+
+
+class InRange(NamedTuple):
+    """How many points were scored, and how many values of each sensor are outside the range of training."""
+
+    points: int = 0
+    outside: tuple[int, ...] = ()  # empty: none
+
+    def __add__(self, other: Any) -> InRange:
+        """Return the sums."""
+        return InRange(
+            self.points + other.points,
+            tuple(a + b for a, b in zip_longest(self.outside, other.outside, fillvalue=0)),
+        )
 
 
 @dataclass(frozen=True)
@@ -109,15 +126,23 @@ class Scorer:
     def __call__(self, source: Source | str) -> pa.Table:
         """Score the recordings of a file; never raises an error because of its content."""
         source = Source.of(source) if isinstance(source, str) else source
+        total = InRange()
+
+        def count(batch: Episodes) -> None:
+            nonlocal total
+            outside = self.detector.count_out_of_range(batch).tolist()
+            total += InRange(int(batch.lengths.sum()), tuple(outside))
+
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 with self.opened(source) as episodes:
-                    rows = list(self.scored(episodes))
+                    rows = list(self.scored(episodes, count))
             except Exception as error:
                 rows = [{"reason": reason(error)}]
         messages = list(dict.fromkeys(str(one.message) for one in caught if issubclass(one.category, UserWarning)))
-        return self.table(source, rows).replace_schema_metadata({_MESSAGES: json.dumps(messages)})
+        known = {_MESSAGES: json.dumps(messages), _RANGE: json.dumps(total)}
+        return self.table(source, rows).replace_schema_metadata(known)
 
     def table(self, source: Source, rows: Sequence[dict[str, Any]]) -> pa.Table:
         """Return a table with these rows about the recordings of a source."""
@@ -128,6 +153,18 @@ class Scorer:
     def messages(table: pa.Table) -> list[str]:
         """Return the notes and warnings that came with a table."""
         return list(json.loads((table.schema.metadata or {}).get(_MESSAGES, b"[]")))
+
+    @staticmethod
+    def in_range(table: pa.Table) -> InRange:
+        """Return how many of the values behind a table are outside the range of training."""
+        points, outside = json.loads((table.schema.metadata or {}).get(_RANGE, b"[0, []]"))
+        return InRange(points, tuple(outside))
+
+    @property
+    def scaler(self) -> SensorScaler:
+        """The sensors and their ranges in training."""
+        scaler: SensorScaler = self.detector.record.scaler if self.engine == "onnx" else self.detector.scaler_
+        return scaler
 
     @property
     def machines(self) -> tuple[str, ...]:
@@ -165,12 +202,13 @@ class Scorer:
         with local_copy(source, self.options) as place:
             yield self._read(place)
 
-    def scored(self, episodes: Episodes) -> Iterator[Row]:
-        """Yield a row for each recording, in order."""
+    def scored(self, episodes: Episodes, look: Look | None = None) -> Iterator[Row]:
+        """Yield a row for each recording, in order; `look` is called with those that were scored, a few at a time."""
         detector, sensors, *_ = self._loaded()
         for batch in (episodes[first : first + AT_ONCE] for first in range(0, len(episodes), AT_ONCE)):
             silent = without_values(batch, sensors)
-            found = iter(self._score(detector, batch[np.setdiff1d(np.arange(len(batch)), [*silent])]))
+            heard = batch[np.setdiff1d(np.arange(len(batch)), [*silent])] if silent else batch
+            found = iter(self._score(detector, heard, look))
             for row in range(len(batch)):
                 yield self._describe(batch, row) | ({"reason": silent[row]} if row in silent else next(found))
 
@@ -199,13 +237,16 @@ class Scorer:
             "date": None if start is None or np.isnat(start) else str(start.astype("datetime64[D]")),
         }
 
-    def _score(self, detector: Any, episodes: Episodes) -> list[Row]:
+    def _score(self, detector: Any, episodes: Episodes, look: Look | None) -> list[Row]:
         """Score some recordings at once, or, if one of them is refused, each half of them."""
         if not len(episodes):
             return []
         try:
+            episodes = detector.check_input(episodes)
             probabilities = detector.predict_proba(episodes)[:, 1]
-            thresholds = detector.thresholds(detector.check_input(episodes))
+            if look is not None:
+                look(episodes)
+            thresholds = detector.thresholds(episodes)
             anomalous = probabilities >= thresholds
             diagnoses = iter(
                 detector.diagnose(episodes[np.flatnonzero(anomalous)], trust=True) if self.diagnose else ()
@@ -223,7 +264,7 @@ class Scorer:
             if len(episodes) == 1:
                 return [{"reason": str(error)}]
         half = len(episodes) // 2
-        return [*self._score(detector, episodes[:half]), *self._score(detector, episodes[half:])]
+        return [*self._score(detector, episodes[:half], look), *self._score(detector, episodes[half:], look)]
 
 
 def reason(error: Exception) -> str:

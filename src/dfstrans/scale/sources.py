@@ -23,6 +23,8 @@ from dfstrans.data.writers import PARQUET_KEY
 from dfstrans.errors import DfstransError, list_few, option_name
 
 PIECE_BYTES = 128 << 20  # larger Parquet files are divided at row groups
+_NEEDS = {".gz": 8, ".parquet": 8, ".pq": 8, ".h5": 0, ".hdf5": 0, ".hdf": 0, ".npy": 0}  # measured; else 3, as text
+_NEEDS_OF_ROW_GROUPS = 5  # uncompressed
 _BESIDE = ("labels", "label", "faults", "readme", "license", "licence", "notes")  # as in the reader of folders
 _CONTENT = ("ETag", "etag", "md5Hash", "content_md5", "mtime", "LastModified", "last_modified", "updated", "created")
 
@@ -34,6 +36,7 @@ class Source(NamedTuple):
     folder: str  # ids of recordings without an id column are paths within this folder
     identity: str = ""  # changes with the content
     row_groups: tuple[int, int] | None = None  # first, and one past the last
+    needs: int = 0  # bytes of memory to read it, roughly
 
     @classmethod
     def of(cls, address: str) -> Source:
@@ -89,7 +92,9 @@ def find_sources(given: Sequence[str], options: ReadOptions, results: str) -> li
             if inside is None or not name.startswith(inside):
                 address = shown(fs, name)
                 source = Source(address, shown(fs, folder), _identity(info))
-                found[address] = _pieces(source, info.get("size") or 0, options)
+                size = info.get("size") or 0
+                needs = size * _NEEDS.get(PurePosixPath(address.lower()).suffix, 3)
+                found[address] = _pieces(source._replace(needs=needs), size, options)
     if not found:
         raise DfstransError(
             f"expected recordings in {list_few(given)}, got none ({', '.join(RECORDING_SUFFIXES)}); check the paths"
@@ -159,7 +164,7 @@ def _pieces(source: Source, size: int, options: ReadOptions) -> list[Source]:
     for end, following in zip(ends[1:], [*ends[2:], None], strict=True):
         size = sum(metadata.row_group(group).total_byte_size for group in range(start, end))
         if following is None or size >= PIECE_BYTES:
-            pieces.append(source._replace(row_groups=(start, end)))
+            pieces.append(source._replace(row_groups=(start, end), needs=size * _NEEDS_OF_ROW_GROUPS))
             start = end
     return pieces
 
