@@ -14,6 +14,8 @@ import typer
 import yaml
 from distributed.cli import dask_scheduler, dask_worker
 
+from dfstrans.scale.fleet import KEPT_MEMORY
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted((EXAMPLES / "slurm").iterdir())
 MANIFESTS = sorted((EXAMPLES / "kubernetes").iterdir())
@@ -49,6 +51,7 @@ def test_a_slurm_script_is_valid_and_its_commands_exist(script: Path) -> None:
     else:
         assert set(found) == {("dask", "scheduler"), ("dask", "worker"), ("dfstrans", "score")}
         assert f"#SBATCH --cpus-per-task={found['dask', 'worker']['n_workers']}\n" in text
+        assert all(f" {name}={value}" in text for name, value in KEPT_MEMORY.items())
 
 
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
@@ -81,6 +84,9 @@ def test_a_kubernetes_manifest_is_valid_and_its_commands_exist(manifest: Path) -
         assert (
             found["dfstrans", "score"]["scheduler"] == found["dask", "worker"]["scheduler"] == f"tcp://{service}:8786"
         )
+        (worker,) = objects["Deployment", "fleet-workers"]["template"]["spec"]["containers"]
+        environment = {one["name"]: one["value"] for one in worker["env"]}
+        assert {name: str(value) for name, value in KEPT_MEMORY.items()}.items() <= environment.items()
         scheduler = objects["Deployment", "fleet-scheduler"]["template"]["metadata"]["labels"]
         assert objects["Service", service]["selector"] == scheduler
 

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
+import dask
 import pyarrow.compute as pc
 from dask.system import CPU_COUNT
 from dask.utils import parse_bytes
@@ -27,6 +28,8 @@ from dfstrans.scale.sources import Source
 AHEAD = 3  # pieces in flight for each thread of a worker: one is scored, the others wait for it
 MEMORY_OF_CONTENT = 0.6  # share of a worker's memory; the rest is for libraries, model and results
 REJECTS_SHOWN = 5
+# Dask makes workers return freed memory at once; then every large array is cleared anew, which doubles the time
+KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": 128 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}  # bytes
 SECONDS_TO_CONNECT = 15
 SECONDS_FOR_WORKERS = 60  # those of a new cluster may still be starting
 _SECONDS_TO_RECOUNT = 5.0  # workers may come and go
@@ -230,7 +233,9 @@ def connected(
     except ValueError as error:
         raise DfstransError(f"expected {option_name('memory')} such as 1GB, got {memory!r}; correct it") from error
     n = 1 if here else min(workers or CPU_COUNT, most)
+    kept = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in KEPT_MEMORY.items()}
     with (
+        dask.config.set(kept),
         LocalCluster(
             n_workers=n,
             threads_per_worker=1,
