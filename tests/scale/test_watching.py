@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dfstrans import Diagnoser
+from dfstrans.cli.app import main
+from dfstrans.cli.watch import ATTEMPTS
 from dfstrans.data.episodes import Episodes
 from dfstrans.detectors.early import EarlyWarning, Step
 from dfstrans.errors import DfstransError
@@ -26,7 +32,7 @@ from dfstrans.scale import arrivals, webhook
 from dfstrans.scale.arrivals import Arrivals
 from dfstrans.scale.journal import Journal, only_watcher
 from dfstrans.scale.scoring import Scorer
-from dfstrans.scale.watching import Watcher
+from dfstrans.scale.watching import MOST_DEATHS, Watcher
 from tests.cli.command_line import output_of, refused, result_of, run
 from tests.scale.fleet_files import part
 from tests.scale.receiver import receiver
@@ -161,6 +167,20 @@ def test_a_file_is_read_once_it_has_settled(tmp_path: Path, monkeypatch: pytest.
     assert after(99) == [("c.csv", False)]
 
 
+def test_files_may_have_any_name(folder: Path, tiny_model: Path) -> None:
+    (folder / "0.csv").rename(folder / "a::b [1]*.csv")
+    (folder / "1.csv").rename(folder / "лифт.csv")
+    with patch.object(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii")) as printed:
+        argv = ["dfstrans", "watch", str(folder), "--model", str(tiny_model), "--once", "--settle", str(SETTLE)]
+        with patch.object(sys, "argv", argv), pytest.raises(SystemExit):
+            main()
+        printed.seek(0)
+        lines = printed.readlines()
+    assert {row["file"] for row in rows(folder, "results")} == {"a::b [1]*.csv", "лифт.csv"}
+    assert not rows(folder, "rejects")
+    assert any("\\u043b" in line for line in lines)
+
+
 # ---- poison ---------------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +226,25 @@ def test_a_file_on_which_watchers_die_is_rejected(
     assert "3 watchers died" in rejects[0]["reason"]
 
 
+@pytest.mark.parametrize("early", [False, True])
+def test_a_closed_output_ends_the_watcher_and_rejects_nothing(folder: Path, tiny_model: Path, early: bool) -> None:
+    def closed(_: dict[str, Any]) -> None:
+        raise BrokenPipeError
+
+    out = folder.with_name("in-results")
+    out.mkdir()
+    scorer = Scorer.load(tiny_model, read={"length": 48} if early else None)
+    watcher = Watcher(scorer, folder, out, settle=SETTLE, on_row=closed)
+    if early:
+        watcher.look()
+        with (folder / "0.csv").open("a") as file:
+            file.write(part(0).to_csv(index=False, header=False).replace("0-run", "9-run"))
+    with pytest.raises(BrokenPipeError):
+        watcher.run(once=True)
+    assert rows(folder, "results")
+    assert not rows(folder, "rejects")
+
+
 # ---- growing files --------------------------------------------------------------------------------------------------
 
 
@@ -215,11 +254,11 @@ def test_a_watcher_that_died_while_it_noted_its_file_starts_again(folder: Path, 
     assert len(watched(folder, tiny_model)[0]) == 12
 
 
-def growing(tmp_path: Path, n_points: int) -> list[str]:
+def growing(tmp_path: Path, n_points: int, *, rate: int = 100) -> list[str]:
     """The lines of a recording without an id."""
     values = np.random.default_rng(0).normal(size=(n_points, 3))
     table = pd.DataFrame(values, columns=["S1", "S2", "S3"])
-    table.insert(0, "time [s]", np.arange(n_points) / 100)
+    table.insert(0, "time [s]", np.arange(n_points) / rate)
     table.to_csv(tmp_path / "whole.csv", index=False)
     return (tmp_path / "whole.csv").read_text().splitlines(keepends=True)
 
@@ -249,6 +288,29 @@ def test_pieces_of_a_growing_file_are_scored_as_they_complete(
     whole = result_of("predict", tiny_model, tmp_path / "whole.csv", "--length", 48)["predictions"]
     assert [row["probability"] for row in found] == pytest.approx([one["probability"] for one in whole], abs=1e-6)
     assert not (out / "rejects.jsonl").exists()
+
+
+def test_a_growing_file_that_no_reader_understands_waits_until_it_settles(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, folder, out = growing(tmp_path, 96), tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    out.mkdir()
+    watcher = Watcher(Scorer.load(tiny_model, read={"length": 48}), folder, out, settle=SETTLE)
+    opened = Scorer.opened
+
+    def confused(self: Scorer, source: Any) -> Any:
+        if "dfstrans-" in source.address:
+            raise KeyError("a column that is not complete")
+        return opened(self, source)
+
+    monkeypatch.setattr(Scorer, "opened", confused)
+    for end in (60, len(lines)):
+        (folder / "live.csv").write_text("".join(lines[:end]))
+        watcher.look()
+    assert not watcher.counts
+    watcher.run(once=True)
+    assert watcher.counts["recordings"] == 2
 
 
 def early_warning(model: str, thresholds: dict[int, float]) -> EarlyWarning:
@@ -290,6 +352,30 @@ def test_a_growing_recording_gives_one_early_alarm(
     assert len(list(Journal(out / "early.jsonl"))) == 5
 
 
+def test_a_resampled_recording_gives_one_early_alarm(
+    tmp_path: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrivals, "REST", 0)
+    lines, folder, out = growing(tmp_path, 96, rate=200), tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    out.mkdir()
+    scorer = Scorer.load(tiny_model, read={"resample": "10ms"})
+    scorer.detector.threshold_ = scorer.detector.threshold_.model_copy(update={"value": 0.0})
+    watcher = Watcher(scorer, folder, out, settle=SETTLE, early=early_warning(scorer.version, {16: 0.0, 48: 0.0}))
+    for end in range(30, 70):
+        (folder / "live.csv").write_text("".join(lines[:end]))
+        watcher.look()
+    assert watcher.counts["early"] == 1
+    assert [row["points"] for row in Journal(out / "early.jsonl")] == [16, 32]
+
+
+def test_early_alarms_of_recordings_that_are_cut_are_refused(folder: Path, tiny_model: Path, tmp_path: Path) -> None:
+    early_warning(Scorer.load(tiny_model).version, {16: 0.5}).save(tmp_path)
+    words = ("watch", folder, "--model", tiny_model, "--once", "--settle", SETTLE)
+    for option in ("--length", "--clip-beyond"):
+        assert f"got {option} 48" in refused(*words, "--early", tmp_path, option, 48)
+
+
 # ---- one watcher, one model -----------------------------------------------------------------------------------------
 
 
@@ -317,6 +403,10 @@ def test_other_folders_are_not_used_for_results(folder: Path, tiny_model: Path, 
     assert "something else" in refused("watch", folder, "--model", tiny_model, "--out", tmp_path / "other")
     assert [one.name for one in (tmp_path / "other").iterdir()] == ["letter.txt"]
     assert "folder to watch" in refused("watch", folder / "0.csv", "--model", tiny_model)
+    (tmp_path / "empty").mkdir()
+    for out in (tmp_path / "empty", tmp_path):
+        words = ("watch", tmp_path / "empty", "--model", tiny_model, "--once")
+        assert "choose another --out" in refused(*words, "--out", out)
 
 
 def test_results_inside_the_folder_are_not_recordings(folder: Path, tiny_model: Path) -> None:
@@ -400,6 +490,31 @@ def test_what_a_receiver_refused_is_sent_by_the_next_run(folder: Path, calm_mode
     assert there.accepted == dict.fromkeys(alarms, 1)
 
 
+@pytest.mark.usefixtures("impatient")
+def test_a_receiver_that_hangs_is_asked_six_times_however_many_events_wait(
+    folder: Path, calm_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def hang(request: Any, **_: Any) -> None:
+        asked.append(request)
+        raise TimeoutError
+
+    monkeypatch.setattr(webhook._OPENER, "open", hang)
+    code, _, err = run(
+        "watch", folder, "--model", calm_model, "--once", "--settle", SETTLE, "--webhook", "http://localhost"
+    )
+    assert code == 1
+    assert "not delivered" in err
+    assert len(asked) < 2 * ATTEMPTS  # events may come after the first attempts
+
+
+def test_the_wait_for_a_receiver_is_limited_however_often_it_fails() -> None:
+    waits = [webhook.seconds_to_wait(failures, 1.0) for failures in range(2000)]
+    assert waits[:4] == [1, 2, 4, 8]
+    assert waits[9:] == [webhook.LONGEST_WAIT] * 1991
+
+
 def test_all_results_are_sent_on_request(folder: Path, tiny_model: Path) -> None:
     with receiver() as there:
         found, _ = watched(folder, tiny_model, "--webhook", there.url, "--webhook-events", "all")
@@ -407,8 +522,9 @@ def test_all_results_are_sent_on_request(folder: Path, tiny_model: Path) -> None
 
 
 def test_wrong_webhooks_are_refused(folder: Path, tiny_model: Path, tmp_path: Path) -> None:
-    words = ("watch", folder, "--model", tiny_model)
-    assert "https://" in refused(*words, "--webhook", "example.com")
+    words = ("watch", folder, "--model", tiny_model, "--once")
+    for address in ("example.com", "http://:80", "http://example.com:port", "http://лифт.example", "http://a b"):
+        assert "https://" in refused(*words, "--webhook", address)
     assert "expected --webhook" in refused(*words, "--webhook-secret-file", tmp_path / "secret")
     (tmp_path / "secret").write_text("\n")
     for file in ("secret", "absent"):
@@ -420,10 +536,11 @@ def test_a_full_disk_ends_the_watcher(folder: Path, tiny_model: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("dfstrans.scale.journal.os.fsync", full)
-        told = refused("watch", folder, "--model", tiny_model, "--once", "--settle", SETTLE)
-    assert "free some space" in told
-    assert len(rows(folder, "results")) <= 6  # nothing is written after the first failure
+        patched.setattr("dfstrans.scale.journal.os", SimpleNamespace(**vars(os) | {"fsync": full}))
+        for _ in range(MOST_DEATHS + 1):  # none of them counts as a death
+            assert "free some space" in refused("watch", folder, "--model", tiny_model, "--once", "--settle", SETTLE)
+            assert len(rows(folder, "results")) == 6  # nothing is written after the first failure
+            (folder.with_name("in-results") / "results.jsonl").unlink()
     found, rejects = watched(folder, tiny_model)
     assert (len(found), rejects) == (12, [])
 

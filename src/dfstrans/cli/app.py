@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections import Counter
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -103,6 +104,8 @@ def main() -> None:
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     warnings.showwarning = _Warnings()
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: names of files may have any characters
     try:
         with settings_as_options():
             app(arguments, prog_name="dfstrans")

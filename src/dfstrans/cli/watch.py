@@ -78,6 +78,11 @@ def watch(
 
     enable_signal_handlers(False)  # else a signal would end the reading of a file, as if that were damaged
     out = out or folder.resolve().with_name(f"{folder.resolve().name}-results")
+    if folder.resolve().is_relative_to(out.resolve()):
+        raise DfstransError(
+            f"expected a folder of results beside {folder} or inside it, got {out}, where recordings would count as "
+            f"results; choose another {option_name('out')}"
+        )
     secret = b"" if webhook_secret_file is None else read_secret(webhook_secret_file)
     scorer = Scorer.load(model, read=read, machine=machine, diagnose=diagnose)
     if scorer.engine == "torch":
@@ -85,6 +90,13 @@ def watch(
     elif early is not None:
         raise DfstransError(f"expected a saved model with {option_name('early')}, got the exported file {model}")
     warning = None if early is None else EarlyWarning.load(early, scorer.version)
+    for name in ("length", "clip_beyond"):
+        value = getattr(scorer.options, name)
+        if early is not None and value is not None:
+            raise DfstransError(
+                f"expected recordings that are neither cut nor clipped with {option_name('early')}, got "
+                f"{option_name(name, value)}; omit one of them"
+            )
     run = scorer.run() | {"command": "watch"}
     if not new_model:
         require_same_run(out, run)

@@ -46,6 +46,8 @@ class Source(NamedTuple):
 
 def filesystem(address: str) -> tuple[Any, str]:
     """Return the fsspec file system of an address and the path in it; explain a missing driver."""
+    if "://" not in address:  # else fsspec would take a::b.csv for a file within another one
+        return LocalFileSystem(), LocalFileSystem._strip_protocol(address)
     try:
         fs, path = url_to_fs(address)
     except ImportError as error:
@@ -217,6 +219,8 @@ def local_copy(source: Source, options: ReadOptions) -> Iterator[Path]:
                 place = folder / "alone"
             yield place
         except DfstransError as error:
+            if str(folder) not in str(error):
+                raise
             raise DfstransError(str(error).replace(str(folder / "alone"), source.folder)) from error
 
 

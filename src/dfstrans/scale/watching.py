@@ -30,6 +30,7 @@ RESULTS, REJECTS, EARLY = "results.jsonl", "rejects.jsonl", "early.jsonl"
 DELIVERED, FILES, _CURRENT = "_delivered.jsonl", "_files.jsonl", "_current.json"
 MOST_DEATHS = 3  # of watchers while they scored the same file
 _LONGEST_PAUSE = 1.0  # seconds between looks at the folder
+_ENDS = JournalError, BrokenPipeError  # the results cannot be written, or the output is read no more
 _LOOKS_AHEAD = ("resample", "clip_beyond", "drop_duplicates")  # options by which later points change earlier values
 
 
@@ -75,17 +76,22 @@ class Watcher:
             for name in (RESULTS, EARLY):
                 self._send(self._journals[name])
         busy = time.monotonic()
-        while not self.stop.is_set():
-            if self.look():
-                busy = time.monotonic()
-            elif once and not self._arrivals.waiting:
-                break
-            elif once and time.monotonic() - busy > (UNFINISHED + 1) * self._settle:
-                self._remark(f"warning: left {counted(self._arrivals.waiting, 'file')} that are still being written")
-                break
-            if self._webhook is not None:
-                self._webhook.check()
-            self.stop.wait(min(self._settle / 4, _LONGEST_PAUSE))
+        try:
+            while not self.stop.is_set():
+                if self.look():
+                    busy = time.monotonic()
+                elif once and not self._arrivals.waiting:
+                    break
+                elif once and time.monotonic() - busy > (UNFINISHED + 1) * self._settle:
+                    left = counted(self._arrivals.waiting, "file")
+                    self._remark(f"warning: left {left} that are still being written")
+                    break
+                if self._webhook is not None:
+                    self._webhook.check()
+                self.stop.wait(min(self._settle / 4, _LONGEST_PAUSE))
+        except _ENDS:
+            self._current.unlink(missing_ok=True)
+            raise
         self._current.unlink(missing_ok=True)
 
     def look(self) -> int:
@@ -104,6 +110,8 @@ class Watcher:
                     self._remark(f"{arrival.name}: {text}")
                 if self.stop.is_set():
                     break
+        except BrokenPipeError:
+            raise
         except OSError as error:  # a network drive may come back
             if str(error) not in self._said:
                 self._said.add(str(error))
@@ -120,7 +128,7 @@ class Watcher:
                 with self._scorer.opened(arrival.source) as episodes:
                     if not self._score(arrival, episodes):
                         return False
-            except JournalError:
+            except _ENDS:
                 raise
             except Exception as error:
                 problem = reason(error)
@@ -143,9 +151,9 @@ class Watcher:
                 copy_whole_lines(Path(arrival.source.address), Path(copy.address))
                 with self._scorer.opened(copy) as episodes:
                     (self._score if self._cuts else self._warn_early)(arrival, episodes)
-            except JournalError:
+            except _ENDS:
                 raise
-            except (OSError, ValueError):
+            except Exception:
                 return
 
     def _score(self, arrival: Arrival, episodes: Episodes) -> bool:
@@ -180,13 +188,13 @@ class Watcher:
             self._tell(written)
 
     def _tell(self, rows: list[Row]) -> None:
-        """Count, show and send rows that have been written."""
+        """Send, count and show rows that have been written."""
+        self._send(rows)
         for row in rows:
             kind = "early" if "recording" in row else "rejected" if "reason" in row else "recordings"
             self.counts[kind] += kind != "early" or row["anomalous"]
             self.counts["anomalous"] += kind == "recordings" and row["anomalous"]
             self._on_row(row)
-        self._send(rows)
 
     def _send(self, rows: Iterable[Row]) -> None:
         if self._webhook is not None:
@@ -212,12 +220,13 @@ class Watcher:
         detector, early = self._scorer.detector, self._early
         assert early is not None  # checked by `_follow`
         segment = detector.network_settings_.segment_length
-        for row in np.flatnonzero(episodes.lengths >= segment).tolist():
+        complete = episodes.lengths - (self._scorer.options.resample is not None)  # the last point may change
+        for row in np.flatnonzero(complete >= segment).tolist():
             one = detector.check_input(episodes[[row]])
             first = next(iter(prefixes(one, segment)))
             recording = _event(arrival.name, first.group, first.id, str(first.start), values=first.values)
             seen, alarmed = self._running.get(recording, (0, False))
-            points = range(seen + segment, int(one.lengths[0]) + 1, segment)
+            points = range(seen + segment, int(complete[row]) + 1, segment)
             if not points:
                 continue
             written, own = [], float(detector.thresholds(one)[0])

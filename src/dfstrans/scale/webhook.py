@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -22,7 +22,9 @@ from dfstrans.scale.journal import Journal
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 300.0  # seconds after the first failed attempt, and at most; each wait is doubled
 TIMEOUT = 10.0  # seconds
+MOST_DOUBLINGS = 20
 Row = dict[str, Any]
+_Entry = tuple[float, int, int, Row]  # due, order, failed attempts, event
 
 
 class Webhook:
@@ -34,13 +36,13 @@ class Webhook:
     """
 
     def __init__(self, url: str, secret: bytes, delivered: Journal, remark: Callable[[str], None]) -> None:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).netloc:
+        if not is_web_address(url):
             raise DfstransError(
                 f"expected an address such as https://example.com/alarms for {option_name('webhook')}, got {url}"
             )
         self._url, self._secret, self._journal, self._remark = url, secret, delivered, remark
         self._done = {row["event"] for row in delivered}
-        self._queue: list[tuple[float, int, int, Row]] = []  # due, order, failed attempts, event
+        self._queue: list[_Entry] = []
         self._order, self._failing = 0, False
         self._changed, self._stopping = threading.Condition(), False
         self._error: Exception | None = None
@@ -54,7 +56,8 @@ class Webhook:
         """Queue an event, unless it is delivered."""
         with self._changed:
             if event["event"] not in self._done:
-                self._push(0.0, 0, event)
+                self._order += 1
+                heapq.heappush(self._queue, (0.0, self._order, 0, event))
                 self._changed.notify()
 
     @property
@@ -81,10 +84,6 @@ class Webhook:
             self._thread.join(2 * TIMEOUT)
         self.check()
 
-    def _push(self, due: float, attempts: int, event: Row) -> None:
-        self._order += 1
-        heapq.heappush(self._queue, (due, self._order, attempts, event))
-
     def _run(self) -> None:
         try:
             while (first := self._next()) is not None:
@@ -92,7 +91,7 @@ class Webhook:
         except Exception as error:  # such as a full disk: raised in the main thread
             self._error = error
 
-    def _next(self) -> tuple[float, int, int, Row] | None:
+    def _next(self) -> _Entry | None:
         """Wait until an event is due and return it, still in the queue; None to stop."""
         with self._changed:
             while not self._stopping:
@@ -102,26 +101,32 @@ class Webhook:
                 self._changed.wait(left)
         return None
 
-    def _deliver(self, entry: tuple[float, int, int, Row]) -> None:
+    def _deliver(self, entry: _Entry) -> None:
         *_, attempts, event = entry
         problem = post(self._url, self._secret, event)
         if problem is None:
             self._journal.append([{"event": event["event"], "attempts": attempts + 1, "delivered": time.time()}])
         elif not self._failing:
-            self._remark(f"warning: {self._url} has not accepted an event ({problem}); it is sent again")
+            self._remark(f"warning: {self._url} has not accepted an event ({problem.reason}); it is sent again")
         self._failing = problem is not None
         with self._changed:
-            self._queue.remove(entry)
-            heapq.heapify(self._queue)
             if problem is None:
                 self._done.add(event["event"])
-            else:
-                wait = min(FIRST_WAIT * 2**attempts, LONGEST_WAIT) * random.uniform(0.75, 1.25)
-                self._push(time.monotonic() + wait, attempts + 1, event)
+                self._queue.remove(entry)
+            else:  # without an answer, the others would wait for one, too
+                self._queue = [_later(one) if one is entry or not problem.answered else one for one in self._queue]
+            heapq.heapify(self._queue)
 
 
-def post(url: str, secret: bytes, event: Row) -> str | None:
-    """Send an event, signed if there is a secret; return why it was not accepted, None if it was."""
+class Refusal(NamedTuple):
+    """Why an event was not accepted, and whether there was an answer."""
+
+    reason: str
+    answered: bool
+
+
+def post(url: str, secret: bytes, event: Row) -> Refusal | None:
+    """Send an event, signed if there is a secret; return None if it was accepted."""
     body, now = json.dumps(event, allow_nan=False).encode(), str(int(time.time()))
     headers = {
         "Content-Type": "application/json",
@@ -133,12 +138,34 @@ def post(url: str, secret: bytes, event: Row) -> str | None:
         headers["Dfstrans-Signature"] = f"sha256={signature(secret, now, body)}"
     try:
         with _OPENER.open(Request(url, body, headers, method="POST"), timeout=TIMEOUT) as answer:
-            return None if 200 <= answer.status < 300 else f"HTTP {answer.status}"
+            return None if 200 <= answer.status < 300 else Refusal(f"HTTP {answer.status}", True)
     except HTTPError as error:
         error.close()
-        return f"HTTP {error.code}"
-    except (OSError, HTTPException, ValueError) as error:
-        return f"{type(error).__name__}: {error}"
+        return Refusal(f"HTTP {error.code}", True)
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: the name of the host is too long
+        return Refusal(f"{type(error).__name__}: {error}", False)
+
+
+def _later(entry: _Entry) -> _Entry:
+    """Return an entry that failed once more, due after a longer wait."""
+    due, order, attempts, event = entry
+    wait = seconds_to_wait(attempts, FIRST_WAIT) * random.uniform(0.75, 1.25)
+    return max(due, time.monotonic() + wait), order, attempts + 1, event
+
+
+def seconds_to_wait(failures: int, first: float) -> float:
+    """Return how long to wait for a receiver that has failed some times before."""
+    return min(first * 2.0 ** min(failures, MOST_DOUBLINGS), LONGEST_WAIT)
+
+
+def is_web_address(url: str) -> bool:
+    """Return whether an event can be sent there."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number
+        return False
+    return usable and url.isascii() and url.isprintable() and " " not in url
 
 
 def signature(secret: bytes, timestamp: str, body: bytes) -> str:

@@ -8,14 +8,13 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from dfstrans.errors import DfstransError
 from dfstrans.files import atomic_write
-from dfstrans.scale.webhook import FIRST_WAIT, LONGEST_WAIT, TIMEOUT, post
+from dfstrans.scale.webhook import FIRST_WAIT, LONGEST_WAIT, TIMEOUT, is_web_address, post, seconds_to_wait
 from dfstrans.service.database import Delivery, Sink, now
 from dfstrans.service.workspace import Workspace
 
@@ -25,14 +24,7 @@ logger = logging.getLogger(__name__)
 def check_target(kind: str, target: str) -> None:
     """Reject a webhook without an address, or a folder that is not a plain name."""
     if kind == "webhook":
-        try:
-            parts = urlsplit(target)
-            usable = (
-                parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-            )
-        except ValueError:
-            usable = False
-        if not usable:
+        if not is_web_address(target):
             raise DfstransError(f"expected an address such as https://example.com/alarms for a webhook, got {target!r}")
     elif target in (".", "..") or not all(one.isalnum() or one in "-_. " for one in target):
         raise DfstransError(
@@ -115,7 +107,7 @@ class Sender:
                 accepted = True
             else:
                 failures = self._failures[sink.id] = self._failures.get(sink.id, 0) + 1
-                self._due[sink.id] = time.monotonic() + min(self._first_wait * 2 ** (failures - 1), LONGEST_WAIT)
+                self._due[sink.id] = time.monotonic() + seconds_to_wait(failures - 1, self._first_wait)
                 if failures == 1:
                     logger.warning(
                         "a sink has not accepted an event; it is sent again",
@@ -126,7 +118,8 @@ class Sender:
     def _deliver(self, sink: Sink, delivery: Delivery) -> str | None:
         """Send an event; return why it was not accepted, None if it was."""
         if sink.kind == "webhook":
-            return post(sink.target, (sink.secret or "").encode(), delivery.content)
+            refusal = post(sink.target, (sink.secret or "").encode(), delivery.content)
+            return None if refusal is None else refusal.reason
         body = json.dumps(delivery.content, allow_nan=False).encode()
         try:
             write_event(self.workspace.events / sink.target, delivery.event, body)
