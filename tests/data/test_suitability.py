@@ -19,6 +19,14 @@ def test_baseline_suffices_when_its_median_no_longer_moves() -> None:
     assert np.mean(stable) > 0.9
 
 
+def test_recordings_in_which_each_sensor_is_silent_once_are_not_called_enough() -> None:
+    statistics = np.random.default_rng(0).normal(size=(12, 3, 4))
+    statistics[range(3), range(3)] = np.nan
+    found = assess_baseline(statistics, SENSORS)
+    assert (found.sufficient, found.change) == (False, None)
+    assert "silent" in found.note
+
+
 def test_slow_drift_is_found_and_named() -> None:
     rng = np.random.default_rng(3)
     one = rng.normal(size=(30, 3, 4))

@@ -52,6 +52,9 @@ def assess_baseline(statistics: Statistics, sensors: Sequence[str], *, by_time: 
     if n < 2 * MIN_RECORDINGS:
         note = f"{n} recordings are too few to tell how stable the baseline is; add {ENOUGH_RECORDINGS} or more"
         return Suitability(n, None, False, note)
+    if not complete.any():
+        note = f"{n} recordings cannot tell how stable the baseline is: each sensor is silent in some; add others"
+        return Suitability(n, None, False, note)
     low, high = np.quantile(statistics, [0.25, 0.75], axis=0)
     moving, spread = high - low > SMALLEST_SPREAD, np.maximum(high - low, SMALLEST_SPREAD)
     one, other = (np.median(half, axis=0) for half in (statistics[::2], statistics[1::2]))
