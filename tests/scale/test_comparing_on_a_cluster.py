@@ -59,5 +59,8 @@ def test_unsuitable_clusters_and_paths_are_refused(command: list[str], tmp_path:
     command[1] = os.path.relpath(command[1])
     assert "absolute paths" in refused(*command)
     command[1] = str(tmp_path / "data.h5")
+    (tmp_path / "table.csv").touch()
+    for option in ("--labels", "--faults"):
+        assert "absolute paths" in refused(*command, option, os.path.relpath(tmp_path / "table.csv"))
     with LocalCluster(n_workers=1, threads_per_worker=2, processes=False, dashboard_address="127.0.0.1:0") as threads:
         assert "--nthreads 1" in refused(*command[:-1], threads.scheduler_address)

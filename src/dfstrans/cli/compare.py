@@ -70,7 +70,7 @@ def compare(
     names = check_models(names_in(models) or ())
     if scheduler is not None:
         require_package("distributed", "scale", "computing on a cluster")
-        _require_absolute(data, out)
+        _require_absolute(data, out, *(Path(read[name]) for name in ("labels", "faults") if read.get(name)))
     from dfstrans.cli.runs import compute_with_progress, show_result  # loads torch and plotly
     from dfstrans.lab.compare.comparison import ComparisonResult
     from dfstrans.lab.compare.figures import write_comparison
