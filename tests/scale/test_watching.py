@@ -545,7 +545,7 @@ def test_a_full_disk_ends_the_watcher(folder: Path, tiny_model: Path, monkeypatc
     assert (len(found), rejects) == (12, [])
 
 
-def test_journals_of_many_blocks_are_cut_at_the_last_line(tmp_path: Path) -> None:
+def test_journals_are_cut_at_the_last_line(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
     path.write_text('{"a": 1}\n' + '"' + "x" * 200_000)
     assert list(Journal(path)) == [{"a": 1}]

@@ -46,12 +46,8 @@ class Arrivals:
     """The files in a folder that are not finished; `finished` holds the signatures of the others by name."""
 
     def __init__(self, folder: Path, out: Path, settle: float, finished: dict[str, Signature]) -> None:
-        self._folder, self._out, self._settle, self.finished = (
-            str(folder.resolve()),
-            str(out.resolve()),
-            settle,
-            finished,
-        )
+        self._folder, self._out = folder.resolve().as_posix(), out.resolve().as_posix()
+        self._settle, self.finished = settle, finished
         self._seen: dict[str, _Seen] = {}
         self._rest: dict[str, float] = {}  # until when a growing file is left alone
 

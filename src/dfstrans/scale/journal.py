@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -16,7 +16,6 @@ from dfstrans.errors import DfstransError, option_name
 from dfstrans.files import atomic_write, explain_disk_errors
 
 _LOCK, _OWNER = "_lock", "_watcher.txt"
-_BLOCK = 1 << 16  # bytes
 
 
 class JournalError(DfstransError):
@@ -30,7 +29,7 @@ class Journal:
         self.path = path
         if path.exists():
             with explain_disk_errors(path), path.open("r+b") as file:
-                file.truncate(_end_of_last_line(file))
+                file.truncate(sum(len(line) for line in file if line.endswith(b"\n")))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if not self.path.exists():
@@ -55,18 +54,6 @@ class Journal:
                     os.fsync(file.fileno())
             except DfstransError as error:
                 raise JournalError(str(error)) from error
-
-
-def _end_of_last_line(file: BinaryIO) -> int:
-    """Return the position after the last line break, 0 if there is none."""
-    end = file.seek(0, os.SEEK_END)
-    while end:
-        start = file.seek(max(end - _BLOCK, 0))
-        found = file.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
 
 
 @contextmanager
