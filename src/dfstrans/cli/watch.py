@@ -99,9 +99,10 @@ def watch(
             )
     run = scorer.run() | {"command": "watch"}
     if not new_model:
-        require_same_run(out, run)
+        of_any_version = {name: value for name, value in run.items() if name != "dfstrans"}
+        require_same_run(str(out), of_any_version, f", or continue with these ({option_name('new_model', True)})")
     with only_watcher(out):
-        write_run(out, run)
+        write_run(str(out), run)
         sender = None if webhook is None else Webhook(webhook, secret, Journal(out / DELIVERED), remark)
         watcher = Watcher(
             scorer,

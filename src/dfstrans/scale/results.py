@@ -76,20 +76,12 @@ class ResultsFolder(NamedTuple):
     def of(cls, address: str, scorer: Scorer, *, resume: bool) -> Self:
         """Return an unused folder, or that of the same run; refuse results of another model, and anything else."""
         run = scorer.run()
-        fs, root = filesystem(address)
-        if fs.exists(f"{root}/{RUN}"):
-            _require_same_run(json.loads(fs.cat_file(f"{root}/{RUN}")), run, address)
-            if not resume:
-                raise DfstransError(
-                    f"expected an unused folder, got results of the same model in {address}; continue there "
-                    f"({option_name('resume', True)}), or choose another {option_name('out')}"
-                )
-        elif fs.exists(root) and (fs.isfile(root) or fs.ls(root)):
+        if require_same_run(address, run) and not resume:
             raise DfstransError(
-                f"expected an unused folder for results, got something else in {address}; choose another "
-                f"{option_name('out')}"
+                f"expected an unused folder, got results of the same model in {address}; continue there "
+                f"({option_name('resume', True)}), or choose another {option_name('out')}"
             )
-        return cls(shown(fs, root), run)
+        return cls(shown(*filesystem(address)), run)
 
     @property
     def name(self) -> str:
@@ -98,8 +90,7 @@ class ResultsFolder(NamedTuple):
 
     def begin(self) -> None:
         """Write what the results depend on, and a part without rows."""
-        fs, root = filesystem(self.address)
-        _write(fs, f"{root}/{RUN}", json.dumps(self.run, indent=2).encode())
+        write_run(self.address, self.run)
         # names of machines such as 007 stay text, because that of this part is no number
         self._write_part(f"{_partition(None, None)}/schema.parquet", SCHEMA.empty_table().select(self._columns()))
 
@@ -188,37 +179,34 @@ def _write(fs: Any, path: str, content: bytes) -> None:
         ) from error
 
 
-def require_same_run(folder: Path, run: Mapping[str, Any]) -> None:
-    """Refuse a local folder unless it is unused or has results of the same run, of any version of this package."""
-    place, run = folder / RUN, {name: value for name, value in run.items() if name != "dfstrans"}
-    if place.exists():
-        try:
-            _require_same_run(json.loads(place.read_text(encoding="utf-8")), run, str(folder))
-        except DfstransError as error:
-            raise DfstransError(f"{error}; or continue with these ({option_name('new_model', True)})") from None
-    elif folder.exists() and (not folder.is_dir() or any(one.name[0] not in "_." for one in folder.iterdir())):
-        raise DfstransError(
-            f"expected an unused folder for results, got something else in {folder}; choose another "
-            f"{option_name('out')}"
-        )
+def write_run(address: str, run: Mapping[str, Any]) -> None:
+    """Write what the results in a folder depend on."""
+    fs, root = filesystem(address)
+    _write(fs, f"{root}/{RUN}", json.dumps(run, indent=2).encode())
 
 
-def write_run(folder: Path, run: Mapping[str, Any]) -> None:
-    """Write what the results in a local folder depend on."""
-    with atomic_write(folder / RUN) as temporary:
-        temporary.write_text(json.dumps(run, indent=2), encoding="utf-8")
-
-
-def _require_same_run(found: Mapping[str, Any], run: Mapping[str, Any], address: str) -> None:
+def require_same_run(address: str, run: Mapping[str, Any], otherwise: str = "") -> bool:
+    """Return whether a folder has results of the same run, or is unused; refuse any other, and say what to do."""
+    fs, root = filesystem(address)
+    if not fs.exists(f"{root}/{RUN}"):
+        names = [path.rstrip("/").rpartition("/")[2] for path in fs.ls(root, detail=False)] if fs.isdir(root) else []
+        if fs.isfile(root) or any(name[0] not in "_." for name in names):
+            raise DfstransError(
+                f"expected an unused folder for results, got something else in {address}; choose another "
+                f"{option_name('out')}"
+            )
+        return False
+    found = json.loads(fs.cat_file(f"{root}/{RUN}"))
     different = [name for name in run if found.get(name) != run[name]]
     if "model" in different:
         raise DfstransError(
             f"expected an unused folder, or results of the model {run['model']}, got those of the model "
-            f"{found.get('model')} in {address}; choose another {option_name('out')}"
+            f"{found.get('model')} in {address}; choose another {option_name('out')}{otherwise}"
         )
     if different:
         changes = (f"{name} {run[name]!r} instead of {found.get(name)!r}" for name in different)
         raise DfstransError(
             f"expected the options that the results in {address} were computed with, got {list_few(changes)}; use the "
-            f"same ones, or choose another {option_name('out')}"
+            f"same ones, or choose another {option_name('out')}{otherwise}"
         )
+    return True
