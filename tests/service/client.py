@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pandas as pd
 from fastapi.testclient import TestClient
@@ -73,3 +75,25 @@ def done(answer: Any) -> Any:
     """Return the content of an answer that is no error."""
     assert answer.status_code < 300, answer.text
     return answer.json()
+
+
+class Caller:
+    """A client of a service on a port."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base + API
+
+    def _ask(self, method: str, path: str, body: bytes | None, kind: str) -> Any:
+        request = Request(self.base + path, body, {"Content-Type": kind}, method=method)
+        with urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def get(self, path: str) -> Any:
+        return self._ask("GET", path, None, "")
+
+    def post(self, path: str, body: Any = None) -> Any:
+        return self._ask("POST", path, json.dumps(body or {}).encode(), "application/json")
+
+    def upload(self, content: bytes, asset: str, name: str) -> Any:
+        """Send a CSV file."""
+        return self._ask("POST", f"/recordings?asset={asset}&name={name}", content, "text/csv")

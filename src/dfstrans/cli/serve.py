@@ -83,8 +83,10 @@ def serve(
         timeout_graceful_shutdown=30,
         server_header=False,
     )
+    server = uvicorn.Server(config)
+    service.state.service.leaving = lambda: server.should_exit
     try:
-        uvicorn.Server(config).run()
+        server.run()
     finally:
         opened.close()
 

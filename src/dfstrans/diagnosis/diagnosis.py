@@ -33,11 +33,12 @@ from dfstrans.diagnosis.words import (
     STILL_BY_DISTANCE,
     TREES_ALONE,
     TREES_FOR_NETWORK,
-    TRUST_WORDS,
     callers,
     describe_baseline,
     describe_members,
+    describe_trust,
     named_machine,
+    reasons_to_doubt,
 )
 from dfstrans.model.novelty import verdicts
 
@@ -113,14 +114,13 @@ class Diagnosis(RankedCells):
     @property
     def doubts(self) -> list[str]:
         """Reasons to doubt the decision itself, whatever the attention."""
-        no_baseline = "the machine is unknown" if self.machine is None else "the machine has no baseline"
-        reasons = {
-            "the recording is unlike anything in training": self.not_seen_before,
-            "the members of the committee disagree": self.members_disagree,
-            no_baseline: self.baseline == "fleet",
-            "the network has learned little": self.learned_little,
-        }
-        return [reason for reason, holds in reasons.items() if holds]
+        return reasons_to_doubt(
+            self.baseline,
+            self.machine,
+            not_seen_before=self.not_seen_before,
+            members_disagree=self.members_disagree,
+            learned_little=self.learned_little,
+        )
 
     @property
     def members_words(self) -> str:
@@ -152,11 +152,7 @@ class Diagnosis(RankedCells):
     @property
     def trust_words(self) -> str:
         """What the verdict on the attention means for a reader; empty without one."""
-        if self.trust is None:
-            return ""
-        if self.trust.support == "weak" and self.doubts:
-            return f"Read this diagnosis with care: {' and '.join(self.doubts)}."
-        return TRUST_WORDS[self.trust.support]
+        return "" if self.trust is None else describe_trust(self.trust.support, self.doubts)
 
     @property
     def likely_cause(self) -> str | None:
@@ -323,6 +319,7 @@ class Diagnosis(RankedCells):
                 time_zone=self.clock.zone,
                 interpretation=self.top_sensors(n),
                 segments=self.top_segments(n),
+                marked_segments=min(n, len(self.marked_segments)),
                 pairs=self.top_pairs(n),
                 beyond_band=self.beyond_band,
                 resembles=list(self.resembles),

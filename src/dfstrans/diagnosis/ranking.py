@@ -108,13 +108,7 @@ class RankedCells(ComparedAttention):
     @property
     def marked_runs(self) -> list[list[RankedSegment]]:
         """The marked segments in order of time, neighbours together; the strongest of a run makes its number."""
-        runs: list[list[RankedSegment]] = []
-        for moment in sorted(self.marked_segments, key=lambda one: one.segment):
-            if runs and runs[-1][-1].segment == moment.segment - 1:
-                runs[-1].append(moment)
-            else:
-                runs.append([moment])
-        return runs
+        return runs_of(self.marked_segments)
 
     def _ranked_sensor(self, sensor: int) -> RankedSensor:
         name, segments = self.sensors[sensor], largest(self.ranking[:, sensor], SEGMENTS_PER_SENSOR)
@@ -156,6 +150,17 @@ class RankedCells(ComparedAttention):
     def _least_beside(self, strongest: float) -> float:
         """Return the smallest ranking value of what is named beside the strongest."""
         return max(BESIDE_STRONGEST * strongest, 0.0 if self.occlusion is None else MATERIAL_DROP)
+
+
+def runs_of(moments: list[RankedSegment]) -> list[list[RankedSegment]]:
+    """Return segments in order of time, neighbours together."""
+    runs: list[list[RankedSegment]] = []
+    for moment in sorted(moments, key=lambda one: one.segment):
+        if runs and runs[-1][-1].segment == moment.segment - 1:
+            runs[-1].append(moment)
+        else:
+            runs.append([moment])
+    return runs
 
 
 def _direction(level: float) -> Literal["higher than normal", "lower than normal", "another shape"]:

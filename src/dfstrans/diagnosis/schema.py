@@ -261,6 +261,8 @@ class DiagnosisContent:
     """The first five sensors of the ranking."""
     segments: list[RankedSegment]
     """The first five segments of the ranking."""
+    marked_segments: int
+    """How many of `segments` to look at: the fewest that carry half of the evidence."""
     pairs: list[RankedPair]
     """The five pairs of sensors whose attention is furthest above normal, whether beyond the band or not."""
     beyond_band: list[BeyondBand]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 TRUST_WORDS = {
     "supported": "The attention explains the decision: without its largest weights, the recording looks far less "
@@ -30,6 +30,27 @@ LEARNED_LITTLE = (
     "The network has learned little (see the model card), so do not rely on the sensors and moments that it points to; "
     "train it for more epochs"
 )
+
+
+def reasons_to_doubt(
+    baseline: str | None, machine: str | None, *, not_seen_before: bool, members_disagree: bool, learned_little: bool
+) -> list[str]:
+    """Return the reasons to doubt a decision itself, whatever the attention."""
+    no_baseline = "the machine is unknown" if machine is None else "the machine has no baseline"
+    reasons = {
+        "the recording is unlike anything in training": not_seen_before,
+        "the members of the committee disagree": members_disagree,
+        no_baseline: baseline == "fleet",
+        "the network has learned little": learned_little,
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def describe_trust(support: str, doubts: Sequence[str]) -> str:
+    """Say what the verdict on the attention means for a reader."""
+    if support == "weak" and doubts:
+        return f"Read this diagnosis with care: {' and '.join(doubts)}."
+    return TRUST_WORDS[support]
 
 
 def describe_members(members: Mapping[str, float], probability: float, threshold: float) -> str:

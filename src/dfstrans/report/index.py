@@ -18,7 +18,7 @@ NUMBERS = {"probability", "distance", "drop in score"}  # all other columns hold
 
 def diagnoses_table(found: list[dict[str, Any]], most: int = MOST_ROWS) -> tuple[tuple[str, ...], list[list[str]]]:
     """Return titles and rows for dicts of `Diagnosis.to_dict`, most probable anomaly first, without empty columns."""
-    rows = [_row(content) for content in _ranked(found)[:most]]
+    rows = [row_of(content) for content in _ranked(found)[:most]]
     titles = tuple(name for name in rows[0] if any(row[name] for row in rows))
     return titles, [[row[name] for name in titles] for row in rows]
 
@@ -59,7 +59,7 @@ def table_content(found: list[dict[str, Any]], folder: str = "") -> dict[str, An
     """Return the content of `diagnoses_table.html`, with links into `folder`."""
     rows = [
         {
-            **_row(content),
+            **row_of(content),
             "is_anomaly": content["is_anomaly"],
             "percent": f"{100 * content['probability']:.0f}",
             "link": folder + page_name(content["episode_id"]),
@@ -74,7 +74,7 @@ def _ranked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda content: -content["probability"])
 
 
-def _row(content: dict[str, Any]) -> dict[str, str]:
+def row_of(content: dict[str, Any]) -> dict[str, str]:
     """Return one row by column name; a distance or a drop in the score, and the last columns, may be empty."""
     sensor, moment, trust = content["interpretation"][0], content["segments"][0], content["trust"]
     instrument = [content["suspected_instrument"]] if content["suspected_instrument"] else []

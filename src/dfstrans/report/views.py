@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dfstrans.diagnosis.diagnosis import Diagnosis
 from dfstrans.diagnosis.ranking import strongest
 from dfstrans.diagnosis.recordings import Recording
+from dfstrans.diagnosis.schema import RankedSegment
 from dfstrans.diagnosis.scores import AttentionTrust
 
 Array = npt.NDArray[np.float64]
@@ -178,8 +179,13 @@ class Span(NamedTuple):
 
 def spans(diagnosis: Diagnosis) -> list[Span]:
     """Return the moments to look at, with neighbours joined, the highest-ranked first."""
+    return spans_of(diagnosis.marked_runs)
+
+
+def spans_of(runs: list[list[RankedSegment]]) -> list[Span]:
+    """Return runs of neighbouring segments, the highest-ranked first."""
     found = []
-    for run in diagnosis.marked_runs:
+    for run in runs:
         first, last, top = run[0], run[-1], strongest(run)
         found.append(Span(first.segment, last.segment, first.start, last.end, top.value, tuple(top.sensors)))
     return sorted(found, key=lambda span: -span.value)
@@ -202,8 +208,12 @@ class Scale(NamedTuple):
 
 def ranking_scale(diagnosis: Diagnosis) -> Scale:
     """Return the one scale on which a page shows ranking values."""
-    largest = float(diagnosis.sensor_ranking.max())
-    if diagnosis.occlusion is None:
+    return scale_to(float(diagnosis.sensor_ranking.max()), by_distance=diagnosis.occlusion is None)
+
+
+def scale_to(largest: float, *, by_distance: bool) -> Scale:
+    """Return the scale of ranking values up to the largest one."""
+    if by_distance:
         return Scale(True, max(1.0, float(np.log10(max(largest, 1.0)))))
     return Scale(False, max(largest, 1e-6))
 

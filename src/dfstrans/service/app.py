@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -26,10 +26,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dfstrans import __version__
 from dfstrans.errors import DfstransError
+from dfstrans.service import evidence
 from dfstrans.service.api import router
 from dfstrans.service.cases import NotFoundError
 from dfstrans.service.database import Token
 from dfstrans.service.jobs import JobRunner
+from dfstrans.service.pages import add_pages
 from dfstrans.service.scoring import Scoring
 from dfstrans.service.sinks import Sender
 from dfstrans.service.uploads import Limits, ReaderPool
@@ -62,7 +64,8 @@ class Service:
         self.scoring = Scoring(workspace, self.sender.wake)
         self.jobs = JobRunner(workspace)
         self.metrics = Metrics()
-        self.uploads = 0  # in progress
+        self.uploads = self.streams = 0  # in progress
+        self.leaving: Callable[[], bool] = lambda: False  # whether the process is told to stop
 
     @asynccontextmanager
     async def running(self, _: FastAPI) -> AsyncIterator[None]:
@@ -105,6 +108,8 @@ def create_app(
     )
     app.state.service = service
     app.include_router(router)
+    app.include_router(evidence.router)
+    add_pages(app)
     _add_probes(app, service)
     for kind, handler in _HANDLERS:
         app.add_exception_handler(kind, handler)
