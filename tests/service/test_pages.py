@@ -20,6 +20,7 @@ import uvicorn
 from fastapi.testclient import TestClient
 
 from dfstrans.data.episodes import Episodes
+from dfstrans.data.writers import save_episodes
 from dfstrans.detectors.registry import load_detector
 from dfstrans.report.views import spans
 from dfstrans.service.app import create_app
@@ -162,6 +163,35 @@ def test_what_people_write_is_shown_as_text(client: TestClient, trees_model: Pat
         assert "<script>alert" not in shown(client, address)
 
 
+def test_asset_shows_its_baseline_its_cases_and_its_recordings(
+    client: TestClient, trees_model: Path, recordings: Episodes
+) -> None:
+    assert "The first recording of a machine makes one" in shown(client, "/assets")
+    send(client, recordings[[0]])
+    assert "No model is active" in shown(client, "/assets/1")
+    with_model(client, trees_model)
+    send(client, recordings)
+    send(client, recordings[[0]], asset="new one")
+    assert "with its own baseline" in shown(client, "/assets/1")
+    for asset in done(client.get(f"{API}/assets"))["items"]:
+        assert f'<a href="/assets/{asset["id"]}">{asset["name"]}</a>' in shown(client, "/assets")
+        text = shown(client, f"/assets/{asset['id']}")
+        assert ("has no baseline of new one" in text) == (asset["name"] == "new one")
+        mine = done(client.get(f"{API}/recordings", params={"asset": asset["name"]}))["items"]
+        assert re.findall(r'href="/recordings/(\d+)"', text) == [str(one["id"]) for one in mine]
+    assert "lift-0" not in shown(client, "/assets?search=new")
+
+
+def test_models_show_their_metrics_and_which_one_is_active(client: TestClient, trees_model: Path) -> None:
+    assert "There is no model yet" in shown(client, "/models")
+    with_model(client, trees_model)
+    text = shown(client, "/models")
+    [one] = done(client.get(f"{API}/models"))
+    assert f"{one['about']['metrics']['test']['pr_auc']:.3f}" in text
+    assert one["about"]["threshold_note"] in text
+    assert text.count(">active<") == 1
+
+
 def test_errors_are_pages_too(client: TestClient) -> None:
     assert "expected the number of a case, got 77" in shown(client, "/cases/77", 404).replace("Expected", "expected")
     assert "To the inbox" in shown(client, "/cases/none", 422)
@@ -301,8 +331,9 @@ def test_pages_fit_a_phone_and_signals_zoom_together(
         api.post("/models/1/promote")
         raise_alarm(api, trees_model, recordings)
         visit = Visit(chromium, base, width=400, scheme=scheme)
-        visit.open("/")
-        visit.check()
+        for address in ("/", "/assets", "/assets/1", "/models"):
+            visit.open(address)
+            visit.check()
         visit.open("/cases/1")
         whole = visit.page.get_attribute("#signals", "data-range")
         visit.drag(1, 0.5, 0.75)
@@ -313,6 +344,39 @@ def test_pages_fit_a_phone_and_signals_zoom_together(
         visit.page.focus("#signals")
         visit.page.keyboard.press("0")
         visit.page.wait_for_selector(f"#signals[data-range='{whole}']")
+        visit.check()
+
+
+def test_files_are_uploaded_and_a_candidate_is_trained_promoted_and_rolled_back(
+    chromium: Any, workspace: Workspace, trees_model: Path, tmp_path: Path
+) -> None:
+    with on_a_port(workspace) as base:
+        api = Caller(base)
+        api.post("/models", {"folder": str(trees_model)})
+        api.post("/models/1/promote")
+        visit = Visit(chromium, base)
+        page = visit.page
+        page.set_default_timeout(PATIENCE)
+        page.on("dialog", lambda dialog: dialog.accept())
+        visit.open("/assets")
+        page.set_input_files("[name=files]", str(save_episodes(fleet(1), tmp_path / "fleet.npz")))
+        page.wait_for_selector("text=64 received, 0 known before")
+        page.wait_for_selector("#assets a >> text=lift-3")  # without a reload
+        for one in api.get("/recordings?limit=100")["items"]:
+            label = "anomaly" if one["anomalous"] else "no anomaly"
+            api.post(f"/recordings/{one['id']}/feedback", {"label": label})
+        visit.open("/models")
+        page.wait_for_selector("body[data-listening]")
+        page.click("#train-trees")
+        page.wait_for_selector("#version-2")  # without a reload
+        assert "active then" in page.inner_text("#version-2")
+        page.click("#promote-2")
+        page.wait_for_selector("#version-2 >> text=active >> nth=0")
+        page.wait_for_selector("#promote-1")
+        assert [one["active"] for one in api.get("/models")] == [True, False]
+        page.click("#rollback")
+        page.wait_for_selector("#promote-2")
+        assert [one["active"] for one in api.get("/models")] == [False, True]
         visit.check()
 
 

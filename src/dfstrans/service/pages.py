@@ -33,7 +33,7 @@ from dfstrans.report.index import row_of
 from dfstrans.report.views import scale_to
 from dfstrans.service import api, evidence
 from dfstrans.service.api import Id, Reader, ServiceOf
-from dfstrans.service.cases import CaseFilter, NotFoundError
+from dfstrans.service.cases import CaseFilter, NotFoundError, RecordingFilter
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -194,3 +194,43 @@ def about_diagnosis(content: dict[str, Any] | None) -> dict[str, Any] | None:
         "trees_words": trees_words,
         "symptoms": [one for one in content["health"] if one["sensor"] == suspected],
     }
+
+
+# ---- assets and models ----------------------------------------------------------------------------------------------
+
+
+@router.get("/assets")
+def assets(request: Request, service: ServiceOf, reader: Reader, search: str = "", offset: int = 0) -> HTMLResponse:
+    """List the assets, and take uploads."""
+    found = api.list_assets(service, reader, search[:200] or None, 50, max(0, min(offset, 1_000_000)))
+    twin = f"/api/v1/assets?{request.url.query}" if search or offset else "/api/v1/assets"
+    return page("assets.html", twin, found=found, search=search, offset=offset)
+
+
+@router.get("/assets/{number}")
+def asset(service: ServiceOf, reader: Reader, number: Id) -> HTMLResponse:
+    """Show an asset: its baseline and whether it suffices, its cases and its recordings."""
+    found = api.get_asset(service, reader, number)
+    models = api.list_models(service, reader)
+    baselines = [
+        one
+        for one in api.list_jobs(service, reader)
+        if one.kind == "commission" and one.settings.get("asset") == number
+    ]
+    return page(
+        "asset.html",
+        f"/api/v1/assets/{number}",
+        asset=found,
+        active=next((one for one in models if one.active), None),
+        jobs=baselines[:5],
+        cases=api.list_cases(service, reader, CaseFilter(status="all", asset=found.name, order="newest", limit=20)),
+        recordings=api.list_recordings(service, reader, RecordingFilter(asset=found.name, limit=20)),
+    )
+
+
+@router.get("/models")
+def models(service: ServiceOf, reader: Reader) -> HTMLResponse:
+    """Show model versions, candidates beside the active one, and the jobs that make them."""
+    found, jobs = api.list_models(service, reader), api.list_jobs(service, reader)
+    compared = {one.result["version"]: one for one in reversed(jobs) if one.kind == "train" and one.result}
+    return page("models.html", "/api/v1/models", models=found, jobs=jobs[:8], compared=compared)
