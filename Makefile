@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint types check docs bench bench-quick experiments experiments-status size graph schema pictures clean help
+.PHONY: demo serve test test-all lint types check docs bench bench-quick experiments experiments-status size graph schema pictures clean help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t 12
@@ -18,6 +18,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)  ## simulate elevators, train, evaluate, diagnose, commission a new one, write an HTML report
 	$(BIN)/dfstrans demo --out $(DEMO_DIR)
+
+serve: $(READY)  ## serve a workspace with simulated elevators; prints the address of its pages
+	$(BIN)/dfstrans serve --demo --workspace $(DEMO_DIR)/workspace
 
 test: $(READY)  ## the fast tests
 	$(BIN)/python -m pytest -n 2

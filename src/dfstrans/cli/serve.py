@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from dfstrans.cli.output import remark
+from dfstrans.cli.output import progress, remark
 from dfstrans.errors import DfstransError, require_package
 
 app = typer.Typer(add_completion=False)
@@ -40,6 +40,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: a free one.")] = 8000,
     tokens: Annotated[bool, typer.Option("--tokens", help="Require tokens on 127.0.0.1, too.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Fill a workspace without recordings with simulated elevators.")
+    ] = False,
 ) -> None:
     """Serve a workspace over HTTP: recordings in, cases out.
 
@@ -71,6 +74,10 @@ def serve(
         with opened.writing() as session:
             if active_version(session) is None:
                 promote(session, session.get_one(ModelVersion, number), "command line")
+    if demo:
+        from dfstrans.lab.elevator.demo_workspace import fill_workspace
+
+        fill_workspace(opened, remark=remark, progress=progress)
     log_to_stderr()
     remark(f"serving {workspace} on http://{host}:{port} (Ctrl-C stops)")
     service = create_app(opened, require_tokens=require_tokens)
