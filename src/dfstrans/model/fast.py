@@ -192,7 +192,7 @@ class FastAttention(Attention):
     def softmax(self, logits: Tensor) -> Tensor:
         """Return the attention weights of each query: (…, k) → same."""
         logits = logits.float() if logits.dtype == torch.bfloat16 else logits  # in bf16, torch is several times slower
-        if logits.shape[-1] >= VECTOR_WIDTH:
+        if logits.shape[-1] >= VECTOR_WIDTH or logits.device.type != "cpu":
             return super().softmax(logits)
         return _NarrowSoftmax.apply(logits)  # type: ignore[no-any-return, no-untyped-call]
 
